@@ -1,0 +1,152 @@
+/** The stable codes of every {@link CheckpointError}. Messages may change; codes do not. */
+export type CheckpointErrorCode =
+  | "CHECKPOINT_NOT_FOUND"
+  | "CHECKPOINT_CORRUPT"
+  | "CHECKPOINT_CONFLICT"
+  | "PLAN_OUTDATED"
+  | "STATE_INVALID"
+  | "STATE_NOT_SERIALIZABLE"
+  | "PAYLOAD_TOO_LARGE"
+  | "STORAGE_FAILED"
+  | "UNSUPPORTED_FORMAT"
+  | "UNSUPPORTED_OPERATION"
+  | "CLOSED";
+
+/** What an error may carry besides its message. */
+export interface CheckpointErrorOptions {
+  /** The error underneath. */
+  readonly cause?: unknown;
+  /** True where the same call may succeed later without a change by the caller. Default false. */
+  readonly retryable?: boolean | undefined;
+}
+
+/**
+ * The base of every error Waymark throws for a reason outside the caller's code. Misuse (a wrong option, an empty
+ * `taskId`) is a `TypeError` or a `RangeError` instead.
+ */
+export class CheckpointError extends Error {
+  override readonly name: string = "CheckpointError";
+  readonly code: CheckpointErrorCode;
+  readonly retryable: boolean;
+
+  constructor(code: CheckpointErrorCode, message: string, options: CheckpointErrorOptions = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.code = code;
+    this.retryable = options.retryable ?? false;
+  }
+}
+
+/** There is no checkpoint of that id in the task. */
+export class CheckpointNotFoundError extends CheckpointError {
+  override readonly name = "CheckpointNotFoundError";
+  readonly taskId: string;
+  readonly id: string | undefined;
+
+  constructor(message: string, where: { taskId: string; id?: string | undefined }) {
+    super("CHECKPOINT_NOT_FOUND", message);
+    this.taskId = where.taskId;
+    this.id = where.id;
+  }
+}
+
+/** What was stored fails its checksum, is cut short, or cannot be parsed; it was left untouched. */
+export class CheckpointCorruptError extends CheckpointError {
+  override readonly name = "CheckpointCorruptError";
+
+  constructor(message: string, options: CheckpointErrorOptions = {}) {
+    super("CHECKPOINT_CORRUPT", message, options);
+  }
+}
+
+/** Somebody else changed the task first (or the id is taken); nothing was stored. Read the newest, then decide. */
+export class CheckpointConflictError extends CheckpointError {
+  override readonly name = "CheckpointConflictError";
+
+  constructor(message: string, options: CheckpointErrorOptions = {}) {
+    super("CHECKPOINT_CONFLICT", message, options);
+  }
+}
+
+/** A retention plan no longer fits what is stored; nothing was removed. Make a new plan. */
+export class PlanOutdatedError extends CheckpointError {
+  override readonly name = "PlanOutdatedError";
+
+  constructor(message: string) {
+    super("PLAN_OUTDATED", message);
+  }
+}
+
+/** One complaint of a schema: what is wrong, and where in the state. */
+export interface StateIssue {
+  readonly message: string;
+  /** A JSON path, `$` for the state itself. */
+  readonly path: string;
+}
+
+/** The schema refuses the state; on save nothing was stored, on load the stored checkpoint is untouched. */
+export class StateInvalidError extends CheckpointError {
+  override readonly name = "StateInvalidError";
+  readonly issues: readonly StateIssue[];
+
+  constructor(message: string, issues: readonly StateIssue[], options: CheckpointErrorOptions = {}) {
+    super("STATE_INVALID", message, options);
+    this.issues = issues;
+  }
+}
+
+/** The state holds something that would not come back as it is; nothing was stored. */
+export class StateNotSerializableError extends CheckpointError {
+  override readonly name = "StateNotSerializableError";
+  /** Where it stands, as a JSON path: `$.messages[3].onDone`. */
+  readonly path: string;
+
+  constructor(message: string, path: string, options: CheckpointErrorOptions = {}) {
+    super("STATE_NOT_SERIALIZABLE", message, options);
+    this.path = path;
+  }
+}
+
+/** The encoded state is larger than `maxPayloadBytes`; nothing was stored. */
+export class PayloadTooLargeError extends CheckpointError {
+  override readonly name = "PayloadTooLargeError";
+
+  constructor(message: string) {
+    super("PAYLOAD_TOO_LARGE", message);
+  }
+}
+
+/** The backend failed: the disk, the database, a lock. What was acknowledged before is intact. */
+export class StorageError extends CheckpointError {
+  override readonly name = "StorageError";
+
+  constructor(message: string, options: CheckpointErrorOptions = {}) {
+    super("STORAGE_FAILED", message, options);
+  }
+}
+
+/** A newer program, an unknown transform or another format wrote this; it was left untouched. */
+export class UnsupportedFormatError extends CheckpointError {
+  override readonly name = "UnsupportedFormatError";
+
+  constructor(message: string, options: CheckpointErrorOptions = {}) {
+    super("UNSUPPORTED_FORMAT", message, options);
+  }
+}
+
+/** This adapter cannot do what was asked of it. */
+export class UnsupportedOperationError extends CheckpointError {
+  override readonly name = "UnsupportedOperationError";
+
+  constructor(message: string) {
+    super("UNSUPPORTED_OPERATION", message);
+  }
+}
+
+/** The manager or the adapter was closed before the call. */
+export class ClosedError extends CheckpointError {
+  override readonly name = "ClosedError";
+
+  constructor(what: string) {
+    super("CLOSED", `${what} is closed. What it had acknowledged is stored; open a new one to go on.`);
+  }
+}

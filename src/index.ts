@@ -1,0 +1,1 @@
+export type { Checkpoint } from "./checkpoint.js";

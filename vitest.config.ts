@@ -1,0 +1,28 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    // Tests see the sources under the package's own name; processes that they start see the build.
+    alias: [
+      { find: /^waymark$/, replacement: here("src/index.ts") },
+      { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
+      { find: /^waymark\/prp$/, replacement: here("src/systems/prp/index.ts") },
+      { find: /^waymark\/adapters\/(memory|sqlite)$/, replacement: here("adapters/$1.ts") },
+      { find: /^waymark\/adapters\/(json-file|task-file)$/, replacement: here("adapters/files/$1.ts") },
+    ],
+  },
+  test: {
+    include: ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    coverage: {
+      provider: "v8",
+      include: ["src/**/*.ts", "adapters/**/*.ts"],
+      reporter: ["text-summary", "text"],
+      thresholds: { lines: 90, functions: 90, statements: 90, branches: 85 },
+    },
+  },
+});
