@@ -15,6 +15,7 @@ export default defineConfig({
     ],
   },
   test: {
+    reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
     include: ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -1,0 +1,138 @@
+import { checkId, checkInteger, checkKeys, checkText } from "./arguments.js";
+import type { CheckpointStatus } from "./checkpoint.js";
+import { onTermination } from "./termination.js";
+
+export interface AutoSaveOptions {
+  /** Milliseconds from one look at the state to the next. Default 30,000. */
+  readonly intervalMs?: number | undefined;
+  /** The stage of what is saved, or a function that tells it at each save. */
+  readonly stage?: string | (() => string | undefined) | undefined;
+  /** The label of what is saved. Default `Auto-save`. */
+  readonly label?: string | undefined;
+  /**
+   * On SIGINT or SIGTERM save once with status `paused`, changed or not, then let the signal end the process as it
+   * would have. Default false.
+   */
+  readonly saveOnSignal?: boolean | undefined;
+}
+
+/** What an auto-saver needs of its manager. */
+export interface AutoSaveHost<State> {
+  save(state: State, options: { stage: string | undefined; label: string; status: CheckpointStatus }): Promise<unknown>;
+  /** Tells whether two states would be stored alike. */
+  digest(state: State): string;
+  failed(error: unknown): void;
+  stopped(): void;
+}
+
+const AUTO_SAVE_KEYS = ["intervalMs", "stage", "label", "saveOnSignal"] satisfies (keyof AutoSaveOptions)[];
+const DEFAULT_INTERVAL_MS = 30_000;
+/** The longest delay a Node timer has; beyond it, it would fire at once. */
+const MAX_INTERVAL_MS = 2 ** 31 - 1;
+
+/**
+ * Saves a task's state at intervals, if it has changed since it was last saved. Never two saves at once; the timer
+ * never keeps the process alive. Made by `CheckpointManager.autoSave`.
+ */
+export class AutoSave<State> {
+  readonly #host: AutoSaveHost<State>;
+  readonly #getState: () => State | undefined;
+  readonly #options: AutoSaveOptions;
+  readonly #timer: NodeJS.Timeout;
+  readonly #unsubscribe: () => void;
+  #savedDigest: string | undefined;
+  #underWay: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(host: AutoSaveHost<State>, getState: () => State | undefined, options: AutoSaveOptions) {
+    checkKeys("AutoSaveOptions", options, AUTO_SAVE_KEYS);
+    checkInteger("intervalMs", options.intervalMs, 1);
+    if (typeof getState !== "function") throw new TypeError("autoSave needs a function that returns the state.");
+    if (typeof options.stage === "string") checkId("A stage", options.stage);
+    if (options.label !== undefined) checkText("A label", options.label);
+    const { intervalMs = DEFAULT_INTERVAL_MS } = options;
+    if (intervalMs > MAX_INTERVAL_MS)
+      throw new RangeError(`intervalMs must be at most ${MAX_INTERVAL_MS} (24.8 days).`);
+    this.#host = host;
+    this.#getState = getState;
+    this.#options = options;
+    this.#timer = setInterval(() => this.#tick(), intervalMs).unref();
+    this.#unsubscribe = options.saveOnSignal === true ? onTermination(() => this.#pause()) : () => undefined;
+  }
+
+  /**
+   * Saves now what is unsaved, after the save under way.
+   *
+   * @throws What `save` throws; `autoSaveFailed` is emitted too.
+   */
+  async flush(): Promise<void> {
+    // Others may be waiting for the same save; whoever comes first begins the next one.
+    while (this.#underWay !== undefined) await this.#underWay.catch(() => undefined);
+    await this.#start("running");
+  }
+
+  /**
+   * Ends the timer, waits for the save under way and saves what is unsaved. Idempotent.
+   *
+   * @throws What `save` throws; the timer has ended all the same.
+   */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  /** @internal The task was saved by another call, so that state needs no second save. */
+  noteSaved(digest: string): void {
+    this.#savedDigest = digest;
+  }
+
+  async #stop(): Promise<void> {
+    clearInterval(this.#timer);
+    try {
+      await this.flush();
+    } finally {
+      this.#unsubscribe();
+      this.#host.stopped();
+    }
+  }
+
+  #tick(): void {
+    if (this.#underWay !== undefined) return;
+    // A failure has been reported where it happened; the next tick tries again.
+    this.#start("running").catch(() => undefined);
+  }
+
+  async #pause(): Promise<void> {
+    clearInterval(this.#timer);
+    while (this.#underWay !== undefined) await this.#underWay.catch(() => undefined);
+    await this.#start("paused").catch(() => undefined);
+  }
+
+  #start(status: "running" | "paused"): Promise<void> {
+    const save = this.#save(status).finally(() => {
+      this.#underWay = undefined;
+    });
+    this.#underWay = save;
+    return save;
+  }
+
+  async #save(status: "running" | "paused"): Promise<void> {
+    try {
+      const state = this.#getState();
+      if (state === undefined) return;
+      const digest = this.#host.digest(state);
+      if (status === "running" && digest === this.#savedDigest) return;
+      const { stage, label = "Auto-save" } = this.#options;
+      await this.#host.save(state, { stage: typeof stage === "function" ? stage() : stage, label, status });
+      this.#savedDigest = digest;
+    } catch (error) {
+      this.#host.failed(error);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,38 @@
+import { endianness } from "node:os";
+
+/** How many characters so many bytes take in base64. */
+export function base64Length(byteLength: number): number {
+  return Math.ceil(byteLength / 3) * 4;
+}
+
+/** A view's bytes, or a whole buffer's, in base64; its elements little-endian, so it means the same on every machine. */
+export function toBase64(source: ArrayBuffer | ArrayBufferView, elementSize: number, order = endianness()): string {
+  const bytes = ArrayBuffer.isView(source)
+    ? Buffer.from(source.buffer, source.byteOffset, source.byteLength)
+    : Buffer.from(source);
+  return (order === "BE" ? swapElements(Buffer.from(bytes), elementSize) : bytes).toString("base64");
+}
+
+/**
+ * The bytes behind a base64 text, in memory that nothing else shares.
+ *
+ * @returns `undefined` unless the text is exactly what {@link toBase64} writes for a whole number of elements.
+ */
+export function fromBase64(text: string, elementSize: number, order = endianness()): Buffer<ArrayBuffer> | undefined {
+  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const byteLength = (text.length / 4) * 3 - padding;
+  if (byteLength < 0 || !Number.isInteger(byteLength / elementSize)) return undefined;
+  // Buffer.from(text) would take a small one from Node's pool, whose memory all of them share.
+  const bytes = Buffer.from(new ArrayBuffer(byteLength));
+  bytes.write(text, "base64");
+  // Node's decoder passes over what isn't base64; writing it again is what tells.
+  if (bytes.toString("base64") !== text) return undefined;
+  return order === "BE" ? swapElements(bytes, elementSize) : bytes;
+}
+
+function swapElements<Bytes extends Buffer>(bytes: Bytes, elementSize: number): Bytes {
+  if (elementSize === 2) bytes.swap16();
+  if (elementSize === 4) bytes.swap32();
+  if (elementSize === 8) bytes.swap64();
+  return bytes;
+}

@@ -1,0 +1,66 @@
+import { promisify } from "node:util";
+import * as zlib from "node:zlib";
+import { CheckpointCorruptError, PayloadTooLargeError } from "../errors.js";
+import { subjectOf, type Transform, type TransformContext } from "./transforms.js";
+
+/** See {@link gzip}. */
+export interface GzipOptions {
+  /** From 0 (fast) to 9 (small); -1, the default, is zlib's own choice (6). */
+  readonly level?: number | undefined;
+  /** The most bytes an encoded state may have, before compression when it is saved and after it when it is loaded. Default 256 MiB. */
+  readonly maxBytes?: number | undefined;
+}
+
+const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
+const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
+const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
+
+/**
+ * Compresses payloads, off the main thread. A payload that would expand beyond `maxBytes` is refused while it expands,
+ * and refused on save too: what was saved under these options can be loaded under them.
+ *
+ * @throws {RangeError} An option is out of its range.
+ * @throws {TypeError} An option is unknown.
+ */
+export function gzip(options: GzipOptions = {}): Transform {
+  const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = DEFAULT_MAX_BYTES, ...unknown } = options;
+  const [misspelled] = Object.keys(unknown);
+  if (misspelled !== undefined) throw new TypeError(`gzip has no option ${JSON.stringify(misspelled)}.`);
+  if (!Number.isInteger(level) || level < -1 || level > 9) {
+    throw new RangeError(`gzip's level must be an integer from -1 to 9, not ${level}.`);
+  }
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < 1) {
+    throw new RangeError(`gzip's maxBytes must be a positive integer, not ${maxBytes}.`);
+  }
+  const tooLarge = (context: TransformContext, verb: string, next: string) =>
+    new PayloadTooLargeError(
+      `${subjectOf(context)} can't be ${verb}: its state has more than the ${maxBytes} bytes that gzip's maxBytes allows. ${next}`,
+    );
+
+  return {
+    name: "gzip",
+    async encode(body, context) {
+      if (body.byteLength > maxBytes) {
+        throw tooLarge(context, "saved", "Nothing was stored; raise maxBytes, or save less.");
+      }
+      return await compress(body, { level });
+    },
+    async decode(body, context) {
+      try {
+        return await expand(body, { maxOutputLength: maxBytes });
+      } catch (cause) {
+        if (codeOf(cause) === "ERR_BUFFER_TOO_LARGE") {
+          throw tooLarge(context, "loaded", "It was left untouched; raise maxBytes to load it.");
+        }
+        throw new CheckpointCorruptError(
+          `${subjectOf(context)} can't be loaded: its payload is not whole gzip data. It was left untouched.`,
+          { cause },
+        );
+      }
+    },
+  };
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}

@@ -1,0 +1,44 @@
+import { CheckpointCorruptError } from "../errors.js";
+import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
+import { TagReader } from "./read-tags.js";
+import { subjectOf, type TransformContext } from "./transforms.js";
+
+/**
+ * Writes a value as JSON text from which {@link decodeJson} makes an equal one, of the same prototypes.
+ *
+ * One synchronous walk: each property is read once, getters too, and a Proxy is what its traps say. What is shared comes
+ * back as equal copies; so does the memory behind typed arrays and DataViews, of which each keeps its own part. A getter
+ * comes back as the value that it gave. Frozen and read-only don't come back. An error of a class that is not built in
+ * comes back as the nearest class that is, with its own name and properties. What another realm made (a `node:vm`
+ * context) comes back as of this one.
+ *
+ * @param maxBytes - The most UTF-8 bytes the text may have.
+ * @param context - For messages: the checkpoint that this is for.
+ * @returns Encoding `json` where nothing needs a tag: `text` is exactly what `JSON.stringify` gives. (One exception: a
+ *   Proxy may list its numeric keys in any order; here they come first and ascend, as in every plain object.)
+ * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).
+ * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes; the walk ends as soon as that is clear.
+ */
+export function encodeJson(value: unknown, maxBytes: number, context?: TransformContext): EncodedState {
+  return new Encoder(maxBytes, context).encode(value);
+}
+
+/**
+ * Makes the value that {@link encodeJson} wrote. Nothing of it is shared with the value of any other call.
+ *
+ * @param context - For messages: the checkpoint that this is from.
+ * @throws {CheckpointCorruptError} The text is not JSON, or a tag in it is malformed.
+ * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
+ */
+export function decodeJson(encoding: JsonEncoding, text: string, context?: TransformContext): unknown {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch (cause) {
+    throw new CheckpointCorruptError(
+      `${subjectOf(context)} can't be loaded: its text is not JSON. It was left untouched.`,
+      { cause },
+    );
+  }
+  return encoding === "json" ? parsed : new TagReader(context).read(parsed);
+}

@@ -1,0 +1,144 @@
+import { hash } from "node:crypto";
+import type { Payload } from "../checkpoint.js";
+import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../errors.js";
+import type { JsonEncoding } from "./encoder.js";
+import { decodeJson, encodeJson } from "./json.js";
+import { checkTransforms, subjectOf, type Transform, type TransformContext } from "./transforms.js";
+
+/** What {@link makePayload} needs besides the state. */
+export interface MakePayloadOptions {
+  /** The most UTF-8 bytes of JSON, before the transforms. */
+  readonly maxBytes: number;
+  /** Run first to last. */
+  readonly transforms: readonly Transform[];
+  readonly context: TransformContext;
+}
+
+/** What {@link openPayload} needs besides the payload. */
+export interface OpenPayloadOptions {
+  /** Found by name, in whatever order: the payload's encoding says which of them it needs. */
+  readonly transforms: readonly Transform[];
+  readonly context: TransformContext;
+}
+
+/** A payload's state. A box, since the state itself may be anything, a thenable too. */
+export interface OpenedPayload {
+  readonly state: unknown;
+}
+
+/**
+ * Encodes `value`. The walk through it happens during the call, whatever the transforms do later: when the call has
+ * returned, `value` may change.
+ *
+ * @returns The payload itself where there are no transforms, a promise of it otherwise.
+ * @throws {StateNotSerializableError} `value` holds something that would not come back as it is. Thrown, not rejected.
+ * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
+ */
+export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
+  const { encoding, text } = encodeJson(value, options.maxBytes, options.context);
+  if (options.transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
+  checkTransforms(options.transforms);
+  return transformed(encoding, text, options);
+}
+
+/**
+ * Decodes what {@link makePayload} made, after checking its digest. Two calls give two independent states.
+ *
+ * @returns The state itself, boxed, where the payload has no transforms, a promise of it otherwise.
+ * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
+ * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
+ */
+export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
+  const { encoding, body } = payload;
+  if (digestOf(body) !== payload.sha256) {
+    throw corrupt(options.context, "its payload fails its SHA-256 checksum");
+  }
+  if (encoding === "json" || encoding === "json-tagged") {
+    if (typeof body !== "string") throw corrupt(options.context, `its payload is ${encoding}, yet bytes, not text`);
+    return { state: decodeJson(encoding, body, options.context) };
+  }
+  const [base = "", ...names] = encoding.split("+");
+  if (base !== "json" && base !== "json-tagged") {
+    throw new UnsupportedFormatError(
+      `${subjectOf(options.context)} can't be loaded: this version of Waymark doesn't know its encoding ${JSON.stringify(base)}. ` +
+        "It was left untouched; load it with the version that saved it, or a newer one.",
+    );
+  }
+  const transforms = names.map((name) => transformNamed(name, encoding, options));
+  if (typeof body === "string") throw corrupt(options.context, `its payload is ${encoding}, yet text, not bytes`);
+  return restored(base, body, transforms.reverse(), options.context);
+}
+
+/** The size of a body as stored, in bytes. */
+export function byteLengthOf(body: string | Uint8Array): number {
+  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+}
+
+/** Lower-case hexadecimal SHA-256 of a body, of its UTF-8 bytes where it is text. */
+export function digestOf(body: string | Uint8Array): string {
+  return hash("sha256", body, "hex");
+}
+
+async function transformed(encoding: JsonEncoding, text: string, options: MakePayloadOptions): Promise<Payload> {
+  let body: Uint8Array = new TextEncoder().encode(text);
+  for (const transform of options.transforms) {
+    body = bytesFrom(await transform.encode(body, options.context), transform, "encode");
+  }
+  const names = options.transforms.map(({ name }) => name);
+  return { encoding: [encoding, ...names].join("+"), body, sha256: digestOf(body) };
+}
+
+async function restored(
+  encoding: JsonEncoding,
+  stored: Uint8Array,
+  transforms: readonly Transform[],
+  context: TransformContext,
+): Promise<OpenedPayload> {
+  let body = stored;
+  for (const transform of transforms) body = await undo(transform, body, context);
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+  } catch (cause) {
+    throw corrupt(context, "its payload is not UTF-8 text under its transforms", cause);
+  }
+  return { state: decodeJson(encoding, text, context) };
+}
+
+async function undo(transform: Transform, body: Uint8Array, context: TransformContext): Promise<Uint8Array> {
+  let decoded: unknown;
+  try {
+    decoded = await transform.decode(body, context);
+  } catch (cause) {
+    if (cause instanceof CheckpointError) throw cause;
+    // The digest held, so the bytes are as they were stored: it is the transform that doesn't fit them.
+    throw new UnsupportedFormatError(
+      `${subjectOf(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
+        "It was left untouched; configure the transform as it was when this was saved.",
+      { cause },
+    );
+  }
+  return bytesFrom(decoded, transform, "decode");
+}
+
+function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
+  const found = transforms.find((transform) => transform.name === name);
+  if (found !== undefined) return found;
+  throw new UnsupportedFormatError(
+    `${subjectOf(context)} can't be loaded: its encoding is ${JSON.stringify(encoding)}, and no transform named ${JSON.stringify(name)} is configured. ` +
+      "It was left untouched; add the transform to the manager's `transforms`.",
+  );
+}
+
+/** Holds a transform to its word: it may be written in JavaScript. */
+function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
+  if (result instanceof Uint8Array) return result;
+  throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
+}
+
+function corrupt(context: TransformContext, reason: string, cause?: unknown): CheckpointCorruptError {
+  return new CheckpointCorruptError(
+    `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`,
+    cause === undefined ? {} : { cause },
+  );
+}

@@ -1,0 +1,10 @@
+/** A promise, and what settles it: Promise.withResolvers, which Node 20 doesn't have. */
+export function deferred<Value = void>() {
+  let resolve!: (value: Value) => void;
+  let reject!: (reason: unknown) => void;
+  const promise = new Promise<Value>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
+}

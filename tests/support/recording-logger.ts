@@ -1,0 +1,16 @@
+import type { Logger } from "waymark";
+
+export interface LogLine {
+  readonly level: keyof Logger;
+  readonly message: string;
+  readonly details: object;
+}
+
+/** A logger that keeps what it is told. */
+export function recordingLogger(): Logger & { readonly lines: readonly LogLine[] } {
+  const lines: LogLine[] = [];
+  const at = (level: keyof Logger) => (details: object, message: string) => {
+    lines.push({ level, message, details });
+  };
+  return { lines, debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}

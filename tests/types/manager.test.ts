@@ -1,0 +1,52 @@
+import { expectTypeOf, it } from "vitest";
+import { type Checkpoint, CheckpointManager, type StateSchema } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { z } from "zod";
+
+const storage = new MemoryAdapter();
+const BuildState = z.object({
+  phase: z.number(),
+  startedAt: z.codec(z.iso.datetime(), z.date(), { decode: (t) => new Date(t), encode: (d) => d.toISOString() }),
+});
+type BuildState = { phase: number; startedAt: Date };
+
+it("infers the state from the schema, on save and on load", () => {
+  const manager = new CheckpointManager({ storage, schema: BuildState });
+  expectTypeOf(manager.save).parameter(1).toEqualTypeOf<BuildState>();
+  expectTypeOf(manager.latest).returns.resolves.toEqualTypeOf<Checkpoint<BuildState> | undefined>();
+  expectTypeOf(manager.restore).returns.resolves.toEqualTypeOf<Checkpoint<BuildState>>();
+  // @ts-expect-error A phase is a number.
+  void (() => manager.save("t", { phase: "1", startedAt: new Date() }));
+});
+
+it("takes a schema's input and gives its output, where the schema can't encode", () => {
+  const schema = {} as StateSchema<string, number>;
+  const manager = () => new CheckpointManager({ storage, schema });
+  expectTypeOf<ReturnType<typeof manager>["save"]>().parameter(1).toEqualTypeOf<string>();
+  expectTypeOf<Awaited<ReturnType<ReturnType<typeof manager>["latest"]>>>().toEqualTypeOf<
+    Checkpoint<number> | undefined
+  >();
+});
+
+it("knows nothing of the state without a schema", () => {
+  const manager = new CheckpointManager({ storage });
+  expectTypeOf(manager.latest).returns.resolves.toEqualTypeOf<Checkpoint<unknown> | undefined>();
+});
+
+it("makes a misspelled option a compile error", () => {
+  // @ts-expect-error It is `retention`.
+  void (() => new CheckpointManager({ storage, retenton: { keepLast: 1 } }));
+  const manager = new CheckpointManager({ storage });
+  // @ts-expect-error It is `label`.
+  void (() => manager.save("t", 1, { labl: "x" }));
+  // @ts-expect-error It is `saved`.
+  void (() => manager.on("save", () => {}));
+  // @ts-expect-error Metadata is plain JSON.
+  void (() => manager.save("t", 1, { metadata: { when: new Date() } }));
+});
+
+it("types events by their name", () => {
+  const manager = new CheckpointManager({ storage });
+  manager.on("saved", (summary) => expectTypeOf(summary.sequence).toEqualTypeOf<number>());
+  manager.on("autoSaveFailed", ({ error }) => expectTypeOf(error).toEqualTypeOf<unknown>());
+});

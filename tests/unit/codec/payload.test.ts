@@ -1,0 +1,187 @@
+import { hash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { gzip } from "../../../src/codec/gzip.js";
+import { byteLengthOf, makePayload, type OpenPayloadOptions, openPayload } from "../../../src/codec/payload.js";
+import type { Transform, TransformContext } from "../../../src/codec/transforms.js";
+import {
+  CheckpointCorruptError,
+  PayloadTooLargeError,
+  StateNotSerializableError,
+  UnsupportedFormatError,
+} from "../../../src/errors.js";
+import { difference } from "./difference.js";
+
+const context: TransformContext = { taskId: "t", id: "c1", stage: "gate", stateVersion: 2 };
+const maxBytes = 1024 * 1024;
+
+/** Flips every bit, and binds the context as an encryption would. */
+function xor(name = "xor"): Transform {
+  const bound = ({ taskId, id, stage, parentId, stateVersion }: TransformContext) =>
+    hash("sha256", JSON.stringify([taskId, id, stage, parentId, stateVersion]), "buffer");
+  return {
+    name,
+    encode: (body, to) => Buffer.concat([bound(to), body.map((byte) => byte ^ 0xff)]),
+    decode(body, from) {
+      if (!bound(from).equals(body.subarray(0, 32))) throw new Error("bound to another checkpoint");
+      return body.subarray(32).map((byte) => byte ^ 0xff);
+    },
+  };
+}
+
+const options = (...transforms: Transform[]) => ({ maxBytes, transforms, context });
+const stateOf = async (payload: Awaited<ReturnType<typeof makePayload>>, opening: OpenPayloadOptions) =>
+  (await openPayload(payload, opening)).state;
+
+describe("a payload without transforms", () => {
+  it("is made and opened at once, as JSON with its digest", () => {
+    const payload = makePayload({ a: [1, "ä"] }, options());
+    const body = '{"a":[1,"ä"]}';
+    expect(payload).toEqual({ encoding: "json", body, sha256: hash("sha256", body) });
+    if (payload instanceof Promise) throw new Error("It is a promise.");
+    expect(openPayload(payload, options())).toEqual({ state: { a: [1, "ä"] } });
+  });
+
+  it("carries rich values in tags", async () => {
+    const state = { at: new Date(3), left: undefined };
+    const payload = await makePayload(state, options());
+    expect(payload.encoding).toBe("json-tagged");
+    expect(difference(await stateOf(payload, options()), state)).toBeUndefined();
+  });
+
+  it("is independent each time it is opened", async () => {
+    const payload = await makePayload({ list: [1] }, options());
+    const one = (await stateOf(payload, options())) as { list: number[] };
+    one.list.push(2);
+    expect(await stateOf(payload, options())).toEqual({ list: [1] });
+  });
+
+  it("is corrupt once a character of it changed, with the checkpoint named", async () => {
+    const payload = await makePayload({ n: 1 }, options());
+    const changed = { ...payload, body: '{"n":2}' };
+    expect(() => openPayload(changed, options())).toThrow(CheckpointCorruptError);
+    expect(() => openPayload(changed, options())).toThrow(
+      /^Checkpoint c1 of task "t" can't be loaded: its payload fails its SHA-256/,
+    );
+  });
+
+  it("is corrupt where it is bytes", () => {
+    const body = Buffer.from("{}");
+    for (const encoding of ["json", "json-tagged"]) {
+      const payload = { encoding, body, sha256: hash("sha256", body) };
+      expect(() => openPayload(payload, options())).toThrow(CheckpointCorruptError);
+    }
+  });
+
+  it("is corrupt where it is no JSON", () => {
+    const payload = { encoding: "json", body: "{", sha256: hash("sha256", "{") };
+    expect(() => openPayload(payload, options())).toThrow(
+      /^Checkpoint c1 of task "t" can't be loaded: its text is not JSON/,
+    );
+  });
+});
+
+describe("a payload with transforms", () => {
+  it("names them in its encoding, and is undone right to left", async () => {
+    const state = { text: "again and again ".repeat(100), at: new Date(5) };
+    const payload = await makePayload(state, options(gzip(), xor()));
+    expect(payload.encoding).toBe("json-tagged+gzip+xor");
+    expect(payload.body).toBeInstanceOf(Uint8Array);
+    expect(payload.sha256).toBe(hash("sha256", payload.body));
+    expect(byteLengthOf(payload.body)).toBeLessThan(300);
+    expect(difference(await stateOf(payload, options(gzip(), xor())), state)).toBeUndefined();
+  });
+
+  it("opens by its own encoding, whatever is configured now and in which order", async () => {
+    const state = { a: 1 };
+    const now = options(xor("other"), xor(), gzip());
+    for (const former of [[], [gzip()], [xor()], [xor(), gzip()], [gzip(), xor()]]) {
+      expect(await stateOf(await makePayload(state, options(...former)), now)).toEqual(state);
+    }
+  });
+
+  it("is taken during the call: what changes after it is not in it", async () => {
+    const state = { list: [1], when: new Date(1) };
+    const making = makePayload(state, options(gzip()));
+    state.list.push(2);
+    state.when.setTime(9);
+    expect(await stateOf(await making, options(gzip()))).toEqual({ list: [1], when: new Date(1) });
+  });
+
+  it("is refused during the call where the value is", () => {
+    expect(() => makePayload({ f() {} }, options(gzip()))).toThrow(StateNotSerializableError);
+    expect(() => makePayload("x".repeat(maxBytes), options(gzip()))).toThrow(PayloadTooLargeError);
+  });
+
+  it("does not open under another checkpoint where a transform binds it", async () => {
+    const payload = await makePayload({ a: 1 }, options(xor()));
+    const opening = openPayload(payload, { transforms: [xor()], context: { ...context, id: "c2" } });
+    await expect(opening).rejects.toThrow(UnsupportedFormatError);
+    await expect(opening).rejects.toMatchObject({ cause: new Error("bound to another checkpoint") });
+  });
+
+  it("names the transform that is missing", async () => {
+    const payload = await makePayload({ a: 1 }, options(gzip(), xor()));
+    expect(() => openPayload(payload, options(gzip()))).toThrow(UnsupportedFormatError);
+    expect(() => openPayload(payload, options(gzip()))).toThrow(/c1 .*"json\+gzip\+xor", and no transform named "xor"/);
+    expect(() => openPayload(payload, options(xor()))).toThrow(/no transform named "gzip"/);
+  });
+
+  it("is of a newer version where its encoding is unknown", () => {
+    for (const encoding of ["cbor", "cbor+gzip", "", "run", "jsonl"]) {
+      const payload = { encoding, body: "{}", sha256: hash("sha256", "{}") };
+      expect(() => openPayload(payload, options(gzip()))).toThrow(UnsupportedFormatError);
+    }
+  });
+
+  it("is corrupt where its body changed, or is text", async () => {
+    const payload = await makePayload({ a: 1 }, options(gzip()));
+    const body = Uint8Array.from(payload.body as Uint8Array);
+    body[12]! ^= 1;
+    expect(() => openPayload({ ...payload, body }, options(gzip()))).toThrow(CheckpointCorruptError);
+    const asText = { ...payload, body: "{}", sha256: hash("sha256", "{}") };
+    expect(() => openPayload(asText, options(gzip()))).toThrow(CheckpointCorruptError);
+  });
+
+  it("is corrupt where no UTF-8 is left under its transforms", async () => {
+    const body = xor().encode(Uint8Array.from([0x22, 0xff, 0x22]), context) as Uint8Array;
+    const payload = { encoding: "json+xor", body, sha256: hash("sha256", body) };
+    await expect(openPayload(payload, options(xor()))).rejects.toThrow(CheckpointCorruptError);
+  });
+
+  it("passes on what a transform says is wrong in our own errors", async () => {
+    const reason = new CheckpointCorruptError("cut short");
+    const strict: Transform = { ...xor(), decode: () => Promise.reject(reason) };
+    const payload = await makePayload(1, options(xor()));
+    await expect(openPayload(payload, options(strict))).rejects.toBe(reason);
+  });
+
+  it("rejects with what a transform throws while encoding", async () => {
+    const failing: Transform = {
+      ...xor(),
+      encode: () => {
+        throw new Error("no key");
+      },
+    };
+    await expect(makePayload(1, options(failing))).rejects.toThrow("no key");
+  });
+
+  it("is a TypeError where a transform gives no bytes", async () => {
+    const wrong = { ...xor(), encode: () => "text" } as unknown as Transform;
+    await expect(makePayload(1, options(wrong))).rejects.toThrow(/"xor" must encode to a Uint8Array/);
+    const payload = await makePayload(1, options(xor()));
+    const lossy = { ...xor(), decode: () => undefined } as unknown as Transform;
+    await expect(openPayload(payload, options(lossy))).rejects.toThrow(/"xor" must decode to a Uint8Array/);
+  });
+
+  it("takes no transform whose name could not be found again", () => {
+    for (const name of ["", "a+b", "json", "json-tagged", "1st", "two words"]) {
+      expect(() => makePayload(1, options(xor(name)))).toThrow(TypeError);
+    }
+    expect(() => makePayload(1, options(xor(), xor()))).toThrow(/Two transforms are named "xor"/);
+  });
+});
+
+it("counts a body's bytes as they are stored", () => {
+  expect(byteLengthOf("aä😀")).toBe(7);
+  expect(byteLengthOf(new Uint8Array(5))).toBe(5);
+});
