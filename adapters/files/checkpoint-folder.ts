@@ -1,0 +1,216 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
+import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../src/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/errors.js";
+import { assertSameTask, isOwner, type TaskContents } from "./folder-store.js";
+import {
+  type CheckpointContent,
+  type CheckpointFile,
+  knownByName,
+  NUMBERING_FILE,
+  parseCheckpointFileName,
+  parseNumberingFile,
+  readCheckpoint,
+  readHead,
+} from "./json-file-format.js";
+import { storedCheckpoint } from "./sealed-record.js";
+import { codeOf } from "./storage-failure.js";
+import { readStored, UnreadableError } from "./stored-file.js";
+import { nameOf } from "./task-folder.js";
+
+/** What was looked for, what stands in its place where it can't be read, or nothing where it is gone. */
+export type Found<Item> = Item | CorruptRecord | undefined;
+
+/** One task's folder with a file for each checkpoint, as it was when it was listed. */
+export class CheckpointFolder {
+  readonly #path: string;
+  readonly #taskId: string | undefined;
+  /** In no order. */
+  readonly #files: CheckpointFile[] = [];
+  readonly #newest: CheckpointFile | undefined;
+  /** Whether it keeps the sequence of a newest checkpoint that was removed. */
+  readonly hasNumbering: boolean = false;
+
+  /** @param taskId - Whose it is, if that is known. */
+  constructor(path: string, taskId: string | undefined) {
+    this.#path = path;
+    this.#taskId = taskId;
+    for (const name of namesIn(path)) {
+      const file = parseCheckpointFileName(name);
+      // Whatever has another form of name is somebody else's.
+      if (file === undefined) this.hasNumbering ||= name === NUMBERING_FILE;
+      else {
+        this.#files.push(file);
+        if (this.#newest === undefined || byAge(file, this.#newest) > 0) this.#newest = file;
+      }
+    }
+  }
+
+  get count(): number {
+    return this.#files.length;
+  }
+
+  get newestName(): string | undefined {
+    return this.#newest?.name;
+  }
+
+  /** A damaged newest file counts: its name says which sequence it has. 0 for none. */
+  get newestSequence(): number {
+    return this.#newest?.sequence ?? 0;
+  }
+
+  /** The oldest first. */
+  files(): CheckpointFile[] {
+    return this.#files.toSorted(byAge);
+  }
+
+  find(id: string): CheckpointFile | undefined {
+    const name = nameOf(id);
+    return this.#files.find(({ idName }) => idName === name);
+  }
+
+  pathOf(file: CheckpointFile): string {
+    return join(this.#path, file.name);
+  }
+
+  /** @throws {StorageError} It is another task's. */
+  async read(file: CheckpointFile): Promise<Found<StoredCheckpoint>> {
+    try {
+      const content = await readCheckpoint(this.pathOf(file), file);
+      if (content === undefined) return undefined;
+      this.#assertOurs(content.head, this.pathOf(file));
+      return storedCheckpoint(content);
+    } catch (error) {
+      return this.#corruptOrThrow(file, error);
+    }
+  }
+
+  /** @throws {StorageError} It is another task's. */
+  readSummary(file: CheckpointFile): Found<CheckpointSummary> {
+    const found = this.#summary(file);
+    if (found && !isCorrupt(found)) this.#assertOurs(found, this.pathOf(file));
+    return found;
+  }
+
+  /**
+   * A checkpoint that a write goes by; `undefined` where it is gone.
+   *
+   * @throws {CheckpointCorruptError}
+   * @throws {StorageError} It is another task's.
+   */
+  async readToChange(file: CheckpointFile): Promise<CheckpointContent | undefined> {
+    const path = this.pathOf(file);
+    try {
+      const content = await readCheckpoint(path, file);
+      if (content) this.#assertOurs(content.head, path);
+      return content;
+    } catch (error) {
+      if (!(error instanceof UnreadableError)) throw error;
+      throw new CheckpointCorruptError(
+        `The checkpoint at ${path} can't be read: ${error.message}. It was left untouched, and nothing was changed.`,
+        { cause: error },
+      );
+    }
+  }
+
+  /**
+   * The sequence that is kept of a newest checkpoint that was removed; 0 for none.
+   *
+   * @throws {CheckpointCorruptError} It can't be read, so that a sequence could be given twice.
+   */
+  async keptSequence(): Promise<number> {
+    const path = join(this.#path, NUMBERING_FILE);
+    const content = this.hasNumbering ? await readStored(path) : undefined;
+    if (content === undefined) return 0;
+    try {
+      const numbering = parseNumberingFile(content, path);
+      this.#assertOurs(numbering, path);
+      return numbering.lastSequence;
+    } catch (error) {
+      if (!(error instanceof UnreadableError)) throw error;
+      throw new CheckpointCorruptError(
+        `${path} can't be read: ${error.message}. It keeps the last sequence of a task whose newest checkpoint was removed. ` +
+          "Nothing was changed, since a sequence could be given twice; restore that file from a backup.",
+        { cause: error },
+      );
+    }
+  }
+
+  /**
+   * Names that differ in case alone are one folder on some disks: then it belongs to whoever has a checkpoint in it.
+   *
+   * @throws {StorageError} It is another task's.
+   */
+  assertOwner(): void {
+    for (const file of this.#newestFirst()) {
+      const found = this.readSummary(file);
+      if (found && !isCorrupt(found)) return;
+    }
+  }
+
+  /** For lists of tasks: whatever one folder holds doesn't hide the other tasks. */
+  contents(): TaskContents | undefined {
+    const { count } = this;
+    if (count === 0) return undefined;
+    const corrupt: CorruptRecord[] = [];
+    for (const file of this.#newestFirst()) {
+      const found = this.#summary(file);
+      if (found === undefined) continue;
+      if (isCorrupt(found)) corrupt.push(found);
+      else if (isOwner(found.taskId, this.#path)) return { taskId: found.taskId, count, newest: found, corrupt };
+      else corrupt.push(this.#corrupt(file, `it belongs to task ${JSON.stringify(found.taskId)}`));
+    }
+    return { taskId: this.#taskId, count, newest: undefined, corrupt };
+  }
+
+  /** Sorts only where the newest won't do. */
+  *#newestFirst(): Iterable<CheckpointFile> {
+    if (this.#newest) yield this.#newest;
+    yield* this.files().reverse().slice(1);
+  }
+
+  #summary(file: CheckpointFile): Found<CheckpointSummary> {
+    try {
+      const head = readHead(this.pathOf(file), file);
+      return head && summaryOf(head);
+    } catch (error) {
+      return this.#corruptOrThrow(file, error);
+    }
+  }
+
+  #corruptOrThrow(file: CheckpointFile, error: unknown): CorruptRecord {
+    if (error instanceof UnreadableError) return this.#corrupt(file, error.message, error.cause);
+    throw error;
+  }
+
+  #corrupt(file: CheckpointFile, reason: string, cause?: unknown): CorruptRecord {
+    const taskId = this.#taskId;
+    return {
+      corrupt: true,
+      location: this.pathOf(file),
+      reason,
+      ...(taskId === undefined ? undefined : { taskId }),
+      ...knownByName(file),
+      ...(cause === undefined ? undefined : { cause }),
+    };
+  }
+
+  #assertOurs(owner: { readonly taskId: string }, path: string): void {
+    if (this.#taskId !== undefined) assertSameTask(this.#taskId, owner.taskId, path);
+  }
+}
+
+function byAge(a: CheckpointFile, b: CheckpointFile): number {
+  return a.sequence - b.sequence || (a.name < b.name ? -1 : 1);
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    // The task was removed just now.
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  }
+}

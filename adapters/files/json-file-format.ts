@@ -1,0 +1,173 @@
+import type { JsonObject } from "../../src/checkpoint.js";
+import { summaryOf } from "../../src/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/errors.js";
+import {
+  decodeText,
+  type EmbeddedRecord,
+  embeddedSize,
+  type Numbering,
+  parseHead,
+  parseNumbering,
+  parseObject,
+  type RecordHead,
+  sealNumbering,
+} from "./sealed-record.js";
+import { readFirstLine, readStored, UnreadableError } from "./stored-file.js";
+import { idOf, nameOf } from "./task-folder.js";
+
+/**
+ * One checkpoint, one file: line one is the head, line two the state, and the whole is one JSON document.
+ *
+ * ```
+ * {"waymark":1,"taskId":"build-42","id":"a1","sequence":7,…,"sha256":"…","seal":"…",
+ * "state":{"step":3}}
+ * ```
+ */
+const FORMAT_VERSION = 1;
+const OPENING = Buffer.from('{"waymark":');
+const STATE_KEY = Buffer.from('"state":');
+const SEQUENCE_DIGITS = 12;
+const EXTENSION = ".json";
+/** A sequence of more digits has no zeros before it: each has one form. */
+const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+
+/** The file in a task's folder that keeps the last sequence, from when its checkpoint is removed on. */
+export const NUMBERING_FILE = "numbering.json";
+
+/** What a checkpoint file's name tells. */
+export interface CheckpointFile {
+  readonly name: string;
+  readonly sequence: number;
+  /** The id, as {@link nameOf} writes it. */
+  readonly idName: string;
+}
+
+/** The sequence comes first, with zeros before it, so that folders show a task's checkpoints in their order. */
+export function checkpointFileName(sequence: number, id: string): string {
+  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
+}
+
+/** `undefined` for the name of anything else. Each save calls it for each file of the task. */
+export function parseCheckpointFileName(name: string): CheckpointFile | undefined {
+  if (!CHECKPOINT_FILE.test(name)) return undefined;
+  const dash = name.indexOf("-");
+  const sequence = Number(name.slice(0, dash));
+  if (!Number.isSafeInteger(sequence)) return undefined;
+  return { name, sequence, idName: name.slice(dash + 1, -EXTENSION.length) };
+}
+
+/** What a checkpoint file's name tells of the checkpoint where the file itself can't be read. */
+export function knownByName({ sequence, idName }: CheckpointFile): { readonly sequence: number; readonly id?: string } {
+  const id = idOf(idName);
+  return { sequence, ...(id === undefined ? undefined : { id }) };
+}
+
+/** A checkpoint as its file's content. */
+export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
+  return Buffer.from(`${renderHead(head)}"state":${bodyText}}\n`);
+}
+
+/**
+ * The file's content under another head, its state copied to the byte: damage to the state stays visible, since the
+ * digest in the head stays what it was.
+ */
+export function withHead(content: Buffer, head: RecordHead): Buffer {
+  return Buffer.concat([Buffer.from(renderHead(head)), content.subarray(content.indexOf(LINE_FEED) + 1)]);
+}
+
+/**
+ * The head of a checkpoint file, without reading its state; `undefined` where the file is gone.
+ *
+ * @throws {UnreadableError}
+ * @throws {UnsupportedFormatError} A newer program wrote it.
+ */
+export function readHead(path: string, file: CheckpointFile): RecordHead | undefined {
+  const start = readFirstLine(path, OPENING);
+  return start && parseFirstLine(start.bytes, start.size, path, file).head;
+}
+
+/** A checkpoint file as it was read. */
+export interface CheckpointContent extends EmbeddedRecord {
+  readonly content: Buffer;
+}
+
+/**
+ * A whole checkpoint file; `undefined` where it is gone.
+ *
+ * @throws {UnreadableError}
+ * @throws {UnsupportedFormatError} A newer program wrote it.
+ */
+export async function readCheckpoint(path: string, file: CheckpointFile): Promise<CheckpointContent | undefined> {
+  const content = await readStored(path);
+  if (content === undefined) return undefined;
+  const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, path, file);
+  const key = content.subarray(stateAt - STATE_KEY.length, stateAt);
+  if (!key.equals(STATE_KEY) || !/^\}\r?\n$/.test(content.toString("latin1", stateEnd))) {
+    throw new UnreadableError("its second line doesn't hold a state");
+  }
+  return { head, bodyText: decodeText(content.subarray(stateAt, stateEnd)), content };
+}
+
+/** The numbering as its file's content. */
+export function renderNumbering(numbering: Numbering): Buffer {
+  return Buffer.from(`${JSON.stringify({ waymark: FORMAT_VERSION, ...sealNumbering(numbering) })}\n`);
+}
+
+/**
+ * @throws {UnreadableError}
+ * @throws {UnsupportedFormatError} A newer program wrote it.
+ */
+export function parseNumberingFile(content: Buffer, path: string): Numbering {
+  checkVersion(content, path);
+  return parseNumbering(parseObject(decodeText(content)));
+}
+
+function renderHead(head: RecordHead): string {
+  const { payload, bodyIs, seal } = head;
+  const { encoding, sha256 } = payload;
+  const fields = { waymark: FORMAT_VERSION, ...summaryOf(head), encoding, bodyIs, sha256, seal };
+  return `${JSON.stringify(fields).slice(0, -1)},\n`;
+}
+
+interface FirstLine {
+  readonly head: RecordHead;
+  /** Where the state's text begins and ends, in bytes. */
+  readonly stateAt: number;
+  readonly stateEnd: number;
+}
+
+/** Checks the head against its seal, its file's name and its file's size. */
+function parseFirstLine(bytes: Buffer, size: number, path: string, file: CheckpointFile): FirstLine {
+  if (size === 0) throw new UnreadableError("it is empty");
+  checkVersion(bytes, path);
+  const end = bytes.indexOf(LINE_FEED);
+  if (end === -1) throw new UnreadableError("its first line is cut short");
+  // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
+  const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
+  const line = decodeText(bytes.subarray(0, end + 1));
+  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
+
+  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
+  const head = parseHead(fields);
+  if (head.sequence !== file.sequence || nameOf(head.id) !== file.idName) {
+    throw new UnreadableError(`it holds checkpoint ${head.id} (sequence ${head.sequence}), which its name doesn't say`);
+  }
+  const stateAt = end + 1 + STATE_KEY.length;
+  const stateEnd = stateAt + embeddedSize(head);
+  const expected = stateEnd + 1 + lineEnd.length;
+  if (size !== expected)
+    throw new UnreadableError(`it has ${size} bytes, not ${expected}: it was cut short or changed`);
+  return { head, stateAt, stateEnd };
+}
+
+function checkVersion(bytes: Buffer, path: string): void {
+  const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
+  if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
+  if (version === String(FORMAT_VERSION)) return;
+  throw new UnsupportedFormatError(
+    `${path} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
+      "run the newer program.",
+  );
+}

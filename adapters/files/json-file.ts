@@ -1,0 +1,207 @@
+import { join } from "node:path";
+import {
+  type AppendCondition,
+  type CheckpointQuery,
+  type CorruptRecord,
+  checkExpected,
+  inRange,
+  isCorrupt,
+  matchesQuery,
+  nextSequence,
+  type StorageAdapter,
+  type TaskQuery,
+} from "../../src/adapter.js";
+import {
+  type CheckpointDraft,
+  type CheckpointSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  type TaskSummary,
+  withStatus,
+} from "../../src/checkpoint.js";
+import { CheckpointFolder, type Found } from "./checkpoint-folder.js";
+import { syncFolder } from "./durable-write.js";
+import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
+import {
+  type CheckpointFile,
+  checkpointFileName,
+  NUMBERING_FILE,
+  renderCheckpoint,
+  renderNumbering,
+  withHead,
+} from "./json-file-format.js";
+import { RecentMap } from "./recent-map.js";
+import { embedDraft, sequenceOfIntact } from "./sealed-record.js";
+import { nameOf } from "./task-folder.js";
+import { TimeSlices } from "./time-slices.js";
+
+/** The options of {@link JsonFileAdapter}. */
+export interface JsonFileAdapterOptions extends FolderStoreOptions {}
+
+/**
+ * One JSON file per checkpoint, in one folder per task: for people who read, search and commit their checkpoints.
+ *
+ * ```
+ * <path>/build-42/000000000007-a1.json
+ * ```
+ *
+ * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Files have mode 0600, folders 0700.
+ */
+export class JsonFileAdapter implements StorageAdapter {
+  readonly name = "json-file";
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly #store: FolderStore;
+  /** The newest file of each task, where this adapter wrote it: then the folder needn't be checked for another owner. */
+  readonly #newest = new RecentMap<string>();
+
+  /** @throws {TypeError | RangeError} A wrong option. */
+  constructor(options: JsonFileAdapterOptions) {
+    this.#store = new FolderStore(this.name, options, { name: ".lock", stays: true });
+  }
+
+  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    const { taskId, id } = draft;
+    const embedded = embedDraft(draft);
+    return this.#store.write({
+      taskId,
+      verb: "save to",
+      claim: "file",
+      work: async (lock, path) => {
+        const folder = new CheckpointFolder(path, taskId);
+        if (folder.newestName !== this.#newest.get(taskId)) folder.assertOwner();
+        const file = folder.find(id);
+        const stored = file && (await folder.readToChange(file));
+        if (file && stored) {
+          const sequence = sequenceOfIntact(stored, draft, folder.pathOf(file));
+          // Whoever stored it may have been killed, or failed, before it was durable. Now it will be.
+          await lock.write(folder.pathOf(file), stored.content, { firstInFolder: true });
+          return sequence;
+        }
+
+        const { newestSequence } = folder;
+        const lastSequence = Math.max(newestSequence, await folder.keptSequence());
+        const sequence = nextSequence(taskId, { newestSequence, lastSequence }, condition);
+        const content = renderCheckpoint(embedded(sequence));
+        const name = checkpointFileName(sequence, id);
+        await lock.write(join(path, name), content, { firstInFolder: lastSequence === 0 });
+        this.#newest.set(taskId, name);
+        return sequence;
+      },
+    });
+  }
+
+  async get(taskId: string, id: string): Promise<Found<StoredCheckpoint>> {
+    return this.#store.read(taskId, async () => {
+      const folder = this.#folder(taskId);
+      const file = folder?.find(id);
+      return folder && file && folder.read(file);
+    });
+  }
+
+  read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
+    const items = this.#select(query, (folder, file) => folder.read(file));
+    return this.#store.iterate(items, query.taskId);
+  }
+
+  list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    const items = this.#select(query, (folder, file) => folder.readSummary(file));
+    return this.#store.iterate(items, query.taskId);
+  }
+
+  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+    return this.#store.iterate(
+      this.#store.tasks(query, (path, taskId) => new CheckpointFolder(path, taskId).contents()),
+    );
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const wanted = structuredClone(change);
+    return this.#store.write({
+      taskId,
+      verb: "change a status of",
+      claim: "file",
+      absent: () => false,
+      work: async (lock, path) => {
+        const folder = new CheckpointFolder(path, taskId);
+        const file = folder.find(id);
+        const stored = file && (await folder.readToChange(file));
+        if (file === undefined || stored === undefined) return false;
+        checkExpected(taskId, folder.newestSequence, condition);
+        const content = withHead(stored.content, withStatus(stored.head, wanted));
+        await lock.write(folder.pathOf(file), content, { firstInFolder: false });
+        return true;
+      },
+    });
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const names = ids === "all" ? undefined : new Set(ids.map(nameOf));
+    let removed = 0;
+    return this.#store.write({
+      taskId,
+      verb: "remove from",
+      claim: "folder",
+      absent: () => {
+        checkExpected(taskId, 0, condition);
+        return 0;
+      },
+      removesTask: names === undefined,
+      work: async (lock, path) => {
+        const folder = new CheckpointFolder(path, taskId);
+        folder.assertOwner();
+        const { newestSequence } = folder;
+        // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
+        if (removed === 0) checkExpected(taskId, newestSequence, condition);
+        const doomed = folder.files().filter(({ idName }) => names === undefined || names.has(idName));
+        if (doomed.length === 0 && names) return 0;
+        if (names && doomed.at(-1)?.sequence === newestSequence && (await folder.keptSequence()) < newestSequence) {
+          // First the sequence is kept, then its checkpoint is removed.
+          const content = renderNumbering({ taskId, lastSequence: newestSequence });
+          await lock.write(join(path, NUMBERING_FILE), content, { firstInFolder: false });
+        }
+
+        const slices = new TimeSlices();
+        for (const file of doomed) {
+          if (lock.discard(folder.pathOf(file))) removed += 1;
+          if (slices.due) await slices.pause();
+        }
+        // It goes last: as long as a checkpoint is there, so is the numbering.
+        if (names === undefined && folder.hasNumbering) lock.discard(join(path, NUMBERING_FILE));
+        await syncFolder(path);
+        return removed;
+      },
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  #folder(taskId: string): CheckpointFolder | undefined {
+    const path = this.#store.existingFolder(taskId);
+    return path === undefined ? undefined : new CheckpointFolder(path, taskId);
+  }
+
+  /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
+  async *#select<Item extends CheckpointSummary>(
+    query: CheckpointQuery,
+    open: (folder: CheckpointFolder, file: CheckpointFile) => Found<Item> | Promise<Found<Item>>,
+  ): AsyncGenerator<Item | CorruptRecord, void, void> {
+    const folder = this.#folder(query.taskId);
+    if (folder === undefined) return;
+    const files = folder.files().filter(({ sequence }) => inRange(sequence, query));
+    if (query.order === "newest") files.reverse();
+    let left = query.limit ?? Number.POSITIVE_INFINITY;
+    const slices = new TimeSlices();
+    for (const file of files.slice(query.skip ?? 0)) {
+      if (left === 0) return;
+      const found = await open(folder, file);
+      if (found && isCorrupt(found)) yield found;
+      else if (found && matchesQuery(found, query)) {
+        left -= 1;
+        yield found;
+      }
+      if (slices.due) await slices.pause();
+    }
+  }
+}

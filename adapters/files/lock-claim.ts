@@ -1,0 +1,261 @@
+import { hash, randomBytes } from "node:crypto";
+import {
+  closeSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  type Stats,
+  unlinkSync,
+  utimesSync,
+} from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { makeFile } from "./durable-write.js";
+import { codeOf } from "./storage-failure.js";
+import { nameOf } from "./task-folder.js";
+
+/** What a claim is made of: the file that will be committed, or a folder for any number of files. */
+export type ClaimKind = "file" | "folder";
+
+type Callback<Result> = (error: unknown, result?: Result) => void;
+
+/**
+ * One try to take a lock: the file system as proper-lockfile uses it. What is a lock file to proper-lockfile is a
+ * claim here: a file or folder with a name that is never used again, inside the lock's folder. A claim holds the lock
+ * if it was alone in there when its maker looked, having made it. Of two that claim at once, whoever looks second sees
+ * the other: so there is one holder at most, and where both step back, they try again after pauses of random length.
+ */
+export class LockClaim {
+  /** Leads somewhere only until the claim is given up, or the lock stolen. */
+  readonly path: string;
+  readonly #lockFolder: string;
+  readonly #name: string;
+  readonly #kind: ClaimKind;
+  readonly #looksFirst: boolean;
+  /** The claim's file, open. */
+  #file: number | undefined;
+  #made = false;
+  #held = false;
+  #isChecked = false;
+  #renewed = new Date();
+
+  /** @param looksFirst - Makes no claim where it sees another's, which might make that one step back. */
+  constructor(lockFolder: string, kind: ClaimKind, looksFirst: boolean) {
+    this.#lockFolder = lockFolder;
+    this.#kind = kind;
+    this.#looksFirst = looksFirst;
+    this.#name = `${THIS_PROCESS}${(claims++).toString(16).padStart(8, "0")}`;
+    this.path = join(lockFolder, this.#name);
+  }
+
+  readonly mkdir = (_path: string, callback: Callback<void>): void => answer(callback, () => this.#take());
+
+  readonly stat = (_path: string, callback: Callback<Pick<Stats, "mtime">>): void =>
+    answer(callback, () => ({ mtime: this.#held ? this.#ownTime() : this.#othersTime() }));
+
+  readonly utimes = (_path: string, _accessed: Date, modified: Date, callback: Callback<void>): void =>
+    answer(callback, () => {
+      if (this.#isChecked) utimesSync(this.path, modified, modified);
+      this.#renewed = modified;
+    });
+
+  /** proper-lockfile removes stale locks before it takes them, and its own afterwards, which is `giveUp`'s matter. */
+  readonly rmdir = (_path: string, callback: Callback<void>): void =>
+    answer(callback, () => {
+      if (!this.#held) this.#steal();
+    });
+
+  /** At the end of the process. */
+  readonly rmdirSync = (): void => this.giveUp();
+
+  /** The claim's file: from now on the caller's to close. `undefined` for a folder, and the second time. */
+  takeFile(): number | undefined {
+    const file = this.#file;
+    this.#file = undefined;
+    return file;
+  }
+
+  /** The claim's file has been renamed away. */
+  markCommitted(): void {
+    this.#made = false;
+  }
+
+  isThere(): boolean {
+    return lstatSync(this.path, { throwIfNoEntry: false }) !== undefined;
+  }
+
+  /** Frees the lock, if it is still held. It never touches another's claim. */
+  giveUp(): void {
+    this.#held = false;
+    const file = this.takeFile();
+    if (file !== undefined) closeSync(file);
+    if (!this.#made) return;
+    this.#made = false;
+    try {
+      if (this.#kind === "file") unlinkSync(this.path);
+      else rmSync(this.path, { recursive: true });
+    } catch {
+      // Stolen and deleted, as a rule. Else it stays, and is stale in some seconds: what was done under the lock is
+      // done, so this must not fail it.
+    }
+  }
+
+  #take(): void {
+    if (!(this.#looksFirst && namesIn(this.#lockFolder).length > 0)) {
+      this.#make();
+      const inside = namesIn(this.#lockFolder);
+      this.#held = inside.length === 1 && inside[0] === this.#name;
+      if (this.#held) return;
+      this.giveUp();
+    }
+    throw Object.assign(new Error(`${this.#lockFolder} is another's`), { code: "EEXIST" });
+  }
+
+  #make(): void {
+    try {
+      if (this.#kind === "file") this.#file = makeFile(this.path);
+      else mkdirSync(this.path, { mode: 0o700 });
+      this.#made = true;
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT") throw error;
+      makeLockFolder(this.#lockFolder);
+      this.#make();
+    }
+  }
+
+  /** Not the file's own time, which changes as it is written. */
+  #ownTime(): Date {
+    // The first time is right after it was made, when it is as new as can be.
+    if (this.#isChecked && !this.isThere()) throw noSuchLock(this.#lockFolder);
+    this.#isChecked = true;
+    return this.#renewed;
+  }
+
+  /** When the last of the other claims was renewed. */
+  #othersTime(): Date {
+    let lastMs: number | undefined;
+    for (const name of namesIn(this.#lockFolder)) {
+      const stats = lstatSync(join(this.#lockFolder, name), { throwIfNoEntry: false });
+      if (stats === undefined) continue;
+      // A dead holder needn't be waited for. Should that be wrong, stealing is safe.
+      lastMs = Math.max(lastMs ?? 0, isDead(parseHolder(name)) ? 0 : stats.mtimeMs);
+    }
+    if (lastMs === undefined) throw noSuchLock(this.#lockFolder);
+    return new Date(lastMs);
+  }
+
+  /** Renames the whole lock away, then deletes what was claimed in it: see FolderLock for why in this order. */
+  #steal(): void {
+    const stolen = `${this.#lockFolder}-${this.#name}`;
+    renameSync(this.#lockFolder, stolen);
+    try {
+      rmSync(stolen, { recursive: true });
+    } catch (error) {
+      // Somebody made a claim in it just now, which doesn't hold: the lock's folder is another one by now.
+      if (codeOf(error) !== "ENOTEMPTY") throw error;
+    }
+  }
+}
+
+/** Who has claims in a lock's folder, in the words of a message. */
+export function describeHolders(lockFolder: string): string {
+  const holders = namesIn(lockFolder).map((name) => {
+    const { pid, machine } = parseHolder(name) ?? {};
+    return machine === undefined ? `another program (${name})` : `process ${pid} on ${machine.replace(/\+.*/, "")}`;
+  });
+  return holders.length === 0 ? "others in turn" : holders.join(" and ");
+}
+
+/**
+ * Removes what locks leave in a task's folder: the lock's folder itself, unless it is claimed, and stolen ones whose
+ * thief was killed before it had deleted them.
+ */
+export function removeLockFolders(folder: string, lockName: string): void {
+  for (const name of namesIn(folder)) {
+    if (name.startsWith(`${lockName}-`)) rmSync(join(folder, name), { recursive: true, force: true });
+  }
+  removeIfEmpty(join(folder, lockName));
+}
+
+/** @returns False where it isn't empty, or isn't there. */
+export function removeIfEmpty(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch (error) {
+    if (["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error) ?? "")) return false;
+    throw error;
+  }
+}
+
+/** This machine's name and, where processes are numbered apart (containers), which numbering this is. */
+const THIS_MACHINE = `${nameOf(hostname() || "unknown")}+${hash("sha256", pidNamespace(), "hex").slice(0, 8)}`;
+
+/** With a count of claims it makes a name that is never used again, not even by a process of the same number. */
+const THIS_PROCESS = `${process.pid}@${THIS_MACHINE}+${randomBytes(8).toString("hex")}`;
+let claims = 0;
+
+interface Holder {
+  readonly pid: number;
+  readonly machine: string;
+}
+
+function parseHolder(name: string): Holder | undefined {
+  const [, pid, machine] = /^(\d+)@(.+)\+[0-9a-f]{24,}$/.exec(name) ?? [];
+  return pid === undefined || machine === undefined ? undefined : { pid: Number(pid), machine };
+}
+
+function isDead(holder: Holder | undefined): boolean {
+  if (holder?.machine !== THIS_MACHINE) return false;
+  try {
+    process.kill(holder.pid, 0);
+    return false;
+  } catch (error) {
+    return codeOf(error) === "ESRCH";
+  }
+}
+
+function pidNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    // Only Linux has them.
+    return "";
+  }
+}
+
+function makeLockFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+function noSuchLock(path: string): Error {
+  return Object.assign(new Error(`${path} is free`), { code: "ENOENT" });
+}
+
+function answer<Result>(callback: Callback<Result>, call: () => Result): void {
+  let result: Result;
+  try {
+    result = call();
+  } catch (error) {
+    callback(error);
+    return;
+  }
+  callback(null, result);
+}

@@ -1,0 +1,205 @@
+import { hash } from "node:crypto";
+import { sequenceOfSame } from "../../src/adapter.js";
+import {
+  CHECKPOINT_STATUSES,
+  type CheckpointDraft,
+  type CheckpointFailure,
+  type JsonObject,
+  type JsonValue,
+  type SealedSummary,
+  type StoredCheckpoint,
+  seal,
+  summaryOf,
+} from "../../src/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/errors.js";
+import { UnreadableError } from "./stored-file.js";
+
+/** The parts of a JSON object, some of which may be missing. */
+export type Fields = { readonly [key: string]: JsonValue | undefined };
+
+/** What a file says of a checkpoint beside its body. */
+export interface RecordHead extends SealedSummary {
+  /** The body is bytes, and stands in the file as base64 text. */
+  readonly bodyIs?: "base64";
+}
+
+/** A checkpoint in the form in which files hold it: its body as one JSON value, without a line break. */
+export interface EmbeddedRecord {
+  readonly head: RecordHead;
+  readonly bodyText: string;
+}
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The draft with a body that can stand in a JSON file, independent of what becomes of the draft. */
+export function embedDraft(draft: CheckpointDraft): (sequence: number) => EmbeddedRecord {
+  const { body, encoding, sha256 } = draft.payload;
+  const isText = typeof body === "string";
+  const bodyText = isText ? body : JSON.stringify(Buffer.from(body).toString("base64"));
+  const { metadata, error } = draft;
+  const summary = summaryOf({
+    ...draft,
+    sequence: 0,
+    // The only parts that a caller could change later.
+    ...(metadata && { metadata: structuredClone(metadata) }),
+    ...(error && { error: { ...error } }),
+  });
+  return (sequence) => {
+    const record = { ...summary, sequence, payload: { encoding, sha256 } };
+    return { head: { ...record, ...(isText ? undefined : { bodyIs: "base64" }), seal: seal(record) }, bodyText };
+  };
+}
+
+/**
+ * The checkpoint of a head and the text that stands for its body.
+ *
+ * @throws {UnreadableError} The text is not as long as the head says.
+ */
+export function storedCheckpoint({ head, bodyText }: EmbeddedRecord): StoredCheckpoint {
+  const size = Buffer.byteLength(bodyText);
+  const expected = embeddedSize(head);
+  if (size !== expected) throw new UnreadableError(`its state takes ${size} bytes, not ${expected}`);
+  const { encoding, sha256 } = head.payload;
+  const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
+  return { ...summaryOf(head), payload: { encoding, body, sha256 }, seal: head.seal };
+}
+
+/**
+ * Answers an append whose id the task has already.
+ *
+ * @param where - Where that checkpoint is stored.
+ * @throws {CheckpointConflictError} It holds another state.
+ * @throws {CheckpointCorruptError} Its state is damaged.
+ */
+export function sequenceOfIntact(record: EmbeddedRecord, draft: CheckpointDraft, where: string): number {
+  const { sequence, payload } = storedCheckpoint(record);
+  const same = sequenceOfSame({ sequence, sha256: payload.sha256 }, draft);
+  if (hash("sha256", payload.body, "hex") === payload.sha256) return same;
+  throw new CheckpointCorruptError(
+    `Checkpoint ${draft.id} exists at ${where} and is damaged: its state fails its digest. It was left untouched, and ` +
+      "nothing was stored; use another id.",
+  );
+}
+
+/** How many bytes the body's text takes in the file. */
+export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
+  return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
+}
+
+/**
+ * A head from what a file holds: each field of the type it must have, and the seal whole.
+ *
+ * @throws {UnreadableError}
+ */
+export function parseHead(fields: Fields): RecordHead {
+  const status = CHECKPOINT_STATUSES.find((known) => known === fields["status"]);
+  if (status === undefined) throw new UnreadableError("it has no known status");
+  const bodyIs = fields["bodyIs"];
+  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
+  const metadata = fields["metadata"];
+  if (metadata !== undefined && !isJsonObject(metadata)) throw new UnreadableError("its metadata is no object");
+  const error = fields["error"];
+
+  // Built up, since lists of thousands of tasks do this for each.
+  const head: { -readonly [Key in keyof RecordHead]: RecordHead[Key] } = {
+    taskId: text(fields, "taskId"),
+    id: text(fields, "id"),
+    sequence: wholeNumber(fields, "sequence", 1),
+    createdAt: text(fields, "createdAt"),
+    status,
+    stateVersion: wholeNumber(fields, "stateVersion", 0),
+    sizeBytes: wholeNumber(fields, "sizeBytes", 0),
+    payload: { encoding: text(fields, "encoding"), sha256: text(fields, "sha256") },
+    seal: text(fields, "seal"),
+  };
+  if (fields["stage"] !== undefined) head.stage = text(fields, "stage");
+  if (fields["label"] !== undefined) head.label = text(fields, "label");
+  if (fields["parentId"] !== undefined) head.parentId = text(fields, "parentId");
+  if (metadata !== undefined) head.metadata = metadata;
+  if (error !== undefined) head.error = parseFailure(error);
+  if (bodyIs !== undefined) head.bodyIs = bodyIs;
+  if (seal(head) !== head.seal) throw new UnreadableError("it fails its seal: something of it was changed");
+  return head;
+}
+
+/** Whose numbering a file keeps, and the last sequence it gave, which outlives the checkpoint that had it. */
+export interface Numbering {
+  readonly taskId: string;
+  readonly lastSequence: number;
+}
+
+/** The numbering as a file keeps it: sealed, since a wrong one would give a sequence twice. */
+export function sealNumbering({ taskId, lastSequence }: Numbering): JsonObject {
+  const sealed = JSON.stringify(["waymark-numbering-1", taskId, lastSequence]);
+  return { taskId, lastSequence, seal: hash("sha256", sealed, "hex") };
+}
+
+/** @throws {UnreadableError} */
+export function parseNumbering(fields: Fields): Numbering {
+  const numbering = { taskId: text(fields, "taskId"), lastSequence: wholeNumber(fields, "lastSequence", 0) };
+  if (sealNumbering(numbering)["seal"] !== fields["seal"]) {
+    throw new UnreadableError("its numbering fails its seal: something of it was changed");
+  }
+  return numbering;
+}
+
+/** @throws {UnreadableError} */
+export function parseFailure(value: JsonValue): CheckpointFailure {
+  if (!isJsonObject(value)) throw new UnreadableError("its error is no object");
+  return {
+    message: text(value, "message"),
+    ...optionalText(value, "name"),
+    ...optionalText(value, "code"),
+    ...optionalText(value, "stack"),
+  };
+}
+
+/** @throws {UnreadableError} Not UTF-8. */
+export function decodeText(bytes: Uint8Array): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch (error) {
+    throw new UnreadableError("it is not UTF-8 text", { cause: error });
+  }
+}
+
+/** @throws {UnreadableError} Not JSON. */
+export function parseJson(source: string): JsonValue {
+  try {
+    // What JSON.parse gives is, by its definition, a JsonValue.
+    return JSON.parse(source) as JsonValue;
+  } catch (error) {
+    throw new UnreadableError("it is not JSON, or cut short", { cause: error });
+  }
+}
+
+/** @throws {UnreadableError} Not a JSON object. */
+export function parseObject(source: string): JsonObject {
+  const value = parseJson(source);
+  if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
+  return value;
+}
+
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @throws {UnreadableError} */
+export function text(fields: Fields, key: string): string {
+  const value = fields[key];
+  if (typeof value !== "string") throw new UnreadableError(`its ${key} is no text`);
+  return value;
+}
+
+/** @throws {UnreadableError} */
+export function optionalText<Key extends string>(fields: Fields, key: Key): { readonly [K in Key]?: string } {
+  // A computed key widens to an index signature, so the type has to be said.
+  return fields[key] === undefined ? {} : ({ [key]: text(fields, key) } as { readonly [K in Key]?: string });
+}
+
+/** @throws {UnreadableError} */
+export function wholeNumber(fields: Fields, key: string, min: number): number {
+  const value = fields[key];
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= min) return value;
+  throw new UnreadableError(`its ${key} is no whole number from ${min}`);
+}

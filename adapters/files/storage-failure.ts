@@ -1,0 +1,57 @@
+import { CheckpointError, StorageError } from "../../src/errors.js";
+
+/** What a call was about when the file system failed it. */
+export interface FailedCall {
+  /** In the words of a message: `save a checkpoint of task "build-42"`. */
+  readonly doing: string;
+  /** The file or folder it was about, for errors that name none. */
+  readonly path: string;
+}
+
+/** What a person can do about it. */
+const ADVICE: Readonly<Record<string, string>> = {
+  ENOSPC: "The disk is full: free some space, then try again.",
+  EDQUOT: "The disk quota is used up: free some space, then try again.",
+  EACCES: "Check who owns it and its permissions.",
+  EPERM: "Check who owns it and its permissions.",
+  EROFS: "The file system is read-only: mount it writable, or choose another path.",
+  ENOTDIR: "Something on the way to it is a file where a folder is needed: move that away, or choose another path.",
+  EISDIR: "A folder stands where a file belongs: move it away.",
+  ELOOP: "A symbolic link stands in its place, and links inside the store are not followed: remove it.",
+  ENAMETOOLONG: "The path is too long for this file system: choose a shorter root folder.",
+  EMFILE: "This process has too many files open: close some, or raise the limit, then try again.",
+  ENFILE: "This machine has too many files open: close some, then try again.",
+  EIO: "The disk reports an error: check it before you go on.",
+};
+
+const RETRYABLE = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EBUSY", "ETIMEDOUT", "ESTALE"]);
+
+/**
+ * A file system's error as a StorageError that says what failed, where, what is intact and what to do. Anything else
+ * (a typed error, a bug) is given back as it is.
+ */
+export function storageFailure(error: unknown, call: FailedCall): unknown {
+  if (error instanceof CheckpointError || !isSystemError(error)) return error;
+  const { code } = error;
+  const path = error.path ?? call.path;
+  return new StorageError(
+    `Could not ${call.doing}: ${code} at ${path}. Nothing of it was acknowledged; what was saved before is intact. ` +
+      `${ADVICE[code] ?? "Look at the cause, then try again."}`,
+    { cause: error, retryable: RETRYABLE.has(code) },
+  );
+}
+
+/** The code of a file system's error: `ENOENT`. */
+export function codeOf(error: unknown): string | undefined {
+  return isSystemError(error) ? error.code : undefined;
+}
+
+function isSystemError(error: unknown): error is Error & { readonly code: string; readonly path?: string } {
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    typeof error.code === "string" &&
+    "syscall" in error &&
+    (!("path" in error) || typeof error.path === "string")
+  );
+}

@@ -1,0 +1,184 @@
+import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/adapter.js";
+import { summaryOf } from "../../src/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/errors.js";
+import { assertSameTask, isOwner, type TaskContents } from "./folder-store.js";
+import { readStored, UnreadableError } from "./stored-file.js";
+import {
+  type DamagedEntry,
+  type Entry,
+  isDamaged,
+  parseTaskFile,
+  renderTaskFile,
+  type TaskFileContent,
+} from "./task-file-format.js";
+import type { AdoptRecord } from "./task-file-record.js";
+
+/** What a task's file held when it was read, damage included. */
+export class TaskFileEntries {
+  /** False where there is no file. */
+  readonly exists: boolean;
+  /** The last sequence that was given, as far as the file tells. */
+  readonly lastSequence: number;
+  /** That of the newest checkpoint; 0 for none. A damaged one counts. */
+  readonly newestSequence: number;
+  readonly #path: string;
+  readonly #content: TaskFileContent;
+  /** The oldest first. */
+  readonly #placed: readonly Placed[];
+  readonly #positions: ReadonlyMap<Entry, number>;
+
+  private constructor(path: string, content: TaskFileContent | undefined) {
+    this.#path = path;
+    this.#content = content ?? { entries: [], extra: {} };
+    this.#placed = place(this.#content);
+    this.#positions = new Map(this.#placed.map(({ entry, position }) => [entry, position]));
+    this.exists = content !== undefined;
+    const lastKnown = this.#placed.findLast(isNumbered)?.position ?? 0;
+    const newest = this.#placed.at(-1);
+    this.lastSequence = Math.max(this.#content.numbering?.lastSequence ?? 0, lastKnown);
+    // Of a damaged newest one that doesn't tell its sequence no more is known than that it was given.
+    this.newestSequence = newest === undefined || isNumbered(newest) ? lastKnown : this.lastSequence;
+  }
+
+  /** @throws {UnsupportedFormatError} It has another version. */
+  static async read(path: string, adopt: AdoptRecord | undefined): Promise<TaskFileEntries> {
+    try {
+      const bytes = await readStored(path);
+      return new TaskFileEntries(path, bytes && parseTaskFile(bytes, path, adopt));
+    } catch (error) {
+      if (!(error instanceof UnreadableError)) throw error;
+      const { message: refusal } = error;
+      return new TaskFileEntries(path, { entries: [{ reason: refusal }], extra: {}, refusal });
+    }
+  }
+
+  /** In the order in which they stand in the file. */
+  get entries(): readonly Entry[] {
+    return this.#content.entries;
+  }
+
+  /** Of checkpoints, damaged ones included. Where none can be told from another, they are one. */
+  get count(): number {
+    return this.entries.filter((entry) => !isDamaged(entry) || entry.line !== undefined).length || this.entries.length;
+  }
+
+  /** @throws {StorageError} It is another task's. */
+  assertOwner(taskId: string): void {
+    const { numbering, entries } = this.#content;
+    if (numbering) assertSameTask(taskId, numbering.taskId, this.#path);
+    for (const entry of entries) if (!isDamaged(entry)) assertSameTask(taskId, entry.head.taskId, this.#path);
+  }
+
+  /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
+  assertWritable(): void {
+    const { refusal } = this.#content;
+    if (refusal === undefined) return;
+    throw new CheckpointCorruptError(
+      `${this.#path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +
+        "Restore it from a backup, or move it away to begin anew.",
+    );
+  }
+
+  /** Those in the query's range and order, after those it skips. */
+  select({ order, skip = 0, taskId, beforeSequence, afterSequence }: CheckpointQuery): Entry[] {
+    const range = { taskId, order, beforeSequence, afterSequence };
+    const found = this.#placed.filter(({ position }) => inRange(position, range));
+    if (order === "newest") found.reverse();
+    return found.slice(skip).map(({ entry }) => entry);
+  }
+
+  /** The entry of that id; a damaged one where no other has it. */
+  find(id: string): Entry | undefined {
+    return (
+      this.entries.findLast((entry) => !isDamaged(entry) && entry.head.id === id) ??
+      this.entries.findLast((entry) => isDamaged(entry) && entry.id === id)
+    );
+  }
+
+  /** A damaged entry that may have had any id. */
+  findUnidentified(): DamagedEntry | undefined {
+    return this.entries.filter(isDamaged).find(({ id }) => id === undefined);
+  }
+
+  /** The file's content with these entries. */
+  render(taskId: string, entries: readonly Entry[], lastSequence = this.lastSequence): Buffer {
+    const numbering = { taskId, lastSequence };
+    return renderTaskFile({ ...this.#content, entries, numbering }, new Date().toISOString());
+  }
+
+  corrupt(entry: DamagedEntry, taskId: string | undefined): CorruptRecord {
+    const { lineNumber, reason, id, cause } = entry;
+    const position = this.#positions.get(entry);
+    return {
+      corrupt: true,
+      location: lineNumber === undefined ? this.#path : `${this.#path} (line ${lineNumber})`,
+      reason,
+      ...(taskId === undefined ? undefined : { taskId }),
+      ...(id === undefined ? undefined : { id }),
+      ...(position !== undefined && Number.isInteger(position) ? { sequence: position } : undefined),
+      ...(cause === undefined ? undefined : { cause }),
+    };
+  }
+
+  /** For lists of tasks: whatever one file holds doesn't hide the other tasks. */
+  contents(folder: string, folderTaskId: string | undefined): TaskContents | undefined {
+    const { count } = this;
+    if (count === 0) return undefined;
+    const taskId = folderTaskId ?? this.#content.numbering?.taskId;
+    const corrupt: CorruptRecord[] = [];
+    for (const { entry } of this.#placed.toReversed()) {
+      if (isDamaged(entry)) corrupt.push(this.corrupt(entry, taskId));
+      else if (isOwner(entry.head.taskId, folder)) {
+        return { taskId: entry.head.taskId, count, newest: summaryOf(entry.head), corrupt };
+      } else {
+        const { id, taskId: owner } = entry.head;
+        corrupt.push(this.corrupt({ reason: `${id} belongs to task ${JSON.stringify(owner)}`, id }, taskId));
+      }
+    }
+    return { taskId, count, newest: undefined, corrupt };
+  }
+}
+
+/** An entry with its sequence; one that doesn't tell it stands between its neighbours' sequences. */
+interface Placed {
+  readonly entry: Entry;
+  readonly position: number;
+}
+
+function isNumbered({ position }: Placed): boolean {
+  return Number.isInteger(position);
+}
+
+/** In the order of their sequences; what is wrong with the file as a whole comes last. */
+function place({ entries, numbering }: TaskFileContent): Placed[] {
+  const ends = sequencesAfter(entries, numbering ? numbering.lastSequence + 1 : Number.POSITIVE_INFINITY);
+  let before = 0;
+  const placed = entries.map((entry, index): Placed => {
+    if (!isDamaged(entry)) before = entry.head.sequence;
+    else if (entry.line === undefined) return { entry, position: Number.POSITIVE_INFINITY };
+    else if (!fits(entry, before, ends[index] ?? 0)) return { entry, position: before + 0.5 };
+    else before = entry.sequence;
+    return { entry, position: before };
+  });
+  return placed.sort((a, b) => (a.position === b.position ? 0 : a.position - b.position));
+}
+
+/** Whether a damaged line's sequence is one that it can have had where it stands. */
+function fits(
+  entry: DamagedEntry,
+  before: number,
+  after: number,
+): entry is DamagedEntry & { readonly sequence: number } {
+  return entry.sequence !== undefined && entry.sequence > before && entry.sequence < after;
+}
+
+/** For each entry the sequence of the next that can be read. */
+function sequencesAfter(entries: readonly Entry[], end: number): number[] {
+  const after: number[] = [];
+  let next = end;
+  for (const entry of entries.toReversed()) {
+    after.push(next);
+    if (!isDamaged(entry)) next = entry.head.sequence;
+  }
+  return after.reverse();
+}

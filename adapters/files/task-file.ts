@@ -1,0 +1,224 @@
+import { join } from "node:path";
+import {
+  type AppendCondition,
+  type CheckpointQuery,
+  type CorruptRecord,
+  checkExpected,
+  matchesQuery,
+  nextSequence,
+  type StorageAdapter,
+  type TaskQuery,
+} from "../../src/adapter.js";
+import {
+  type CheckpointDraft,
+  type CheckpointSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  summaryOf,
+  type TaskSummary,
+  withStatus,
+} from "../../src/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/errors.js";
+import { syncFolder } from "./durable-write.js";
+import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
+import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
+import { TaskFileEntries } from "./task-file-entries.js";
+import { type Entry, isDamaged } from "./task-file-format.js";
+import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
+
+export type { AdoptRecord } from "./task-file-record.js";
+
+/** The options of {@link TaskFileAdapter}. */
+export interface TaskFileAdapterOptions extends FolderStoreOptions {
+  /** Tells stage and status of records that another program wrote. */
+  readonly adopt?: AdoptRecord | undefined;
+}
+
+const FILE_NAME = "checkpoints.json";
+
+/**
+ * One `checkpoints.json` per task, each in its task's folder: one small file beside what else the task makes.
+ *
+ * ```
+ * <path>/P1.M1.T1.S1/checkpoints.json
+ * ```
+ *
+ * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. A
+ * save writes all of the task's checkpoints anew: keep them few and small, by a retention policy. Files have mode 0600,
+ * folders 0700.
+ */
+export class TaskFileAdapter implements StorageAdapter {
+  readonly name = "task-file";
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly #store: FolderStore;
+  readonly #adopt: AdoptRecord | undefined;
+
+  /** @throws {TypeError | RangeError} A wrong option. */
+  constructor(options: TaskFileAdapterOptions) {
+    const { adopt, ...rest } = options;
+    this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, stays: false });
+    this.#adopt = adopt;
+  }
+
+  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    const { taskId, id } = draft;
+    const embedded = embedDraft(draft);
+    return this.#store.write({
+      taskId,
+      verb: "save to",
+      claim: "file",
+      work: async (lock, folder) => {
+        const path = join(folder, FILE_NAME);
+        const file = await this.#readToChange(path, taskId);
+        const existing = file.find(id);
+        if (existing) {
+          const sequence = sequenceOfIntact(readable(existing, id, path), draft, path);
+          // Whoever stored it may have been killed, or failed, before it was durable. Now it will be.
+          await lock.write(path, file.render(taskId, file.entries), { firstInFolder: true });
+          return sequence;
+        }
+        const sequence = nextSequence(taskId, file, condition);
+        const entries = [...file.entries, { ...embedded(sequence), extra: {} }];
+        await lock.write(path, file.render(taskId, entries, sequence), { firstInFolder: !file.exists });
+        return sequence;
+      },
+    });
+  }
+
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#store.read(taskId, async () => {
+      const file = await this.#read(taskId);
+      const entry = file?.find(id) ?? file?.findUnidentified();
+      if (file === undefined || entry === undefined) return undefined;
+      return isDamaged(entry) ? file.corrupt(entry, taskId) : storedCheckpoint(entry);
+    });
+  }
+
+  read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
+    return this.#store.iterate(this.#select(query, storedCheckpoint), query.taskId);
+  }
+
+  list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    const items = this.#select(query, ({ head }) => summaryOf(head));
+    return this.#store.iterate(items, query.taskId);
+  }
+
+  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+    const items = this.#store.tasks(query, async (folder, taskId) => {
+      const file = await TaskFileEntries.read(join(folder, FILE_NAME), this.#adopt);
+      return file.contents(folder, taskId);
+    });
+    return this.#store.iterate(items);
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const wanted = structuredClone(change);
+    return this.#store.write({
+      taskId,
+      verb: "change a status of",
+      claim: "file",
+      absent: () => false,
+      work: async (lock, folder) => {
+        const path = join(folder, FILE_NAME);
+        const file = await this.#readToChange(path, taskId);
+        const existing = file.find(id);
+        if (existing === undefined) return false;
+        const { head, bodyText, extra } = readable(existing, id, path);
+        checkExpected(taskId, file.newestSequence, condition);
+        const changed: RecordEntry = { head: withStatus(head, wanted), bodyText, extra };
+        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
+        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
+        return true;
+      },
+    });
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const absent = (): number => {
+      checkExpected(taskId, 0, condition);
+      return 0;
+    };
+    if (ids === "all") return this.#removeTask(taskId, absent, condition);
+    return this.#store.write({
+      taskId,
+      verb: "remove from",
+      claim: "file",
+      absent,
+      work: async (lock, folder) => {
+        const path = join(folder, FILE_NAME);
+        const file = await this.#readToChange(path, taskId);
+        checkExpected(taskId, file.newestSequence, condition);
+        const doomed = new Set(ids.map((id) => file.find(id)));
+        const kept = file.entries.filter((entry) => !doomed.has(entry));
+        const removed = file.entries.length - kept.length;
+        if (removed > 0) await lock.write(path, file.render(taskId, kept), { firstInFolder: false });
+        return removed;
+      },
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  async #removeTask(taskId: string, absent: () => number, condition: AppendCondition | undefined): Promise<number> {
+    return this.#store.write({
+      taskId,
+      verb: "remove",
+      claim: "folder",
+      absent,
+      removesTask: true,
+      work: async (lock, folder) => {
+        const path = join(folder, FILE_NAME);
+        const file = await TaskFileEntries.read(path, this.#adopt);
+        file.assertOwner(taskId);
+        checkExpected(taskId, file.newestSequence, condition);
+        if (!lock.discard(path)) return 0;
+        await syncFolder(folder);
+        return file.count;
+      },
+    });
+  }
+
+  async #read(taskId: string): Promise<TaskFileEntries | undefined> {
+    const folder = this.#store.existingFolder(taskId);
+    if (folder === undefined) return undefined;
+    const file = await TaskFileEntries.read(join(folder, FILE_NAME), this.#adopt);
+    file.assertOwner(taskId);
+    return file;
+  }
+
+  async #readToChange(path: string, taskId: string): Promise<TaskFileEntries> {
+    const file = await TaskFileEntries.read(path, this.#adopt);
+    file.assertOwner(taskId);
+    file.assertWritable();
+    return file;
+  }
+
+  async *#select<Item extends CheckpointSummary>(
+    query: CheckpointQuery,
+    open: (entry: RecordEntry) => Item,
+  ): AsyncGenerator<Item | CorruptRecord, void, void> {
+    const { taskId, limit } = query;
+    const file = await this.#read(taskId);
+    if (file === undefined) return;
+    let left = limit ?? Number.POSITIVE_INFINITY;
+    for (const entry of file.select(query)) {
+      if (left === 0) return;
+      if (isDamaged(entry)) yield file.corrupt(entry, taskId);
+      else if (matchesQuery(entry.head, query)) {
+        left -= 1;
+        yield open(entry);
+      }
+    }
+  }
+}
+
+/** @throws {CheckpointCorruptError} */
+function readable(entry: Entry, id: string, path: string): RecordEntry {
+  if (!isDamaged(entry)) return entry;
+  throw new CheckpointCorruptError(
+    `Checkpoint ${id} in ${path} can't be read: ${entry.reason}. It was left untouched, and nothing was changed.`,
+    { cause: entry.cause },
+  );
+}

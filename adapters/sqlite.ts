@@ -1,0 +1,311 @@
+import { resolve } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import {
+  type AppendCondition,
+  type CheckpointQuery,
+  type CorruptRecord,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+  type StorageAdapter,
+  type TaskQuery,
+} from "../src/adapter.js";
+import {
+  CHECKPOINT_STATUSES,
+  type CheckpointDraft,
+  type CheckpointSummary,
+  compareTaskIds,
+  type StatusChange,
+  type StoredCheckpoint,
+  type TaskSummary,
+} from "../src/checkpoint.js";
+import { ClosedError } from "../src/errors.js";
+import { loadDriver, type SqliteDriver } from "./sqlite/driver.js";
+import { explain } from "./sqlite/errors.js";
+import { LockQueue } from "./sqlite/lock-queue.js";
+import { createStore, isSameFile, type OpenStore, openStore, type StorePlace } from "./sqlite/opening.js";
+import { ABOVE_EVERY_TEXT, idAfter, type Page, type SqliteStore, type TaskRange } from "./sqlite/store.js";
+
+export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./sqlite/driver.js";
+
+export interface SqliteAdapterOptions {
+  /** The database file. It and its folder are created at the first write, for their owner alone (0600, 0700). */
+  readonly path: string;
+  /**
+   * What `save` waits for. `full`, the default: the checkpoint survives a power loss. `normal`: it survives a killed
+   * process; a power loss may cost the last ones, but never the database.
+   */
+  readonly durability?: "full" | "normal" | undefined;
+  /** How long a call waits for another process's lock, in milliseconds, without blocking this one. Default 5,000. */
+  readonly busyTimeoutMs?: number | undefined;
+  /** better-sqlite3's `Database`, or a build of your own that works like it. Default: the installed better-sqlite3. */
+  readonly database?: SqliteDriver | undefined;
+}
+
+/** So many rows are read at a time, where more than one is wanted; other work gets its turn in between. */
+const PAGE_SIZE = 256;
+const DEFAULT_BUSY_TIMEOUT_MS = 5000;
+
+/**
+ * Checkpoints in one SQLite database, for one machine: many processes may use it at once, and what was acknowledged
+ * survives killed processes and power losses. Needs the package better-sqlite3.
+ *
+ * @example
+ * ```ts
+ * import { CheckpointManager } from "waymark";
+ * import { SqliteAdapter } from "waymark/adapters/sqlite";
+ *
+ * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ".waymark/checkpoints.db" }) });
+ * ```
+ *
+ * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. The
+ * space of removed checkpoints is used again; the file itself shrinks only by `VACUUM`.
+ */
+export class SqliteAdapter implements StorageAdapter {
+  readonly name = "sqlite";
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly #place: StorePlace;
+  readonly #busyTimeoutMs: number;
+  readonly #queue: LockQueue;
+  #open: OpenStore | undefined;
+  #closing: Promise<void> | undefined;
+
+  /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
+  constructor(options: SqliteAdapterOptions) {
+    checkOptions(options);
+    const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, database } = options;
+    let driver = database;
+    this.#place = {
+      path: resolve(path),
+      durability,
+      driver: () => {
+        driver ??= loadDriver();
+        return driver;
+      },
+    };
+    this.#busyTimeoutMs = busyTimeoutMs;
+    this.#queue = new LockQueue(busyTimeoutMs);
+  }
+
+  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    return this.#write(
+      (itsDraft, itsCondition) => {
+        const existing = this.#store();
+        // A refused append is no reason to create a database.
+        if (existing === undefined) nextSequence(itsDraft.taskId, NO_CHECKPOINTS, itsCondition);
+        const store = existing ?? this.#newStore();
+        return store.append(itsDraft, itsCondition);
+      },
+      draft,
+      condition,
+    );
+  }
+
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#read((store) => store.get(taskId, id));
+  }
+
+  async *read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
+    yield* this.#select(query, (store, rest) => store.checkpoints(rest));
+  }
+
+  async *list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
+    yield* this.#select(query, (store, rest, wanted) => store.summaries(rest, Math.min(wanted, PAGE_SIZE)));
+  }
+
+  async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    const { order, limit = Number.POSITIVE_INFINITY } = query;
+    if (order === "taskId") {
+      yield* this.#tasksById(query);
+      return;
+    }
+    let recent: TaskSummary[] = [];
+    for await (const task of this.#tasksById({ ...query, limit: undefined })) {
+      if (isCorrupt(task)) yield task;
+      else recent.push(task);
+      // Holds few of them where few are wanted.
+      if (recent.length > 2 * limit + PAGE_SIZE) recent = recent.sort(byRecency).slice(0, limit);
+    }
+    yield* recent.sort(byRecency).slice(0, limit);
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    return this.#write(
+      (itsChange, itsCondition) => this.#store()?.setStatus(taskId, id, itsChange, itsCondition) ?? false,
+      change,
+      condition,
+    );
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    return this.#write(
+      (itsIds, itsCondition) => {
+        const store = this.#store();
+        if (store !== undefined) return store.remove(taskId, itsIds, itsCondition);
+        checkExpected(taskId, NO_CHECKPOINTS.newestSequence, itsCondition);
+        return 0;
+      },
+      ids,
+      condition,
+    );
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#queue.idle();
+    this.#open?.store.close();
+    this.#open = undefined;
+  }
+
+  async *#select<Found extends CheckpointSummary>(
+    query: CheckpointQuery,
+    page: (store: SqliteStore, rest: CheckpointQuery, wanted: number) => Page<Found, number>,
+  ): AsyncGenerator<Found | CorruptRecord, void, void> {
+    let rest = query;
+    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+    let sinceTurn = 0;
+    while (wanted > 0) {
+      const found = await this.#read((store) => page(store, rest, wanted));
+      if (found === undefined) return;
+      for (const item of found.items) {
+        yield item;
+        if (!isCorrupt(item)) wanted -= 1;
+      }
+      if (found.next === undefined) return;
+      rest = { ...rest, skip: 0, [rest.order === "newest" ? "beforeSequence" : "afterSequence"]: found.next };
+      sinceTurn += found.items.length;
+      if (sinceTurn >= PAGE_SIZE) {
+        await nextTurn();
+        sinceTurn = 0;
+      }
+    }
+  }
+
+  async *#tasksById(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    const { status = CHECKPOINT_STATUSES } = query;
+    let range = rangeOf(query);
+    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+    while (wanted > 0) {
+      const found = await this.#read((store) => store.tasks(range, status, Math.min(wanted, PAGE_SIZE)));
+      if (found === undefined) return;
+      for (const item of found.items) {
+        yield item;
+        if (!isCorrupt(item)) wanted -= 1;
+      }
+      if (found.next === undefined) return;
+      range = { ...range, from: found.next };
+      await nextTurn();
+    }
+  }
+
+  /** Does the work before it returns, unless somebody else has locked the database. */
+  async #write<Args extends readonly unknown[], Result>(
+    work: (...args: Args) => Result,
+    ...args: Args
+  ): Promise<Result> {
+    this.#assertOpen();
+    try {
+      return await this.#queue.write(work, ...args);
+    } catch (error) {
+      throw this.#explained(error);
+    }
+  }
+
+  async #read<Result>(work: (store: SqliteStore) => Result): Promise<Result | undefined> {
+    this.#assertOpen();
+    try {
+      return await this.#queue.read(() => {
+        const store = this.#store();
+        return store && work(store);
+      });
+    } catch (error) {
+      throw this.#explained(error);
+    }
+  }
+
+  /** The store, if there is one: that which the path names now, not one that was removed since. */
+  #store(): SqliteStore | undefined {
+    if (this.#open !== undefined) {
+      if (isSameFile(this.#place.path, this.#open.file)) return this.#open.store;
+      this.#open.store.close();
+      this.#open = undefined;
+    }
+    this.#open = openStore(this.#place);
+    return this.#open?.store;
+  }
+
+  #newStore(): SqliteStore {
+    this.#open = createStore(this.#place);
+    return this.#open.store;
+  }
+
+  #explained(error: unknown): unknown {
+    return explain(error, this.#place.path, this.#busyTimeoutMs);
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new ClosedError("The sqlite adapter");
+  }
+}
+
+const NO_CHECKPOINTS = { newestSequence: 0, lastSequence: 0 };
+const OPTIONS: readonly string[] = [
+  "path",
+  "durability",
+  "busyTimeoutMs",
+  "database",
+] satisfies (keyof SqliteAdapterOptions)[];
+
+function checkOptions(options: SqliteAdapterOptions): void {
+  if (typeof options !== "object" || options === null) throw new TypeError("SqliteAdapterOptions must be an object.");
+  const unknown = Object.keys(options).find((key) => !OPTIONS.includes(key));
+  if (unknown !== undefined) {
+    throw new TypeError(`SqliteAdapterOptions has no "${unknown}". There are: ${OPTIONS.join(", ")}.`);
+  }
+  const { path, durability, busyTimeoutMs, database } = options;
+  if (typeof path !== "string" || path === "" || path.includes("\0")) {
+    throw new TypeError("SqliteAdapterOptions.path must be the path of a file.");
+  }
+  if (path === ":memory:") {
+    throw new TypeError(
+      "SqliteAdapterOptions.path must be a file's: for checkpoints in memory there is MemoryAdapter.",
+    );
+  }
+  if (path.trimEnd() !== path) {
+    throw new TypeError("SqliteAdapterOptions.path ends in white space, which better-sqlite3 would drop.");
+  }
+  if (durability !== undefined && durability !== "full" && durability !== "normal") {
+    throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
+  }
+  if (busyTimeoutMs !== undefined && !(Number.isSafeInteger(busyTimeoutMs) && busyTimeoutMs >= 0)) {
+    throw new RangeError("SqliteAdapterOptions.busyTimeoutMs must be a whole number of milliseconds, from 0.");
+  }
+  if (database !== undefined && typeof database !== "function") {
+    throw new TypeError("SqliteAdapterOptions.database must be better-sqlite3's Database, or a class like it.");
+  }
+}
+
+function rangeOf({ prefix = "", after }: TaskQuery): TaskRange {
+  const first = after === undefined ? "" : idAfter(after);
+  return { from: compareTaskIds(first, prefix) > 0 ? first : prefix, below: endOf(prefix) };
+}
+
+/** What all strings that begin with the prefix are below, and all others that come after them are not. */
+function endOf(prefix: string): string | Uint8Array {
+  const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0);
+  for (let last = points.pop(); last !== undefined; last = points.pop()) {
+    // No character stands for a surrogate, nor for anything above U+10FFFF.
+    if (last < 0x10ffff) return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
+  }
+  return ABOVE_EVERY_TEXT;
+}
+
+/** The latest first. ISO 8601 strings of one form and one zone are in the order of their times. */
+function byRecency(a: TaskSummary, b: TaskSummary): number {
+  if (a.newest.createdAt === b.newest.createdAt) return compareTaskIds(a.taskId, b.taskId);
+  return a.newest.createdAt > b.newest.createdAt ? -1 : 1;
+}

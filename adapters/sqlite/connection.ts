@@ -1,0 +1,63 @@
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from "./driver.js";
+
+/** An open database and its prepared statements. */
+export class SqliteConnection {
+  readonly #database: SqliteDatabase;
+  readonly #statements = new Map<string, SqliteStatement>();
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database;
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  /**
+   * Does the work in one transaction: all of it is stored, or nothing. IMMEDIATE, because one that reads first and then
+   * finds the database locked could only be given up.
+   */
+  atomically<Result>(work: () => Result): Result {
+    this.run("BEGIN IMMEDIATE");
+    try {
+      const result = work();
+      this.run("COMMIT");
+      return result;
+    } catch (error) {
+      // After some errors SQLite has rolled back already.
+      if (this.#database.inTransaction) this.run("ROLLBACK");
+      throw error;
+    }
+  }
+
+  /** How many rows it changed. */
+  run(sql: string, ...values: readonly unknown[]): number {
+    return this.#statement(sql, false).run(...values).changes;
+  }
+
+  /** The first row. */
+  one(sql: string, ...values: readonly unknown[]): SqliteRow | undefined {
+    return rowOf(this.#statement(sql, true).get(...values));
+  }
+
+  /** Every row. */
+  all(sql: string, ...values: readonly unknown[]): readonly SqliteRow[] {
+    const rows = this.#statement(sql, true).all(...values);
+    return rows.map((row) => rowOf(row) ?? []);
+  }
+
+  /** Each is prepared once, at its first use. */
+  #statement(sql: string, givesRows: boolean): SqliteStatement {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#database.prepare(sql);
+      if (givesRows) statement = statement.raw();
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+function rowOf(value: unknown): SqliteRow | undefined {
+  return Array.isArray(value) ? value : undefined;
+}

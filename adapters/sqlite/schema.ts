@@ -1,0 +1,94 @@
+import { UnsupportedFormatError } from "../../src/errors.js";
+import type { SqliteDatabase } from "./driver.js";
+
+/** `WYMK`: what tells a database of ours from anybody else's. */
+const APPLICATION_ID = 0x57594d4b;
+
+/**
+ * From each version to the next one; the database's `user_version` says how many of them it has had.
+ *
+ * A checkpoint and its payload have the same number, in two tables: so a list doesn't pass over payloads, and a new
+ * status doesn't write the payload anew, which SQLite does with all of a row.
+ */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE waymark_tasks (
+    task_id TEXT NOT NULL PRIMARY KEY,
+    -- No sequence up to this one is given again, nor up to the task's newest: appending needn't write here.
+    given_sequence INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE waymark_checkpoints (
+    number INTEGER NOT NULL PRIMARY KEY,
+    task_id TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    stage TEXT,
+    label TEXT,
+    parent_id TEXT,
+    metadata TEXT, -- JSON
+    status TEXT NOT NULL,
+    error TEXT, -- JSON
+    state_version INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    encoding TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    seal TEXT NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX waymark_checkpoints_by_sequence ON waymark_checkpoints (task_id, sequence);
+  CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id);
+
+  CREATE TABLE waymark_payloads (
+    number INTEGER NOT NULL PRIMARY KEY,
+    body ANY NOT NULL -- TEXT is JSON, a BLOB is whatever the checkpoint's encoding says
+  ) STRICT;
+  `,
+];
+
+/**
+ * Whether the database holds a store. If not, one may be added: there is nothing of another program in its way.
+ *
+ * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed.
+ */
+export function holdsStore(database: SqliteDatabase, path: string): boolean {
+  const version = Number(database.pragma("user_version", { simple: true }));
+  const application = Number(database.pragma("application_id", { simple: true }));
+  const newest = MIGRATIONS.length;
+  if (application === APPLICATION_ID && version > newest) {
+    throw new UnsupportedFormatError(
+      `The database ${path} has the schema version ${version}; this program knows versions up to ${newest}. ` +
+        "It was left untouched; run the newer program, or choose another path.",
+    );
+  }
+  if (application === APPLICATION_ID) return version > 0;
+  if (application !== 0 || version !== 0) {
+    throw new UnsupportedFormatError(
+      `The database ${path} belongs to another program: it has the application_id ${application} and the user_version ${version}, ` +
+        `where a store of Waymark has ${APPLICATION_ID} and up to ${newest}. It was left untouched; choose another path.`,
+    );
+  }
+  const table = database.prepare("SELECT name FROM sqlite_schema WHERE name >= 'waymark_' AND name < 'waymark`'").get();
+  if (table === undefined) return false;
+  throw new UnsupportedFormatError(
+    `The database ${path} has tables named waymark_… that are not a store of Waymark. ` +
+      "It was left untouched; choose another path.",
+  );
+}
+
+/** Brings the database to the newest schema, in one transaction; concurrent calls wait for each other. */
+export function migrate(database: SqliteDatabase, path: string): void {
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    // Looked at again, under the lock: another process may have done it in between.
+    const from = holdsStore(database, path) ? Number(database.pragma("user_version", { simple: true })) : 0;
+    for (const migration of MIGRATIONS.slice(from)) database.exec(migration);
+    if (from < MIGRATIONS.length) {
+      database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length};`);
+    }
+    database.exec("COMMIT");
+  } catch (error) {
+    if (database.inTransaction) database.exec("ROLLBACK");
+    throw error;
+  }
+}

@@ -1,0 +1,110 @@
+import { ascending, refused, same, show } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, drafts } from "../drafts.js";
+import { appendAll, expectStored, idsOf, soleWinner } from "../steps.js";
+
+/** What every adapter owes of the conditions of `append`. */
+export const appendConditionCases: readonly ConformanceCase[] = [
+  {
+    name: "append.atomic",
+    promise: "stores nothing of what it refuses",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const obligation = "an append whose condition doesn't hold MUST be refused";
+      const stored = await appendAll(adapter, drafts("t", 2));
+      for (const [taskId, expectedSequence] of [["new", 3] as const, ["t", stored[0]?.sequence] as const]) {
+        const late = adapter.append(draft(taskId, "late"), { expectedSequence });
+        await refused("CHECKPOINT_CONFLICT", late, obligation);
+      }
+      adapter = await store.carryOn(adapter);
+
+      await expectStored(adapter, stored);
+      same(await adapter.get("t", "late"), undefined, "a refused append MUST store nothing that get gives");
+      same(await idsOf(adapter.list({ taskId: "new", order: "newest" })), [], "a refused append MUST store nothing");
+      same(await adapter.append(draft("new", "late")), 1, "a task that was only refused MUST begin at 1");
+    },
+  },
+  {
+    name: "append.expected-sequence",
+    promise: "stores only where the newest checkpoint is the expected one, 0 standing for none",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const refuses = (expectedSequence: number, why: string) =>
+        refused(
+          "CHECKPOINT_CONFLICT",
+          adapter.append(draft("t", "refused"), { expectedSequence }),
+          `expectedSequence ${expectedSequence} MUST be refused where ${why}`,
+        );
+
+      await refuses(1, "there is no checkpoint");
+      const first = await adapter.append(draft("t", "c1"), { expectedSequence: 0 });
+      await refuses(0, "there is one");
+      const second = await adapter.append(draft("t", "c2"), { expectedSequence: first });
+      adapter = await store.carryOn(adapter);
+      await refuses(first, `the newest is ${second}`);
+      await refuses(second + 1, `the newest is ${second}`);
+      const third = await adapter.append(draft("t", "c3"), { expectedSequence: second });
+
+      // The newest now, not the last one given.
+      await adapter.remove("t", ["c3"]);
+      await refuses(third, `that one was removed, and the newest is ${second}`);
+      const fourth = await adapter.append(draft("t", "c4"), { expectedSequence: second });
+      const fifth = await adapter.append(draft("t", "c5"), { expectedSequence: undefined });
+      ascending([first, second, third, fourth, fifth], "append MUST give ascending sequences, under a condition too");
+      same(
+        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        ["c1", "c2", "c4", "c5"],
+        "refused appends MUST store nothing, the others MUST be there",
+      );
+    },
+  },
+  {
+    name: "append.one-winner",
+    promise: "lets exactly one of several concurrent appends win that expect the same newest checkpoint",
+    async run(store) {
+      const adapter = await store.open();
+      let newest = 0;
+      for (let round = 1; round <= 4; round++) {
+        const rivals = Array.from({ length: 5 }, (_, index) =>
+          adapter.append(draft("t", `r${round}-${index}`), { expectedSequence: newest }),
+        );
+        newest = await soleWinner(rivals);
+      }
+      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      same(ids.length, 4, `each round MUST store the winner's checkpoint alone, and stored ${show(ids)}`);
+    },
+  },
+  {
+    name: "append.exact-sequence",
+    promise: "takes the exact sequence asked for, above the last one given, and goes on from there",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const refuses = (sequence: number, why: string, expectedSequence?: number) =>
+        refused(
+          "CHECKPOINT_CONFLICT",
+          adapter.append(draft("t", "refused"), { sequence, expectedSequence }),
+          `the exact sequence ${sequence} MUST be refused where ${why}`,
+        );
+
+      same(await adapter.append(draft("t", "c7"), { sequence: 7 }), 7, "append MUST take the sequence it is told to");
+      adapter = await store.carryOn(adapter);
+      const next = await adapter.append(draft("t", "next"));
+      ascending([7, next], "the next append MUST go on from there");
+      await refuses(7, "it was given before");
+      await refuses(3, "a higher one was given");
+      await adapter.remove("t", ["next"]);
+      await refuses(next, "it was given before, though its checkpoint was removed");
+      await refuses(next + 5, "the rest of the condition doesn't hold", next);
+      const last = await adapter.append(draft("t", "last"), { sequence: next + 5, expectedSequence: 7 });
+      same(last, next + 5, "append MUST take the sequence it is told to");
+      same(
+        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        ["c7", "last"],
+        "refused appends MUST store nothing, the others MUST be there",
+      );
+    },
+  },
+];

@@ -1,0 +1,67 @@
+import { intact, refused, same } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, drafts, fullDraft } from "../drafts.js";
+import { appendAll, expectStored, idsOf } from "../steps.js";
+
+/** What every adapter owes of ids, which are unique within a task. */
+export const appendIdCases: readonly ConformanceCase[] = [
+  {
+    name: "append.idempotent",
+    promise: "answers the same id and digest again with the sequence it has, before looking at the condition",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const lost = draft("t", "lost", { stage: "first" });
+      const sequence = await adapter.append(lost);
+      await adapter.append(draft("t", "later"));
+      await adapter.setStatus("t", "lost", { status: "paused" });
+      adapter = await store.carryOn(adapter);
+
+      const obligation = "the same id and digest again MUST return the sequence it has";
+      same(await adapter.append(lost), sequence, obligation);
+      for (const condition of [{ expectedSequence: 0 }, { sequence: sequence + 40 }]) {
+        same(await adapter.append(lost, condition), sequence, `${obligation}, before the condition is looked at`);
+      }
+      const { status } = intact(await adapter.get("t", "lost"), "get MUST give the checkpoint");
+      same(status, "paused", "the same id and digest again MUST change nothing, its status neither");
+
+      const twins = draft("t", "twins");
+      const [first, second] = await Promise.all([adapter.append(twins), adapter.append(twins)]);
+      same(second, first, `${obligation}, of two concurrent calls too`);
+      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      same(ids, ["lost", "later", "twins"], "the same id and digest again MUST store nothing");
+    },
+  },
+  {
+    name: "append.id-taken",
+    promise: "refuses an id that the task has with another digest, and stores nothing",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const mine = await appendAll(adapter, [fullDraft("t", "c1")]);
+      adapter = await store.carryOn(adapter);
+      const other = draft("t", "c1", { body: JSON.stringify("another state"), stage: "other" });
+      await refused("CHECKPOINT_CONFLICT", adapter.append(other), "the same id with another digest MUST be refused");
+      await expectStored(adapter, mine);
+
+      // Another task's ids are its own.
+      const theirs = await appendAll(adapter, [{ ...other, taskId: "u" }]);
+      await expectStored(adapter, [...mine, ...theirs]);
+    },
+  },
+  {
+    name: "append.id-free-again",
+    promise: "takes an id again whose checkpoint was removed",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const [, second] = await appendAll(adapter, drafts("t", 2));
+      await adapter.remove("t", ["c1"]);
+      adapter = await store.carryOn(adapter);
+      const again = await appendAll(adapter, [draft("t", "c1", { body: JSON.stringify("another state") })]);
+      await expectStored(adapter, [...(second ? [second] : []), ...again]);
+      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      same(ids, ["c2", "c1"], "it MUST be a new checkpoint, the newest");
+    },
+  },
+];

@@ -1,0 +1,115 @@
+import { ascending, intact, same } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, drafts } from "../drafts.js";
+import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
+
+/**
+ * What every adapter owes of `append`: numbering and order. For ids see append-ids.ts, for conditions
+ * append-conditions.ts, for several processes kills.ts and processes.ts.
+ */
+export const appendCases: readonly ConformanceCase[] = [
+  {
+    name: "append.sequence",
+    promise: "gives a task's checkpoints ascending sequences, from 1",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const before = await appendAll(adapter, drafts("t", 4));
+      adapter = await store.carryOn(adapter);
+      const after = await appendAll(adapter, [draft("t", "c5")]);
+
+      const sequences = sequencesOf([...before, ...after]);
+      same(sequences[0], 1, "append MUST give a new task's first checkpoint the sequence 1");
+      ascending(sequences, "append MUST give ascending sequences");
+      const listed = await collect(adapter.list({ taskId: "t", order: "oldest" }));
+      same(
+        listed.map(({ sequence }) => sequence),
+        sequences,
+        "what is listed MUST have the sequences that append returned",
+      );
+    },
+  },
+  {
+    name: "append.tasks-apart",
+    promise: "numbers each task for itself",
+    async run(store) {
+      const adapter = await store.open();
+      const own = await appendAll(adapter, drafts("t", 3));
+      same(await adapter.append(draft("u", "c1")), 1, "another task's numbering MUST begin at 1");
+      same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1"], "a task MUST hold its own alone");
+      const next = await adapter.append(draft("t", "c4"));
+      ascending([...sequencesOf(own), next], "a task's numbering MUST go on, whatever other tasks were given");
+    },
+  },
+  {
+    name: "append.never-reuses",
+    promise: "never gives a sequence twice while the task exists, even after its newest checkpoint was removed",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const given = sequencesOf(await appendAll(adapter, drafts("t", 3)));
+      for (const removed of [["c3"], ["next-0", "c2"], ["next-1"]]) {
+        await adapter.remove("t", removed);
+        adapter = await store.carryOn(adapter);
+        given.push(await adapter.append(draft("t", `next-${given.length - 3}`)));
+        ascending(
+          given,
+          "a sequence MUST never be given twice while the task exists, though its checkpoint was removed",
+        );
+      }
+    },
+  },
+  {
+    name: "append.call-order",
+    promise: "gives concurrent appends of one task their sequences in call order",
+    async run(store) {
+      const adapter = await store.open();
+      // The large ones take longest to write: without a queue, small ones overtake them.
+      const many = Array.from({ length: 24 }, (_, index) =>
+        draft("t", `c${index}`, { body: JSON.stringify(`${index}`.repeat(index % 3 === 0 ? 100_000 : 1)) }),
+      );
+      const appended = await appendAtOnce(adapter, many);
+      const obligation = "appends of one task through one instance MUST take sequences in call order";
+      ascending(sequencesOf(appended), obligation);
+      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      same(
+        ids,
+        many.map(({ id }) => id),
+        obligation,
+      );
+    },
+  },
+  {
+    name: "append.concurrent",
+    promise: "may be called concurrently for many tasks, from the first call on",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const many = Array.from({ length: 60 }, (_, index) => draft(`task-${index % 12}`, `c${index}`));
+      const appended = await appendAtOnce(adapter, many);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+    },
+  },
+  {
+    name: "append.clock-is-not-order",
+    promise: "orders checkpoints by sequence, also where the clock went backwards",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const times = ["2030-01-01T00:00:00.000Z", "2029-01-01T00:00:00.000Z", "2029-01-01T00:00:00.000Z"];
+      const backwards = times.map((createdAt, index) => draft("t", `c${index + 1}`, { createdAt }));
+      const sequences = sequencesOf(await appendAll(adapter, backwards));
+      adapter = await store.carryOn(adapter);
+
+      const obligation = "a task's checkpoints MUST be in the order of their sequences, whatever createdAt says";
+      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
+      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2", "c3"], obligation);
+      same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
+      const [task] = await collect(adapter.tasks({ order: "recent" }));
+      same(intact(task, "tasks MUST give the task").newest.id, "c3", `${obligation}; the newest has the highest`);
+      const next = await adapter.append(draft("t", "c4"), { expectedSequence: sequences.at(-1) });
+      ascending([...sequences, next], `${obligation}; the newest has the highest, for a condition too`);
+    },
+  },
+];

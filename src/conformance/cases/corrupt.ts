@@ -1,0 +1,225 @@
+import { isDeepStrictEqual } from "node:util";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../adapter.js";
+import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../checkpoint.js";
+import { ascending, codeOf, holds, isReported, same, sameAsAppended, show } from "../check.js";
+import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
+import { type Appended, draft, drafts } from "../drafts.js";
+import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
+import { appendAll, collect, idsOf, sequencesOf, withOpen } from "../steps.js";
+
+/**
+ * What a durable adapter owes where a disk has failed. The payload's damage may be left to the manager's checks, so a
+ * damaged checkpoint may also come as a record whose seal or digest doesn't hold, and from `list`, which doesn't read
+ * payloads, as its summary. It must never come as nothing, nor as another value that looks whole.
+ */
+export const corruptCases: readonly ConformanceCase[] = [
+  {
+    name: "corrupt.reported",
+    promise: "reports what can't be read, wherever it stands, and goes on with the others",
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        for (const id of ["c1", "c3", "c5"]) {
+          const { adapter, all } = await damagedTask(store, { taskId: `${part}-${id}`, count: 5, damaged: [id], part });
+          await expectReported(adapter, all, id, part);
+          await adapter.close();
+        }
+      }
+    },
+  },
+  {
+    name: "corrupt.any-filter",
+    promise: "reports what can't be read whatever stage, status and limit ask for, on top of the limit",
+    needs: "durable",
+    async run(store) {
+      const { adapter } = await damagedTask(store, { taskId: "t", count: 5, damaged: ["c4"], part: "summary" });
+      const newest = { taskId: "t", order: "newest" } as const;
+      for (const [name, query, expected] of [
+        ["a stage that no other has", { ...newest, stage: "nowhere" }, ["corrupt"]],
+        ["a status that no other has", { ...newest, status: ["failed" as const] }, ["corrupt"]],
+        ["a status", { ...newest, status: ["running" as const] }, ["c5", "corrupt", "c3", "c2", "c1"]],
+        ["a limit", { ...newest, limit: 3 }, ["c5", "corrupt", "c3", "c2"]],
+      ] as const) {
+        const obligation = `MUST report what can't be read, though the query asks for ${name}`;
+        same(await idsOf(adapter.list(query)), expected, `list ${obligation}`);
+        same((await collect(adapter.read(query))).map(idOrCorrupt), expected, `read ${obligation}`);
+      }
+    },
+  },
+  {
+    name: "corrupt.tasks",
+    promise: "gives a task whose newest can't be read: first the corrupt record, then its newest readable one",
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        const [before, taskId, after] = [`${part}-a`, `${part}-b`, `${part}-c`];
+        await withOpen(store, (adapter) => appendAll(adapter, [draft(before, "c1"), draft(after, "c1")]));
+        const { adapter } = await damagedTask(store, { taskId, count: 3, damaged: ["c3"], part });
+        const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
+        const shown = tasks.map((task) => (isCorrupt(task) ? "corrupt" : `${task.taskId} ${task.newest.id}`));
+        const readable = [`${before} c1`, "corrupt", `${taskId} c2`, `${after} c1`];
+        const unread = [`${before} c1`, `${taskId} c3`, `${after} c1`];
+        const isUnread = part === "payload" && shown.length === unread.length;
+        same(
+          shown,
+          isUnread ? unread : readable,
+          "tasks MUST report a newest checkpoint that can't be read, give the newest readable one, and go on",
+        );
+        await adapter.close();
+      }
+    },
+  },
+  {
+    name: "corrupt.nothing-intact",
+    promise: "never shows a task as empty of which nothing can be read",
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        await withOpen(store, (adapter) => appendAll(adapter, [draft(`${part}-beside`, "c1")]));
+        const damaged = ["c1", "c2"];
+        const { adapter } = await damagedTask(store, { taskId: part, count: 2, damaged, part });
+        for (const id of damaged) {
+          const found = await adapter.get(part, id);
+          holds(isReported(found), `get MUST report the damaged ${id}, and gave ${show(found)}`);
+        }
+        const read = await collect(adapter.read({ taskId: part, order: "newest" }));
+        same(read.map(isReported), [true, true], "read MUST report each checkpoint that can't be read");
+        const listed = await collect(adapter.list({ taskId: part, order: "newest" }));
+        same(listed.length, 2, "list MUST report each checkpoint that can't be read");
+        if (part === "summary") same(listed.map(isCorrupt), [true, true], "list MUST report what it can't read");
+
+        const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
+        const own = tasks.filter((task) => isCorrupt(task) || task.taskId === part);
+        holds(own.length > 0, "tasks MUST report a task of which nothing can be read, not pass over it");
+        const others = tasks.filter((task) => !isCorrupt(task) && task.taskId === `${part}-beside`);
+        same(others.length, 1, "tasks MUST go on with the others");
+        await adapter.close();
+      }
+    },
+  },
+  {
+    name: "corrupt.untouched",
+    promise: "writes over nothing that can't be read, and never gives its sequence again",
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        for (const [id, other] of [
+          ["c2", "c3"],
+          ["c3", "c2"],
+        ] as const) {
+          const taskId = `${part}-${id}`;
+          const { adapter, all } = await damagedTask(store, { taskId, count: 3, damaged: [id], part });
+          const next = await appendAll(adapter, [draft(taskId, "next")]);
+          ascending(sequencesOf([...all, ...next]), "the damaged record's sequence MUST never be given again");
+          await adapter.setStatus(taskId, other, { status: "paused" });
+          await adapter.remove(taskId, ["c1"]);
+          const left = all
+            .filter((one) => one.id !== "c1")
+            .map((one) => (one.id === other ? { ...one, status: "paused" as const } : one));
+          const reopened = await store.reopen(adapter);
+          await expectReported(reopened, [...left, ...next], id, part);
+          await reopened.close();
+        }
+      }
+    },
+  },
+  {
+    name: "corrupt.not-laundered",
+    promise: "doesn't make a damaged checkpoint look whole by changing its status",
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        const { adapter, all } = await damagedTask(store, { taskId: part, count: 3, damaged: ["c2"], part });
+        const changed = await adapter.setStatus(part, "c2", { status: "paused" }).catch(codeOf);
+        holds(
+          changed === true || changed === "CHECKPOINT_CORRUPT",
+          `setStatus of what can't be read MUST be CHECKPOINT_CORRUPT, or leave it damaged; it was ${show(changed)}`,
+        );
+        const found = await adapter.get(part, "c2");
+        holds(
+          isReported(found),
+          `get MUST still report the damaged checkpoint after setStatus, and gave ${show(found)}`,
+        );
+        for (const one of all.filter(({ id }) => id !== "c2")) {
+          sameAsAppended(await adapter.get(part, one.id), one, "get, after setStatus of a damaged one,");
+        }
+        await adapter.close();
+      }
+    },
+  },
+  {
+    name: "corrupt.removed-with-task",
+    promise: 'removes what can\'t be read with its task, for "all"',
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        const { adapter } = await damagedTask(store, { taskId: part, count: 3, damaged: ["c1", "c3"], part });
+        await adapter.remove(part, "all");
+        const obligation = 'remove "all" MUST remove the task with what can\'t be read of it';
+        same(await idsOf(adapter.list({ taskId: part, order: "newest" })), [], obligation);
+        same(await adapter.get(part, "c3"), undefined, obligation);
+        same(await collect(adapter.tasks({ order: "taskId", prefix: part })), [], obligation);
+        same(await adapter.append(draft(part, "c3")), 1, `${obligation}, and end its numbering`);
+        await adapter.close();
+      }
+    },
+  },
+];
+
+interface DamagedTask {
+  readonly taskId: string;
+  /** How many checkpoints it has: `c1`, `c2`, … */
+  readonly count: number;
+  /** Which of them are damaged. */
+  readonly damaged: readonly string[];
+  readonly part: DamagedPart;
+}
+
+async function damagedTask(store: ConformanceStore, task: DamagedTask) {
+  let adapter = await store.open();
+  const all = await appendAll(adapter, drafts(task.taskId, task.count));
+  for (const id of task.damaged) adapter = await store.damage(adapter, task.taskId, id, task.part);
+  return { adapter, all };
+}
+
+/** Throws unless `get`, `read` and `list` give all of these, with the damaged one reported in its place. */
+async function expectReported(
+  adapter: StorageAdapter,
+  all: readonly Appended[],
+  damaged: string,
+  part: DamagedPart,
+): Promise<void> {
+  const taskId = all[0]?.taskId ?? "";
+  for (const one of all) {
+    const found = await adapter.get(taskId, one.id);
+    if (one.id !== damaged) sameAsAppended(found, one, `get, with ${damaged} damaged,`);
+    else holds(isReported(found), `get MUST report the damaged ${damaged}, and gave ${show(found)}`);
+  }
+  for (const order of ["oldest", "newest"] as const) {
+    const ordered = order === "oldest" ? all : all.toReversed();
+    const expected = ordered.map(({ id }) => (id === damaged ? "corrupt" : id));
+    const obligation = `MUST report the damaged ${damaged} in its place, and go on with the others`;
+    const read = await collect(adapter.read({ taskId, order }));
+    same(read.map(idOrCorrupt), expected, `read ${obligation}`);
+
+    const listed = await collect(adapter.list({ taskId, order }));
+    const shown = listed.map((item, index) => {
+      if (isCorrupt(item)) return "corrupt";
+      return part === "payload" && isUnread(item, ordered[index], damaged) ? "corrupt" : item.id;
+    });
+    same(shown, expected, `list ${obligation}`);
+    for (const record of [...read, ...listed].filter(isCorrupt)) {
+      const says = record.location !== "" && record.reason !== "";
+      holds(says, "a CorruptRecord MUST say where it is and what is wrong with it");
+    }
+  }
+}
+
+/** Whether it is the damaged checkpoint's summary as it was: what `list` reads of it is whole. */
+function isUnread(item: CheckpointSummary, original: Appended | undefined, damaged: string): boolean {
+  return original?.id === damaged && isDeepStrictEqual(summaryOf(item), summaryOf(original));
+}
+
+function idOrCorrupt(record: StoredCheckpoint | CorruptRecord): string {
+  return isCorrupt(record) || isReported(record) ? "corrupt" : record.id;
+}

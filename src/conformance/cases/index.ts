@@ -1,0 +1,33 @@
+import type { ConformanceCase } from "../conformance-case.js";
+import { appendCases } from "./append.js";
+import { appendConditionCases } from "./append-conditions.js";
+import { appendIdCases } from "./append-ids.js";
+import { corruptCases } from "./corrupt.js";
+import { getCases } from "./get.js";
+import { killCases } from "./kills.js";
+import { lifecycleCases } from "./lifecycle.js";
+import { listCases } from "./list.js";
+import { processCases } from "./processes.js";
+import { readCases } from "./read.js";
+import { removeCases } from "./remove.js";
+import { statusCases } from "./status.js";
+import { tasksCases } from "./tasks.js";
+import { valuesCases } from "./values.js";
+
+/** Every obligation of the contract, each as a case of its own. */
+export const conformanceCases: readonly ConformanceCase[] = [
+  ...lifecycleCases,
+  ...appendCases,
+  ...appendIdCases,
+  ...appendConditionCases,
+  ...getCases,
+  ...readCases,
+  ...listCases,
+  ...tasksCases,
+  ...statusCases,
+  ...removeCases,
+  ...valuesCases,
+  ...corruptCases,
+  ...killCases,
+  ...processCases,
+];

@@ -1,0 +1,133 @@
+import { ascending, holds, intact, same, sameAsAppended, show } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
+import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "../steps.js";
+
+/** After how many turns of its event loop a process is killed that is in the middle of a write. */
+const TURNS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+
+/** What a durable adapter owes when its process is killed (SIGKILL): what was acknowledged is there, all else is whole. */
+export const killCases: readonly ConformanceCase[] = [
+  {
+    name: "append.survives-kill",
+    promise: "resolves only once the record is as durable as declared: a kill in that very moment loses nothing",
+    needs: "durable",
+    async run(store) {
+      const large = draft("t", "large", { body: largeBody("a") });
+      const all: Appended[] = [];
+      for (const one of [draft("t", "c1"), fullDraft("t", "c2"), large, draft("u", "c1")]) {
+        const other = await store.elsewhere();
+        const sequence = Number(await other.dieAfter({ method: "append", args: [one] }));
+        all.push({ ...one, sequence });
+        await withOpen(store, async (adapter) => {
+          const how = "get, after the process was killed in the moment its append had resolved,";
+          sameAsAppended(await adapter.get(one.taskId, one.id), { ...one, sequence }, how);
+          await expectStored(adapter, all);
+        });
+      }
+    },
+  },
+  {
+    name: "append.killed-midway",
+    promise: "is all or nothing where the process is killed in the middle of it, and leaves the store usable",
+    needs: "durable",
+    async run(store) {
+      const before = [draft("t", "before"), draft("t", "large", { body: largeBody("k") })];
+      const stored = await withOpen(store, (adapter) => appendAll(adapter, before));
+      for (const turns of TURNS) {
+        const one = draft("t", `midway-${turns}`, {
+          metadata: { turns },
+          stage: "midway",
+          body: largeBody(`${turns} `),
+        });
+        const other = await store.elsewhere();
+        const { answered, answer } = await other.dieWithin(turns, { method: "append", args: [one] });
+        await withOpen(store, async (adapter) => {
+          const found = await adapter.get("t", one.id);
+          holds(!answered || found !== undefined, "append MUST be stored once it has resolved");
+          if (found !== undefined) {
+            const { sequence } = intact(found, "append MUST be all or nothing: what a kill midway leaves is whole");
+            if (answered) same(sequence, answer, "append MUST return the sequence that is stored");
+            stored.push({ ...one, sequence });
+          }
+          stored.push(...(await appendAll(adapter, [draft("t", `after-${turns}`)])));
+          await expectStored(adapter, stored);
+        });
+        if (answered) return;
+      }
+    },
+  },
+  {
+    name: "status.survives-kill",
+    promise: "changes a status for good once it has resolved, and is all or nothing before",
+    needs: "durable",
+    async run(store) {
+      const paused = { status: "paused", error: { message: "killed" } } as const;
+      const failed = { status: "failed", error: { message: "killed again" } } as const;
+      const both = [draft("t", "c1", { body: largeBody("s") }), draft("t", "c2")];
+      const [one, beside] = await withOpen(store, (adapter) => appendAll(adapter, both));
+      if (!one || !beside) return;
+
+      const other = await store.elsewhere();
+      await other.dieAfter({ method: "setStatus", args: ["t", "c1", paused] });
+      await withOpen(store, async (adapter) => {
+        const how = "get, after the process was killed in the moment its setStatus had resolved,";
+        sameAsAppended(await adapter.get("t", "c1"), { ...one, ...paused }, how);
+      });
+      for (const turns of TURNS) {
+        const another = await store.elsewhere();
+        const { answered } = await another.dieWithin(turns, { method: "setStatus", args: ["t", "c1", failed] });
+        await withOpen(store, async (adapter) => {
+          const { status } = intact(await adapter.get("t", "c1"), "a kill during setStatus MUST not harm the record");
+          holds(!answered || status === "failed", "setStatus MUST be stored once it has resolved");
+          await expectStored(adapter, [{ ...one, ...(status === "failed" ? failed : paused) }, beside]);
+          same(await adapter.setStatus("t", "c1", paused), true, "setStatus MUST work after a kill");
+        });
+        if (answered) return;
+      }
+    },
+  },
+  {
+    name: "remove.survives-kill",
+    promise: "removes for good once it has resolved, and harms nothing that stays where it is killed midway",
+    needs: "durable",
+    async run(store) {
+      const given = await withOpen(store, (adapter) => appendAll(adapter, drafts("t", 6)));
+      await withOpen(store, (adapter) => appendAll(adapter, [draft("u", "c1")]));
+      const other = await store.elsewhere();
+      same(await other.dieAfter({ method: "remove", args: ["t", ["c2", "c6"]] }), 2, "remove MUST count");
+      await withOpen(store, async (adapter) => {
+        const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+        same(ids, ["c1", "c3", "c4", "c5"], "what was removed MUST stay removed after a kill, and the others be there");
+        const next = await adapter.append(draft("t", "next"));
+        ascending([...sequencesOf(given), next], "a sequence MUST never be given twice, after a kill neither");
+      });
+      for (const turns of TURNS) {
+        const another = await store.elsewhere();
+        const { answered } = await another.dieWithin(turns, { method: "remove", args: ["t", ["c3", "c5"]] });
+        const left = await withOpen(store, (adapter) => idsOf(adapter.read({ taskId: "t", order: "oldest" })));
+        const stays = left.filter((id) => id !== "c3" && id !== "c5");
+        same(stays, ["c1", "c4", "next"], "a kill during remove MUST not harm what stays");
+        if (answered) same(left, stays, "remove MUST have removed once it has resolved");
+        if (left.length === stays.length) break;
+      }
+      const last = await store.elsewhere();
+      await last.dieAfter({ method: "remove", args: ["t", "all"] });
+      await withOpen(store, async (adapter) => {
+        same(
+          await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+          [],
+          "the task MUST stay removed after a kill",
+        );
+        const tasks = await collect(adapter.tasks({ order: "taskId" }));
+        same(tasks.length, 1, `the task MUST stay removed, and the other be there: ${show(tasks)}`);
+        same(await adapter.append(draft("t", "c1")), 1, "the removed task's numbering MUST have ended");
+      });
+    },
+  },
+];
+
+/** Some hundred kilobytes: more than one write, more than one page. */
+function largeBody(text: string): string {
+  return JSON.stringify({ text: text.repeat(200_000) });
+}

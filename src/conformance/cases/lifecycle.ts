@@ -1,0 +1,141 @@
+import { readdirSync, statSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { StorageAdapter } from "../../adapter.js";
+import { holds, refused, same } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
+import { appendAll, appendAtOnce, collect, expectStored, idsOf } from "../steps.js";
+
+/** What every adapter owes from its making to its closing. */
+export const lifecycleCases: readonly ConformanceCase[] = [
+  {
+    name: "capabilities.declared",
+    promise: "declares the capabilities that its harness names, and has a name",
+    async run(store) {
+      const adapter = await store.open();
+      const { durable, multiProcess } = adapter.capabilities;
+      const declared = "the harness MUST name what the adapter declares: it decides which cases run";
+      same({ durable, multiProcess }, { ...store.capabilities }, declared);
+      holds(adapter.name.length > 0, "an adapter MUST have a name, for messages");
+    },
+  },
+  {
+    name: "lifecycle.lazy",
+    promise: "gives nothing of an empty store, and creates nothing before the first write",
+    async run(store) {
+      const before = footprint(store.location);
+      const adapter = await store.open();
+      same(await adapter.get("t", "c1"), undefined, "get of an empty store gives nothing");
+      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), [], "list of an empty store gives nothing");
+      same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), [], "read of an empty store gives nothing");
+      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks of an empty store gives nothing");
+      same(await collect(adapter.tasks({ order: "recent" })), [], "tasks of an empty store gives nothing");
+      same(await adapter.setStatus("t", "c1", { status: "paused" }), false, "there is no checkpoint to change");
+      same(await adapter.remove("t", ["c1"]), 0, "there is nothing to remove");
+      same(await adapter.remove("t", "all"), 0, "there is nothing to remove");
+      same(footprint(store.location), before, "opening is lazy: nothing MUST be created before the first write");
+      await adapter.append(draft("t", "c1"));
+      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c1"], "the first write MUST work after that");
+    },
+  },
+  {
+    name: "lifecycle.reopened",
+    promise: "keeps all it acknowledged when it is closed and opened again",
+    needs: "durable",
+    async run(store) {
+      let adapter = await store.open();
+      const all: Appended[] = [];
+      for (const one of [...drafts("t", 3), fullDraft("t", "full"), ...drafts("u", 2)]) {
+        all.push(...(await appendAll(adapter, [one])));
+        adapter = await store.reopen(adapter);
+      }
+      await expectStored(adapter, all);
+      await adapter.setStatus("t", "c3", { status: "completed" });
+      await adapter.remove("t", ["c1"]);
+      await adapter.remove("u", "all");
+      adapter = await store.reopen(adapter);
+      const left = all.filter((one) => one.taskId === "t" && one.id !== "c1");
+      await expectStored(
+        adapter,
+        left.map((one) => (one.id === "c3" ? { ...one, status: "completed" as const } : one)),
+      );
+    },
+  },
+  {
+    name: "lifecycle.close-idempotent",
+    promise: "may be closed again, at the same time too, and before it was used",
+    async run(store) {
+      const unused = await store.open();
+      await unused.close();
+      await unused.close();
+      const adapter = await store.open();
+      await adapter.append(draft("t", "c1"));
+      await Promise.all([adapter.close(), adapter.close()]);
+      await adapter.close();
+    },
+  },
+  {
+    name: "lifecycle.closed",
+    promise: "refuses every call after close with the code CLOSED",
+    async run(store) {
+      const used = await store.open();
+      await appendAll(used, drafts("t", 2));
+      await used.close();
+      await expectClosed(used);
+      const unused = await store.open();
+      await unused.close();
+      await expectClosed(unused);
+    },
+  },
+  {
+    name: "lifecycle.close-waits",
+    promise: "finishes the calls under way before it is closed",
+    async run(store) {
+      const adapter = await store.open();
+      const first = await appendAll(adapter, drafts("t", 3));
+      const large = draft("v", "late", { body: JSON.stringify("v".repeat(100_000)) });
+      const appends = appendAtOnce(adapter, [draft("t", "late"), draft("u", "late"), large]);
+      const others = Promise.all([adapter.setStatus("t", "c2", { status: "paused" }), adapter.remove("t", ["c1"])]);
+      let settled = 0;
+      const count = () => {
+        settled++;
+      };
+      for (const calls of [appends, others]) calls.then(count, count);
+      await adapter.close();
+      // What was settled before close was has had its turn by now.
+      await nextTurn();
+      same(settled, 2, "close MUST wait for the calls under way");
+
+      const added = await appends;
+      same(await others, [true, 1], "calls made before close MUST be carried out");
+      if (!store.capabilities.durable) return;
+      const kept = first.slice(1).map((one) => (one.id === "c2" ? { ...one, status: "paused" as const } : one));
+      await expectStored(await store.open(), [...kept, ...added]);
+    },
+  },
+];
+
+async function expectClosed(adapter: StorageAdapter): Promise<void> {
+  const query = { taskId: "t", order: "newest" } as const;
+  // An iterable may refuse when it is made, or when it is read.
+  const calls: Record<string, () => Promise<unknown>> = {
+    append: () => adapter.append(draft("t", "after")),
+    get: () => adapter.get("t", "c1"),
+    setStatus: () => adapter.setStatus("t", "c1", { status: "paused" }),
+    remove: () => adapter.remove("t", ["c1"]),
+    'remove of "all"': () => adapter.remove("t", "all"),
+    read: async () => collect(adapter.read(query)),
+    list: async () => collect(adapter.list(query)),
+    tasks: async () => collect(adapter.tasks({ order: "taskId" })),
+  };
+  for (const [name, call] of Object.entries(calls)) {
+    await refused("CLOSED", call(), `${name} after close MUST be refused`);
+  }
+}
+
+/** Everything under a path, with sizes; nothing where there is no such path, or the location is no path. */
+function footprint(location: string): string[] {
+  const found = statSync(location, { throwIfNoEntry: false });
+  if (!found?.isDirectory()) return found ? [`${location} ${found.size}`] : [];
+  return readdirSync(location, { recursive: true, encoding: "utf8" }).sort();
+}

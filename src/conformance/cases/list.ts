@@ -1,0 +1,26 @@
+import { summaryOf } from "../../checkpoint.js";
+import { same } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, fullDraft } from "../drafts.js";
+import { appendAll, collect } from "../steps.js";
+import { selectionCases } from "./selection.js";
+
+/** What every adapter owes of `list`. */
+export const listCases: readonly ConformanceCase[] = [
+  {
+    name: "list.summaries",
+    promise: "gives the summary and nothing else: neither payload nor seal",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const all = await appendAll(adapter, [draft("t", "plain"), fullDraft("t", "full")]);
+      adapter = await store.carryOn(adapter);
+      same(
+        await collect(adapter.list({ taskId: "t", order: "oldest" })),
+        all.map(summaryOf),
+        "list MUST give summaries: every field as it was appended, absent ones absent, no payload and no seal",
+      );
+    },
+  },
+  ...selectionCases("list"),
+];

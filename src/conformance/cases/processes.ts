@@ -1,0 +1,207 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { StorageAdapter } from "../../adapter.js";
+import { seal } from "../../checkpoint.js";
+import { ascending, codeOf, intact, refused, same, sameAsAppended, show } from "../check.js";
+import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
+import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
+import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf, soleWinner } from "../steps.js";
+
+/** What an adapter owes that declares to be used by several processes at once. */
+export const processCases: readonly ConformanceCase[] = [
+  {
+    name: "append.many-processes",
+    promise: "is safe from many processes at once, for one task and for many",
+    needs: "multiProcess",
+    async run(store) {
+      const writers = await everybody(store);
+      const appended = await Promise.all(
+        writers.map((writer, index) => {
+          const shared = Array.from({ length: 20 }, (_, number) => draft("shared", `w${index}-${number}`));
+          const others = Array.from({ length: 12 }, (_, number) => draft(`task-${number % 4}`, `w${index}-${number}`));
+          return appendAtOnce(writer, [...shared, ...others]);
+        }),
+      );
+      for (const own of appended) {
+        const sequences = sequencesOf(own.filter(({ taskId }) => taskId === "shared"));
+        ascending(sequences, "appends of one task through one instance MUST take sequences in call order");
+      }
+      const all = appended.flat();
+      const given = sequencesOf(all.filter(({ taskId }) => taskId === "shared"));
+      same(new Set(given).size, given.length, "a sequence MUST never be given twice, to another process neither");
+      for (const writer of writers.slice(0, 2)) await expectStored(writer, all);
+    },
+  },
+  {
+    name: "append.one-winner-anywhere",
+    promise: "lets exactly one of several processes win that expect the same newest checkpoint",
+    needs: "multiProcess",
+    async run(store) {
+      const rivals = await everybody(store);
+      let newest = 0;
+      for (let round = 1; round <= 10; round++) {
+        newest = await soleWinner(
+          rivals.map((rival, index) => rival.append(draft("t", `r${round}-${index}`), { expectedSequence: newest })),
+        );
+      }
+      for (const rival of rivals) {
+        const ids = await idsOf(rival.list({ taskId: "t", order: "oldest" }));
+        same(ids.length, 10, `each round MUST store the winner's checkpoint alone; stored were ${show(ids)}`);
+      }
+    },
+  },
+  {
+    name: "append.one-id-anywhere",
+    promise: "stores an id once, whichever processes append it at once",
+    needs: "multiProcess",
+    async run(store) {
+      const writers = await everybody(store);
+      for (let round = 1; round <= 5; round++) {
+        const one = draft("t", `same-${round}`);
+        const sequences = await Promise.all(writers.map((writer) => writer.append(one)));
+        same(new Set(sequences).size, 1, "the same id and digest again MUST return the sequence it has");
+        const others = writers.map((writer, index) =>
+          writer.append(draft("t", `other-${round}`, { body: JSON.stringify(index) })),
+        );
+        await soleWinner(others);
+      }
+      const [first] = writers;
+      if (!first) return;
+      same((await idsOf(first.list({ taskId: "t", order: "oldest" }))).length, 10, "each id MUST be stored once");
+    },
+  },
+  {
+    name: "processes.see-each-other",
+    promise: "sees at once what another instance or process has written, and never gives its sequences again",
+    needs: "multiProcess",
+    async run(store) {
+      const [here, beside] = [await store.open(), await store.open()];
+      const there = await store.elsewhere();
+      const bytes = draft("t", "c3", { body: Uint8Array.of(0, 255, 128) });
+      const all: Appended[] = [];
+      for (const [writer, one] of [
+        [here, draft("t", "c1")],
+        [there, fullDraft("t", "c2")],
+        [beside, bytes],
+      ] as const) {
+        all.push(...(await appendAll(writer, [one])));
+        for (const reader of [here, there, beside]) await expectStored(reader, all);
+      }
+
+      await refused(
+        "CHECKPOINT_CONFLICT",
+        here.append(draft("t", "late"), { expectedSequence: all[0]?.sequence }),
+        "a condition MUST be checked against what another process has written",
+      );
+      await there.setStatus("t", "c1", { status: "completed" });
+      await refused(
+        "CHECKPOINT_CONFLICT",
+        here.setStatus("t", "c1", { status: "paused" }),
+        "a checkpoint MUST never leave completed, though another process completed it",
+      );
+      await there.remove("t", ["c3"]);
+      same(await here.get("t", "c3"), undefined, "what another process removed MUST be gone");
+      const next = await here.append(draft("t", "next"));
+      const obligation = "a sequence MUST never be given twice, though another process removed its own checkpoint";
+      ascending([...sequencesOf(all), next], obligation);
+      await there.remove("t", "all");
+      for (const reader of [here, there, beside]) await expectStored(reader, []);
+      same(await beside.append(draft("t", "anew")), 1, "a task that another process removed MUST begin at 1");
+      const second = await there.append(draft("t", "anew-2"), { expectedSequence: 1 });
+      ascending([1, second], "and go on for every process");
+    },
+  },
+  {
+    name: "processes.status-and-remove",
+    promise: "changes and removes atomically, whichever processes do so at once",
+    needs: "multiProcess",
+    async run(store) {
+      const everyone = await everybody(store);
+      const [here] = everyone;
+      if (!here) return;
+      await appendAll(here, drafts("t", 10));
+      for (let round = 1; round <= 5; round++) {
+        const id = `c${round}`;
+        const changes = everyone.flatMap((one, index) =>
+          (["paused", index === 1 ? "completed" : "failed", "running"] as const).map((status) =>
+            one.setStatus("t", id, { status }),
+          ),
+        );
+        for (const outcome of await Promise.allSettled(changes)) {
+          const refusal = outcome.status === "rejected" ? codeOf(outcome.reason) : "CHECKPOINT_CONFLICT";
+          same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
+        }
+        const record = intact(await here.get("t", id), "get MUST give the checkpoint");
+        same(record.status, "completed", "a checkpoint MUST never leave completed, by another process neither");
+        same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
+      }
+      for (let round = 6; round <= 10; round++) {
+        const id = `c${round}`;
+        const [counts] = await Promise.all([
+          Promise.all(everyone.map((one) => one.remove("t", [id]))),
+          Promise.all(everyone.map((one) => one.setStatus("t", id, { status: "paused" }))),
+        ]);
+        const sum = counts.reduce((total, count) => total + count, 0);
+        same(sum, 1, "concurrent removals MUST count each checkpoint once");
+        for (const one of everyone) {
+          same(await one.get("t", id), undefined, "what was removed MUST stay removed: a change makes no checkpoint");
+        }
+      }
+      const listed = await collect(here.list({ taskId: "t", order: "oldest" }));
+      const statuses = listed.map((one) => intact(one, "list MUST give the checkpoint").status);
+      same(
+        statuses,
+        Array.from({ length: 5 }, () => "completed"),
+        "the others MUST be there, as they were left",
+      );
+    },
+  },
+  {
+    name: "processes.read-while-writing",
+    promise: "gives whole checkpoints alone while another process appends, changes and removes",
+    needs: "multiProcess",
+    async run(store) {
+      const here = await store.open();
+      const there = await store.elsewhere();
+      const steady = await appendAll(here, drafts("t", 5));
+      for (let round = 0; round < 5; round++) {
+        const writes = Promise.all(
+          Array.from({ length: 8 }, async (_, n) => {
+            const id = `r${round}-${n}`;
+            await there.append(draft("t", id, { body: JSON.stringify("x".repeat(20_000)) }));
+            await there.setStatus("t", id, { status: "paused" });
+            await there.remove("t", [id]);
+          }),
+        );
+        let writing = true;
+        const stop = () => {
+          writing = false;
+        };
+        writes.then(stop, stop);
+        while (writing) {
+          // For the other process's answers: reading may be all synchronous.
+          await nextTurn();
+          const read = await collect(here.read({ taskId: "t", order: "oldest" }));
+          for (const [index, one] of steady.entries()) {
+            sameAsAppended(read[index], one, "read, while another process writes,");
+          }
+          for (const record of read) {
+            const whole = intact(record, "read MUST give no corrupt record because another process writes");
+            same(whole.seal, seal(whole), "read MUST give records whose seal holds while another process writes");
+          }
+          const listed = await idsOf(here.list({ taskId: "t", order: "oldest" }));
+          same(listed.includes("corrupt"), false, "list MUST give no corrupt record because another process writes");
+          for (const task of await collect(here.tasks({ order: "recent" }))) {
+            intact(task, "tasks MUST give no corrupt record because another process writes");
+          }
+        }
+        await writes;
+      }
+      await expectStored(here, steady);
+    },
+  },
+];
+
+/** An instance here, and two processes: enough for every race that more would have. */
+async function everybody(store: ConformanceStore): Promise<readonly StorageAdapter[]> {
+  return [await store.open(), ...(await Promise.all([store.elsewhere(), store.elsewhere()]))];
+}

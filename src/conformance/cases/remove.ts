@@ -1,0 +1,170 @@
+import { refused, same, sameAsAppended } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, drafts } from "../drafts.js";
+import { appendAll, expectStored, idsOf, sequencesOf } from "../steps.js";
+
+/** What every adapter owes of `remove`. */
+export const removeCases: readonly ConformanceCase[] = [
+  {
+    name: "remove.ids",
+    promise: "removes the checkpoints of these ids, passes over those that don't exist, and counts what it removed",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      await appendAll(adapter, [...drafts("t", 5), ...drafts("u", 2)]);
+      const counts = [
+        await adapter.remove("t", []),
+        await adapter.remove("t", ["nowhere"]),
+        await adapter.remove("nowhere", ["c1"]),
+        await adapter.remove("t", ["c2", "nowhere", "c4", "c2"]),
+        await adapter.remove("t", ["c2", "c4"]),
+        await adapter.remove("t", ["c5"]),
+      ];
+      same(counts, [0, 0, 0, 2, 0, 1], "remove MUST return how many checkpoints it removed");
+      adapter = await store.carryOn(adapter);
+      for (const id of ["c2", "c4", "c5"]) same(await adapter.get("t", id), undefined, "what was removed MUST be gone");
+      const left = { list: ["c1", "c3"], read: ["c1", "c3"] };
+      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), left.list, "remove MUST leave the others");
+      same(await idsOf(adapter.read({ taskId: "t", order: "oldest" })), left.read, "remove MUST leave the others");
+      same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1", "c2"], "remove MUST leave other tasks");
+      same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST make nothing where there was nothing");
+    },
+  },
+  {
+    name: "remove.independent",
+    promise: "never harms another checkpoint, whichever is removed: what they have in common stays",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      // Alike but for their end, and each the parent of the next: what tempts a store to keep differences only.
+      const common = "the same in all of them ".repeat(200);
+      for (const [round, order] of [
+        ["c1", "c2", "c3", "c4", "c5"],
+        ["c6", "c4", "c5", "c2", "c1"],
+      ].entries()) {
+        const taskId = `t${round}`;
+        const chain = [1, 2, 3, 4, 5, 6].map((number) =>
+          draft(taskId, `c${number}`, {
+            body: JSON.stringify({ common, number }),
+            ...(number === 1 ? {} : { parentId: `c${number - 1}` }),
+          }),
+        );
+        let left = await appendAll(adapter, chain);
+        for (const id of order) {
+          same(await adapter.remove(taskId, [id]), 1, "remove MUST return how many checkpoints it removed");
+          left = left.filter((one) => one.id !== id);
+          adapter = await store.carryOn(adapter);
+          for (const one of left) {
+            sameAsAppended(await adapter.get(taskId, one.id), one, `get, after ${id} was removed,`);
+          }
+        }
+      }
+    },
+  },
+  {
+    name: "remove.all",
+    promise: 'removes the whole task for "all", ends its numbering, and leaves tasks with similar names',
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const names = ["tas", "task-2", "task/sub", "task.", "TASK", "task "];
+      await appendAll(adapter, drafts("task", 3));
+      const neighbours = await appendAll(
+        adapter,
+        names.map((taskId) => draft(taskId, "c1")),
+      );
+      same(await adapter.remove("task", "all"), 3, "remove MUST return how many checkpoints it removed");
+      same(await adapter.remove("task", "all"), 0, "remove of a task that is gone removes nothing");
+      same(await adapter.remove("nowhere", "all"), 0, "remove of a task that never was removes nothing");
+      adapter = await store.carryOn(adapter);
+
+      await expectStored(adapter, neighbours);
+      same(await adapter.get("task", "c1"), undefined, 'remove "all" MUST remove every checkpoint of the task');
+      same(
+        await idsOf(adapter.list({ taskId: "task", order: "newest" })),
+        [],
+        'remove "all" MUST leave nothing to list',
+      );
+      same(
+        await idsOf(adapter.read({ taskId: "task", order: "newest" })),
+        [],
+        'remove "all" MUST leave nothing to read',
+      );
+      const anew = draft("task", "c1", { body: JSON.stringify("another state") });
+      const sequence = await adapter.append(anew, { expectedSequence: 0 });
+      same(sequence, 1, 'remove "all" MUST end the numbering: 1 comes next');
+      await expectStored(adapter, [...neighbours, { ...anew, sequence }]);
+    },
+  },
+  {
+    name: "remove.all-as-id",
+    promise: 'takes the list ["all"] for an id, not for the task',
+    async run(store) {
+      const adapter = await store.open();
+      await appendAll(adapter, [draft("t", "c1"), draft("t", "all"), draft("t", "c3")]);
+      same(await adapter.remove("t", ["all"]), 1, 'an id "all" is an id: one checkpoint is removed');
+      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c3"], "the others MUST stay");
+    },
+  },
+  {
+    name: "remove.condition",
+    promise: "removes nothing where the newest checkpoint isn't the expected one",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const [first = 0, newest = 0, removed = 0] = sequencesOf(await appendAll(adapter, drafts("t", 3)));
+      await adapter.remove("t", ["c3"]);
+      adapter = await store.carryOn(adapter);
+      for (const expectedSequence of [0, first, removed]) {
+        for (const ids of [["c1"], "all"] as const) {
+          await refused(
+            "CHECKPOINT_CONFLICT",
+            adapter.remove("t", ids, { expectedSequence }),
+            `remove MUST refuse expectedSequence ${expectedSequence} where the task's newest is ${newest}`,
+          );
+        }
+      }
+      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      same(ids, ["c1", "c2"], "a refused remove MUST remove nothing");
+      const condition = { expectedSequence: newest };
+      same(await adapter.remove("t", ["c1"], condition), 1, "remove MUST work where the condition holds");
+      same(await adapter.remove("t", "all", condition), 1, "remove MUST work where the condition holds");
+    },
+  },
+  {
+    name: "remove.stays-removed",
+    promise: "is not undone by a change of status that runs at the same time",
+    async run(store) {
+      const adapter = await store.open();
+      for (let round = 0; round < 6; round++) {
+        const id = `c${round}`;
+        await adapter.append(draft("t", id));
+        const calls = [
+          () => adapter.setStatus("t", id, { status: "paused" }),
+          () => adapter.remove("t", [id]),
+          () => adapter.setStatus("t", id, { status: "failed" }),
+        ];
+        const [, removed] = await Promise.all((round % 2 === 0 ? calls : calls.toReversed()).map((call) => call()));
+        same(removed, 1, "remove MUST return how many checkpoints it removed");
+        same(await adapter.get("t", id), undefined, "what was removed MUST stay removed: a change makes no checkpoint");
+      }
+      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "what was removed MUST stay removed");
+    },
+  },
+  {
+    name: "remove.concurrent",
+    promise: "counts each checkpoint once where several calls remove it at the same time",
+    async run(store) {
+      const adapter = await store.open();
+      await appendAll(adapter, drafts("t", 8));
+      const counts = await Promise.all([
+        adapter.remove("t", ["c1", "c2", "c3", "c4"]),
+        adapter.remove("t", ["c3", "c4", "c5"]),
+        adapter.remove("t", ["c1", "c2", "c3", "c4", "c5"]),
+      ]);
+      const sum = counts.reduce((total, count) => total + count, 0);
+      same(sum, 5, "concurrent removals MUST count each checkpoint once: the five they removed between them");
+      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c6", "c7", "c8"], "the others MUST stay");
+    },
+  },
+];

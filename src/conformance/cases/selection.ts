@@ -1,0 +1,208 @@
+import type { CheckpointQuery, CorruptRecord, StorageAdapter } from "../../adapter.js";
+import type { CheckpointStatus, CheckpointSummary } from "../../checkpoint.js";
+import { ascending, holds, intact, same, show } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, drafts } from "../drafts.js";
+import { appendAll, collect, idsOf } from "../steps.js";
+
+/** What `list` and `read` owe alike: they choose by the same query. */
+export function selectionCases(operation: "list" | "read"): readonly ConformanceCase[] {
+  const select = (adapter: StorageAdapter, query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> =>
+    operation === "list" ? adapter.list(query) : adapter.read(query);
+
+  return [
+    {
+      name: `${operation}.filters`,
+      promise: "gives the checkpoints that every part of the query asks for, in its order, up to its limit",
+      replayed: true,
+      async run(store) {
+        let adapter = await store.open();
+        const all = await populate(adapter);
+        adapter = await store.carryOn(adapter);
+        for (const query of filterQueries()) {
+          same(await idsOf(select(adapter, query)), expectedIds(all, query), `${operation}(${show(query)}) MUST fit`);
+        }
+      },
+    },
+    {
+      name: `${operation}.pages`,
+      promise: "passes over `skip` records that exist and are in range, and pages without gap or overlap",
+      replayed: true,
+      async run(store) {
+        let adapter = await store.open();
+        const all = await populate(adapter);
+        adapter = await store.carryOn(adapter);
+        for (const query of skipQueries()) {
+          same(await idsOf(select(adapter, query)), expectedIds(all, query), `${operation}(${show(query)}) MUST fit`);
+        }
+        for (const order of ["newest", "oldest"] as const) {
+          const pages: string[] = [];
+          let after: Partial<CheckpointQuery> = {};
+          for (;;) {
+            const page = await collect(select(adapter, { taskId: "t", order, limit: 3, ...after }));
+            const checkpoints = page.map((item) => intact(item, `${operation} MUST give intact checkpoints`));
+            const last = checkpoints.at(-1);
+            if (!last) break;
+            pages.push(...checkpoints.map(({ id }) => id));
+            after = order === "newest" ? { beforeSequence: last.sequence } : { afterSequence: last.sequence };
+          }
+          same(
+            pages,
+            expectedIds(all, { taskId: "t", order }),
+            `pages by ${order === "newest" ? "beforeSequence" : "afterSequence"} and limit MUST give each once`,
+          );
+        }
+      },
+    },
+    {
+      name: `${operation}.nothing`,
+      promise: "gives nothing where there is nothing, and nothing of tasks with a similar name",
+      replayed: true,
+      async run(store) {
+        let adapter = await store.open();
+        await appendAll(adapter, [
+          draft("task", "a"),
+          draft("task-2", "b"),
+          draft("task/sub", "c"),
+          draft("TASK", "d"),
+        ]);
+        adapter = await store.carryOn(adapter);
+        same(await idsOf(select(adapter, { taskId: "nowhere", order: "newest" })), [], "an unknown task has nothing");
+        same(await idsOf(select(adapter, { taskId: "tas", order: "newest" })), [], "an unknown task has nothing");
+        for (const [taskId, id] of Object.entries({ task: "a", "task-2": "b", "task/sub": "c", TASK: "d" })) {
+          same(
+            await idsOf(select(adapter, { taskId, order: "newest" })),
+            [id],
+            `${show(taskId)} MUST hold its own alone`,
+          );
+        }
+      },
+    },
+    {
+      name: `${operation}.while-writing`,
+      promise: "goes on while checkpoints are appended, changed and removed, and gives each that stays as it was once",
+      async run(store) {
+        const adapter = await store.open();
+        await appendAll(adapter, drafts("t", 10));
+        for (const order of ["oldest", "newest"] as const) {
+          const given: number[] = [];
+          const ids: string[] = [];
+          for await (const item of select(adapter, { taskId: "t", order })) {
+            const found = intact(item, `${operation} MUST give no corrupt record because of a concurrent write`);
+            given.push(order === "oldest" ? found.sequence : -found.sequence);
+            ids.push(found.id);
+            if (ids.length === 2) {
+              // Ahead, behind and at the end; what the loop does to the store must neither block nor break it.
+              await adapter.remove("t", order === "oldest" ? ["c1", "c5"] : ["c8", "c10"]);
+              await adapter.setStatus("t", "c6", { status: "paused" });
+              await adapter.append(draft("t", `during-${order}`));
+              await adapter.get("t", "c7");
+            }
+          }
+          ascending(given, `${operation} MUST keep its order while others write`);
+          const stayed =
+            order === "oldest"
+              ? ["c2", "c3", "c4", "c6", "c7", "c8", "c9", "c10"]
+              : ["c2", "c3", "c4", "c6", "c7", "c9"];
+          const missing = stayed.filter((id) => !ids.includes(id));
+          same(missing, [], `${operation} MUST give every checkpoint that was there all along; it gave ${show(ids)}`);
+        }
+      },
+    },
+    {
+      name: `${operation}.interleaved`,
+      promise: "lets several iterations take turns",
+      async run(store) {
+        const adapter = await store.open();
+        await appendAll(adapter, [...drafts("t", 4), ...drafts("u", 4)]);
+        const pairs: string[] = [];
+        const other = select(adapter, { taskId: "u", order: "newest" })[Symbol.asyncIterator]();
+        for await (const item of select(adapter, { taskId: "t", order: "oldest" })) {
+          const next = await other.next();
+          const mine = intact(item, `${operation} MUST give intact checkpoints`);
+          pairs.push(`${mine.id} ${next.done ? "nothing" : intact(next.value, "the other iteration MUST, too").id}`);
+        }
+        await other.return?.();
+        same(pairs, ["c1 c4", "c2 c3", "c3 c2", "c4 c1"], "iterations MUST be independent of each other");
+      },
+    },
+    {
+      name: `${operation}.early-break`,
+      promise: "leaves the store usable where an iteration is broken off",
+      async run(store) {
+        const adapter = await store.open();
+        await appendAll(adapter, drafts("t", 5));
+        for (let time = 0; time < 3; time++) {
+          for await (const item of select(adapter, { taskId: "t", order: "newest" })) {
+            holds(!("corrupt" in item), `${operation} MUST give intact checkpoints`);
+            break;
+          }
+        }
+        await adapter.append(draft("t", "after"));
+        same(await adapter.setStatus("t", "c5", { status: "paused" }), true, "setStatus MUST work after that");
+        same(await adapter.remove("t", ["c1"]), 1, "remove MUST work after an iteration was broken off");
+        same(
+          await idsOf(select(adapter, { taskId: "t", order: "oldest" })),
+          ["c2", "c3", "c4", "c5", "after"],
+          `${operation} MUST begin anew after an iteration was broken off`,
+        );
+      },
+    },
+  ];
+}
+
+/** Twelve checkpoints of different stages and statuses, less two: a gap in the middle and one at the end. */
+async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSummary[]> {
+  const stages = ["gate", "build", undefined, "Gate"];
+  const statuses: CheckpointStatus[] = ["running", "failed", "paused", "running", "completed"];
+  const all: CheckpointSummary[] = [];
+  for (let number = 1; number <= 12; number++) {
+    const stage = stages[number % stages.length];
+    const status = statuses[number % statuses.length] ?? "running";
+    const one = draft("t", `c${number}`, { status, ...(stage === undefined ? {} : { stage }) });
+    all.push({ ...one, sequence: await adapter.append(one) });
+  }
+  await adapter.append(draft("neighbour", "c5", { stage: "gate" }));
+  await adapter.remove("t", ["c4", "c12"]);
+  return all.filter(({ id }) => id !== "c4" && id !== "c12");
+}
+
+/** The specification: what a query asks for, in the plainest way. */
+function expectedIds(all: readonly CheckpointSummary[], query: CheckpointQuery): string[] {
+  const { beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0, stage, status, skip = 0, limit } = query;
+  const found = all.filter(
+    (one) =>
+      one.sequence < beforeSequence &&
+      one.sequence > afterSequence &&
+      (stage === undefined || one.stage === stage) &&
+      (status === undefined || status.includes(one.status)),
+  );
+  if (query.order === "newest") found.reverse();
+  return found.slice(skip, limit === undefined ? undefined : skip + limit).map(({ id }) => id);
+}
+
+function* filterQueries(): Iterable<CheckpointQuery> {
+  for (const range of ranges()) {
+    for (const stage of [undefined, "gate", "nowhere"]) {
+      for (const status of [undefined, ["running"], ["failed", "paused"]] as const) {
+        for (const limit of [undefined, 1, 3]) yield { ...range, stage, status, limit };
+      }
+    }
+  }
+}
+
+function* skipQueries(): Iterable<CheckpointQuery> {
+  for (const range of ranges()) {
+    for (const skip of [0, 1, 4, 100]) {
+      for (const limit of [undefined, 2]) yield { ...range, skip, limit };
+    }
+  }
+}
+
+function* ranges(): Iterable<CheckpointQuery> {
+  for (const order of ["newest", "oldest"] as const) {
+    for (const beforeSequence of [undefined, 9]) {
+      for (const afterSequence of [undefined, 3, 4]) yield { taskId: "t", order, beforeSequence, afterSequence };
+    }
+  }
+}

@@ -1,0 +1,251 @@
+import { existsSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import { same } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { type DraftParts, draft, fullDraft } from "../drafts.js";
+import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
+import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
+
+/** What every adapter owes of the data: that it comes back as it was, and is nobody else's. */
+export const valuesCases: readonly ConformanceCase[] = [
+  {
+    name: "values.fields",
+    promise: "brings every field back as it was, absent ones absent, under a seal that holds",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const variants: DraftParts[] = [
+        {},
+        { stage: "s" },
+        { label: "l" },
+        { label: "" },
+        { parentId: "p" },
+        { metadata: {} },
+        { metadata: { a: [1.5, -1, 1e21, 5e-324, Number.MAX_SAFE_INTEGER, true, null, { b: "" }], b: 0 } },
+        { error: { message: "" } },
+        { error: { message: "m", code: "C" } },
+        { status: "completed" },
+        { status: "paused", error: { message: "m", name: "N", stack: "S" } },
+        { createdAt: "1970-01-01T00:00:00.000Z" },
+        { createdAt: "9999-12-31T23:59:59.999Z", stateVersion: 2 ** 31 },
+      ];
+      const all = [...variants.map((parts, index) => draft("t", `c${index}`, parts)), fullDraft("t", "full")];
+      const appended = await appendAll(adapter, all);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+    },
+  },
+  {
+    name: "values.task-names",
+    promise: "keeps tasks apart by every difference of their names, and treats no name as a path or a command",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      // Where the location is a path, these two lead out of it.
+      const outside = [`../${basename(store.location)}-beside`, `${store.location}-absolute`];
+      const all = [...HOSTILE_NAMES, ...outside].map((name) => draft(name, "c1", { label: name }));
+      const appended = await appendAtOnce(adapter, all);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+      for (const path of outside) {
+        same(
+          existsSync(resolve(store.location, path)),
+          false,
+          `a taskId is data, never a path: ${path} MUST not exist`,
+        );
+      }
+      const removed = ["Task", "..", "a/b", "__proto__"];
+      for (const name of removed) {
+        same(await adapter.remove(name, "all"), 1, "remove MUST remove the task of that very name");
+      }
+      await expectStored(
+        adapter,
+        appended.filter(({ taskId }) => !removed.includes(taskId)),
+      );
+    },
+  },
+  {
+    name: "values.ids",
+    promise: "keeps checkpoints apart by every difference of their ids",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const names = [...HOSTILE_NAMES, `${"i".repeat(1023)}x`, `${"i".repeat(1023)}y`];
+      const all = names.map((id) => draft("t", id, { parentId: id, stage: id }));
+      const appended = await appendAtOnce(adapter, all);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+      for (const stage of ["task", "TASK", "caf\u00e9", "a\0b", "'"]) {
+        const found = await idsOf(adapter.list({ taskId: "t", order: "newest", stage }));
+        same(found, [stage], "list MUST compare stages unit by unit");
+      }
+      same(await adapter.setStatus("t", "task", { status: "paused" }), true, "setStatus MUST find that very id");
+      const removed = ["Task", "..", "cafe\u0301"];
+      same(await adapter.remove("t", removed), 3, "remove MUST remove those very ids");
+      await expectStored(
+        adapter,
+        appended
+          .filter(({ id }) => !removed.includes(id))
+          .map((one) => (one.id === "task" ? { ...one, status: "paused" as const } : one)),
+      );
+    },
+  },
+  {
+    name: "values.text",
+    promise: "brings back text of every kind in labels, stages, metadata, errors and states",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const all = HOSTILE_TEXTS.map((text, index) =>
+        draft("t", `c${index}`, {
+          label: text,
+          ...(text === "" ? {} : { stage: text }),
+          metadata: JSON.parse(JSON.stringify({ text, [text]: [text] })),
+          error: { message: text, name: text, code: text, stack: text },
+          body: JSON.stringify({ text, [text]: { [text]: text } }),
+        }),
+      );
+      all.push(
+        draft("t", "metadata", { metadata: HOSTILE_METADATA }),
+        draft("t", "large", {
+          label: "é".repeat(10_000),
+          stage: "s".repeat(1024),
+          metadata: { pages: Array.from({ length: 500 }, (_, page) => `${page} ${"😀".repeat(40)}`) },
+          error: { message: "m", stack: "    at somewhere (file.js:1:1)\n".repeat(2000) },
+        }),
+      );
+      const appended = await appendAll(adapter, all);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+    },
+  },
+  {
+    name: "values.payloads",
+    promise: "brings payloads back to the byte, text as text and bytes as bytes, the empty and the odd too",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const texts = [
+        ...['""', "null", "true", "0", "-1", "[]", "{}", "[[]]", '{"":null}', '"null"', "1e+21", "5e-324"],
+        // What JSON.parse keeps as a key and an assignment wouldn't; what JSON.stringify escapes, and what it doesn't.
+        ...['{"__proto__":{"a":1},"constructor":1}', '"\\ud800"', '"\\u0000\\u001f\\u007f\u2028\u2029"', '"\\\\\\"/"'],
+        ...['{"b":1,"a":2}', '{"1":1,"2":2,"b":3}', '[1,"1",1.5]', '{"state":{"payload":{"sha256":"x"}},"waymark":1}'],
+        ...['"state":\n"', '{"corrupt":true,"reason":"none"}'].map((text) => JSON.stringify(text)),
+        JSON.stringify(nested(200)),
+      ];
+      const allBytes = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+      const bodies: (string | Uint8Array)[] = [
+        ...texts,
+        new Uint8Array(),
+        allBytes,
+        Buffer.from([0]),
+        // A view into the middle of a larger buffer.
+        new Uint8Array(allBytes.buffer, 100, 10),
+        new TextEncoder().encode('{"looks":"like JSON"}'),
+        Uint8Array.of(0xef, 0xbb, 0xbf, 0x7b, 0x7d),
+        Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0),
+      ];
+      const all = bodies.map((body, index) => draft("t", `c${index}`, { body }));
+      const appended = await appendAll(adapter, all);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+    },
+  },
+  {
+    name: "values.large",
+    promise: "brings payloads of some megabytes back to the byte",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      // Three bytes a character, at an odd offset: blocks of any power of two end within one.
+      const text = JSON.stringify(`x${"～".repeat(700_000)}`);
+      const bytes = Uint8Array.from({ length: 2_000_003 }, (_, index) => (index * 31 + (index >> 8)) % 256);
+      const lines = JSON.stringify(Array.from({ length: 50_000 }, (_, line) => ({ line, text: `line ${line}\n` })));
+      const all = [text, bytes, lines].map((body, index) => draft("t", `c${index}`, { body }));
+      const appended = await appendAtOnce(adapter, all);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+    },
+  },
+  {
+    name: "values.independent",
+    promise: "shares nothing with its callers: what they do to what they gave or got changes nothing in the store",
+    async run(store) {
+      const adapter = await store.open();
+      const given = [
+        draft("t", "json", { ...optionalFields(), body: '{"a":1}' }),
+        draft("t", "bytes", { ...optionalFields(), body: Uint8Array.of(1, 2, 3) }),
+      ];
+      const kept = structuredClone(given);
+      const sequences = sequencesOf(await appendAll(adapter, given));
+      const expected = kept.map((one, index) => ({ ...one, sequence: sequences[index] ?? 0 }));
+      // A caller's changes: to what it gave,
+      for (const one of given) spoil(one);
+      await expectStored(adapter, expected);
+      // and to what it got.
+      for (const { id } of expected) spoil(await adapter.get("t", id));
+      for (const item of await collect(adapter.read({ taskId: "t", order: "newest" }))) spoil(item);
+      for (const item of await collect(adapter.list({ taskId: "t", order: "newest" }))) spoil(item);
+      for (const item of await collect(adapter.tasks({ order: "taskId" }))) spoil(item);
+      await expectStored(adapter, expected);
+
+      const change = { status: "failed" as const, error: { message: "out of disk" } };
+      const wanted = structuredClone(change);
+      await adapter.setStatus("t", "json", change);
+      spoil(change);
+      await expectStored(
+        adapter,
+        expected.map((one) => (one.id === "json" ? { ...one, ...wanted } : one)),
+      );
+    },
+  },
+  {
+    name: "values.frozen-draft",
+    promise: "takes a frozen draft and a frozen query, and changes nothing of what it is given",
+    async run(store) {
+      const adapter = await store.open();
+      const one = deepFreeze(draft("t", "c1", { ...optionalFields() }));
+      const before = structuredClone(one);
+      const sequence = await adapter.append(one, Object.freeze({ expectedSequence: 0 }));
+      same(one, before, "append MUST not change the draft it is given");
+      await expectStored(adapter, [{ ...before, sequence }]);
+      const query = deepFreeze({ taskId: "t", order: "newest" as const, status: ["running" as const], limit: 1 });
+      same(await idsOf(adapter.list(query)), ["c1"], "list MUST take a frozen query");
+      same(await idsOf(adapter.read(query)), ["c1"], "read MUST take a frozen query");
+      const tasks = adapter.tasks(deepFreeze({ order: "recent" as const, status: ["running" as const] }));
+      same((await collect(tasks)).length, 1, "tasks MUST take a frozen query");
+      const change = deepFreeze({ status: "failed" as const, error: { message: "m" } });
+      same(await adapter.setStatus("t", "c1", change), true, "setStatus MUST take a frozen change");
+      same(await adapter.remove("t", Object.freeze(["c1"])), 1, "remove MUST take a frozen list of ids");
+    },
+  },
+];
+
+function optionalFields(): DraftParts {
+  return { metadata: { list: [{ a: 1 }], text: "kept" }, error: { message: "kept", stack: "kept" }, stage: "kept" };
+}
+
+/** Changes everything in it that can be changed, to any depth. */
+function spoil(value: unknown): void {
+  if (ArrayBuffer.isView(value)) {
+    new Uint8Array(value.buffer, value.byteOffset, value.byteLength).fill(0xff);
+    return;
+  }
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, item] of Object.entries(value)) {
+    spoil(item);
+    if (typeof item !== "object") Reflect.set(value, key, typeof item === "number" ? 999 : "spoiled");
+  }
+  Reflect.set(value, "spoiled", true);
+}
+
+function deepFreeze<Value extends object>(value: Value): Value {
+  for (const item of Object.values(value)) {
+    if (typeof item === "object" && item !== null) deepFreeze(item);
+  }
+  return Object.freeze(value);
+}
+
+function nested(depth: number): unknown {
+  return depth === 0 ? "deep" : { in: [nested(depth - 1)] };
+}

@@ -1,0 +1,110 @@
+import { AssertionError } from "node:assert";
+import { inspect, isDeepStrictEqual } from "node:util";
+import { type CorruptRecord, isCorrupt } from "../adapter.js";
+import { type StoredCheckpoint, seal, summaryOf } from "../checkpoint.js";
+import type { CheckpointErrorCode } from "../errors.js";
+import { type Appended, sha256Of } from "./drafts.js";
+
+/** Throws with the obligation, where it isn't met. */
+export function holds(met: boolean, obligation: string): asserts met {
+  if (!met) throw new AssertionError({ message: obligation, actual: met, expected: true, operator: "holds" });
+}
+
+/** Throws where the two differ in any way that a program could tell from the data. */
+export function same(actual: unknown, expected: unknown, obligation: string): void {
+  const [left, right] = [plain(actual), plain(expected)];
+  if (isDeepStrictEqual(left, right)) return;
+  const message = `${obligation}\n  expected: ${show(right)}\n  but got:  ${show(left)}`;
+  throw new AssertionError({ message, actual: left, expected: right, operator: "deepStrictEqual" });
+}
+
+/** Throws unless what was found is what was appended, whole: every field, the seal, each byte. */
+export function sameAsAppended(
+  found: StoredCheckpoint | CorruptRecord | undefined,
+  expected: Appended,
+  how: string,
+): void {
+  const name = `${how} MUST give the checkpoint that was appended`;
+  const record = intact(found, name);
+  const { payload, seal: sealed, ...summary } = record;
+  same(summary, summaryOf(expected), `${name}, each field as it was, absent ones absent`);
+  same(payload.encoding, expected.payload.encoding, `${name}: its encoding`);
+  same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
+  holds(sameBody(payload.body, expected.payload.body), `${name}: its body, to the byte and as the same type`);
+  same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal it on append and on setStatus`);
+}
+
+/** What was found, where it is an intact record; throws where it is nothing, or corrupt. */
+export function intact<Found extends object>(found: Found | CorruptRecord | undefined, obligation: string): Found {
+  if (found === undefined) return failed(`${obligation}, but it gave nothing`);
+  return isCorrupt(found) ? failed(`${obligation}, but it gave ${show(found)}`) : found;
+}
+
+/**
+ * Whether a damaged record was reported: as a CorruptRecord, or as a record that the manager's checks of seal and
+ * digest refuse.
+ */
+export function isReported(found: StoredCheckpoint | CorruptRecord | undefined): boolean {
+  if (found === undefined) return false;
+  return isCorrupt(found) || seal(found) !== found.seal || sha256Of(found.payload.body) !== found.payload.sha256;
+}
+
+/** Throws unless the call is refused with an error of that code. */
+export async function refused(code: CheckpointErrorCode, call: Promise<unknown>, obligation: string): Promise<void> {
+  let answer: unknown;
+  try {
+    answer = await call;
+  } catch (error) {
+    // By its code, as a caller would: where two copies of the package are loaded, classes differ.
+    const found = codeOf(error);
+    if (found === code) return;
+    const message = `${obligation}: an error with the code ${code}, but it threw ${show(error)}`;
+    throw new AssertionError({ message, actual: found, expected: code, operator: "refused" });
+  }
+  throw new AssertionError({
+    message: `${obligation}: an error with the code ${code}, but it resolved to ${show(answer)}`,
+    actual: undefined,
+    expected: code,
+    operator: "refused",
+  });
+}
+
+/** The code of what was thrown, where it has one. */
+export function codeOf(error: unknown): unknown {
+  return error instanceof Object && "code" in error ? error.code : undefined;
+}
+
+/** Throws unless each sequence is above the one before. */
+export function ascending(sequences: readonly number[], obligation: string): void {
+  const sorted = [...new Set(sequences)].sort((a, b) => a - b);
+  same(sequences, sorted, `${obligation}, each above the one before`);
+}
+
+/** For a message: a value on one line, or little more. */
+export function show(value: unknown): string {
+  return inspect(value, { depth: 6, breakLength: 120, compact: 10, maxStringLength: 200, maxArrayLength: 40 });
+}
+
+function failed(message: string): never {
+  throw new AssertionError({ message });
+}
+
+function sameBody(actual: unknown, expected: string | Uint8Array): boolean {
+  if (typeof expected === "string") return actual === expected;
+  return ArrayBuffer.isView(actual) && Buffer.from(expected).equals(bytesOf(actual));
+}
+
+function bytesOf(view: ArrayBufferView): Buffer {
+  return Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+}
+
+/**
+ * Rebuilt of this realm's plain objects, so that only the data is compared: not prototypes, nor which kind of byte
+ * array it is. A key that is present and undefined stays so, and `__proto__` stays a key.
+ */
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== "object" || value === null) return value;
+  if (ArrayBuffer.isView(value)) return `bytes ${bytesOf(value).toString("hex")}`;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]));
+}

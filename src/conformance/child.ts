@@ -1,0 +1,95 @@
+// A process of its own that opens the store under test: `node child.js <module URL> <location>`, with an IPC channel.
+import { writeSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { StorageAdapter } from "../adapter.js";
+import { loadModule } from "./load-module.js";
+import type { Call, Request, Response } from "./protocol.js";
+
+const [, , moduleUrl = "", location = ""] = process.argv;
+const module = await loadModule(moduleUrl);
+const adapter = await module.open(location);
+
+// Requests are begun in the order they come, and not awaited: their calls run concurrently, as in one program.
+process.on("message", (request: Request) => {
+  if (request.kind === "answer") void answer(request.number, request.call);
+  else if (request.kind === "die-after") void dieAfter(request.call);
+  else if (request.kind === "die-within") void dieWithin(request.call, request.turns);
+  else void adapter.close().then(() => process.exit());
+});
+// Nobody is left to answer: the suite was stopped.
+process.on("disconnect", () => process.exit());
+send({ kind: "opened" });
+
+async function answer(number: number, call: Call): Promise<void> {
+  try {
+    send({ kind: "answered", number, answer: await perform(adapter, call) });
+  } catch (error) {
+    send({ kind: "refused", number, message: messageOf(error), code: codeOf(error) });
+  }
+}
+
+async function dieAfter(call: Call): Promise<void> {
+  let last: string;
+  try {
+    last = JSON.stringify({ answer: await perform(adapter, call) });
+  } catch (error) {
+    last = JSON.stringify({ refusal: messageOf(error) });
+  }
+  // Synchronous, so that it is out before the end, and leaves the adapter no turn to finish anything.
+  writeSync(1, last);
+  die();
+}
+
+async function dieWithin(call: Call, turns: number): Promise<void> {
+  void dieAfter(call);
+  for (let turn = 0; turn < turns; turn++) await nextTurn();
+  die();
+}
+
+function die(): void {
+  process.kill(process.pid, "SIGKILL");
+}
+
+async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
+  switch (call.method) {
+    case "append":
+      return store.append(...call.args);
+    case "get":
+      return sendable(await store.get(...call.args));
+    case "read":
+      return collect(store.read(...call.args));
+    case "list":
+      return collect(store.list(...call.args));
+    case "tasks":
+      return collect(store.tasks(...call.args));
+    case "setStatus":
+      return store.setStatus(...call.args);
+    case "remove":
+      return store.remove(...call.args);
+    case "close":
+      return store.close();
+  }
+}
+
+async function collect(items: AsyncIterable<object>): Promise<unknown[]> {
+  const collected: unknown[] = [];
+  for await (const item of items) collected.push(sendable(item));
+  return collected;
+}
+
+/** Without a CorruptRecord's cause, which may be anything. */
+function sendable(item: object | undefined): unknown {
+  return item && "cause" in item ? { ...item, cause: undefined } : item;
+}
+
+function send(response: Response): void {
+  process.send?.(response);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
+}

@@ -1,0 +1,57 @@
+import { createHash } from "node:crypto";
+import type { CheckpointDraft } from "../checkpoint.js";
+
+/** What a case wants of a draft; the rest is made up. */
+export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
+  /** Text must be what `JSON.stringify` writes. */
+  readonly body?: string | Uint8Array;
+}
+
+/** A draft that was appended, with the sequence it got. */
+export interface Appended extends CheckpointDraft {
+  readonly sequence: number;
+}
+
+/** A valid draft, as the manager would make it. Drafts of different ids have different payloads. */
+export function draft(taskId: string, id: string, parts: DraftParts = {}): CheckpointDraft {
+  const { body = JSON.stringify({ taskId, id }), ...fields } = parts;
+  return {
+    taskId,
+    id,
+    createdAt: "2026-01-02T03:04:05.678Z",
+    status: "running",
+    stateVersion: 1,
+    ...fields,
+    sizeBytes: Buffer.byteLength(body),
+    payload: { encoding: typeof body === "string" ? "json" : "bytes", body, sha256: sha256Of(body) },
+  };
+}
+
+/** Drafts of one task: `c1`, `c2`, … as many as asked for. */
+export function drafts(taskId: string, count: number): CheckpointDraft[] {
+  return Array.from({ length: count }, (_, index) => draft(taskId, `c${index + 1}`));
+}
+
+/** A draft with everything a checkpoint can have. */
+export function fullDraft(taskId: string, id: string): CheckpointDraft {
+  return draft(taskId, id, {
+    createdAt: "2026-01-02T03:04:06.007Z",
+    stage: "validation-gate-2",
+    label: "After the second gate",
+    parentId: "the-one-before",
+    metadata: { attempt: 2, tags: ["a", "b"], nested: { deep: { list: [1, null, true, ""] } }, none: null, empty: {} },
+    status: "failed",
+    error: {
+      message: "The gate is shut",
+      name: "GateError",
+      code: "E_GATE",
+      stack: "GateError: The gate is shut\n    at gate",
+    },
+    stateVersion: 7,
+  });
+}
+
+/** Lower-case hexadecimal SHA-256 of the bytes, or of the text's UTF-8 bytes. */
+export function sha256Of(body: string | Uint8Array): string {
+  return createHash("sha256").update(body).digest("hex");
+}

@@ -1,0 +1,12 @@
+/**
+ * The conformance suite: whether a storage adapter keeps Waymark's storage contract (`StorageAdapter`), under any test
+ * runner. Every obligation is a case; which cases an adapter owes follows from what it declares, and nothing else.
+ *
+ * @module
+ */
+export { conformanceCases } from "./cases/index.js";
+export type { ConformanceCase, ConformanceStore, LifecycleState } from "./conformance-case.js";
+export type { ConformanceHarness, ConformanceModule, ConformanceRunner, DamagedPart } from "./harness.js";
+export type { LastWords, OtherProcess } from "./other-process.js";
+export type { Call } from "./protocol.js";
+export { registerConformance, runConformanceCase } from "./register.js";

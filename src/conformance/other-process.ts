@@ -1,0 +1,176 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import type {
+  AdapterCapabilities,
+  AppendCondition,
+  CheckpointQuery,
+  CorruptRecord,
+  StorageAdapter,
+  TaskQuery,
+} from "../adapter.js";
+import type { CheckpointDraft, CheckpointSummary, StatusChange, StoredCheckpoint, TaskSummary } from "../checkpoint.js";
+import type { Call, Request, Response } from "./protocol.js";
+
+/** How a call ended whose process was killed: with an answer that got out before, or without one. */
+export interface LastWords {
+  readonly answered: boolean;
+  readonly answer?: unknown;
+}
+
+/** What settles a call made in another process. */
+interface Waiting {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * An adapter in a process of its own, used like one in this process. Calls are begun there in the order they were made
+ * here, and run concurrently. What it iterates over is collected there first.
+ */
+export class OtherProcess implements StorageAdapter {
+  readonly name = "other process";
+  readonly capabilities: AdapterCapabilities;
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #ended: Promise<unknown>;
+  #stdout = "";
+  #stderr = "";
+  #calls = 0;
+
+  private constructor(moduleUrl: string, location: string, capabilities: AdapterCapabilities) {
+    this.capabilities = capabilities;
+    this.#child = fork(childScript(), [moduleUrl, location], {
+      // The options of this process are for its own work: a test runner's loader has no place there.
+      execArgv: [],
+      // Sends bytes as bytes, and absent apart from undefined.
+      serialization: "advanced",
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+    });
+    this.#ended = once(this.#child, "close");
+    this.#child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+      this.#stdout += text;
+    });
+    this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      this.#stderr += text;
+    });
+    this.#child.on("message", (response: Response) => this.#settle(response));
+  }
+
+  /** Starts a process and opens the store there. */
+  static async start(moduleUrl: string, location: string, capabilities: AdapterCapabilities): Promise<OtherProcess> {
+    const other = new OtherProcess(moduleUrl, location, capabilities);
+    const opened = once(other.#child, "message");
+    const first = await Promise.race([opened, other.#ended.then(() => "ended" as const)]);
+    if (first === "ended") throw other.#endedEarly("it could open the store");
+    void other.#ended.then(() => other.#giveUp());
+    return other;
+  }
+
+  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    return this.#call({ method: "append", args: [draft, condition] });
+  }
+
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#call({ method: "get", args: [taskId, id] });
+  }
+
+  async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
+    yield* await this.#call<(StoredCheckpoint | CorruptRecord)[]>({ method: "read", args: [query] });
+  }
+
+  async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    yield* await this.#call<(CheckpointSummary | CorruptRecord)[]>({ method: "list", args: [query] });
+  }
+
+  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+    yield* await this.#call<(TaskSummary | CorruptRecord)[]>({ method: "tasks", args: [query] });
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    return this.#call({ method: "setStatus", args: [taskId, id, change, condition] });
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    return this.#call({ method: "remove", args: [taskId, ids, condition] });
+  }
+
+  /** Closes the adapter there. */
+  async close(): Promise<void> {
+    await this.#call({ method: "close", args: [] });
+  }
+
+  /** Makes the call there, and kills the process (SIGKILL) in the moment its promise resolves. */
+  async dieAfter(call: Call): Promise<unknown> {
+    this.#send({ kind: "die-after", call });
+    const { answered, answer } = await this.#lastWords();
+    if (!answered) throw this.#endedEarly("it had answered");
+    return answer;
+  }
+
+  /** Makes the call there, and kills the process so many turns of its event loop later, or once it is answered. */
+  async dieWithin(turns: number, call: Call): Promise<LastWords> {
+    this.#send({ kind: "die-within", call, turns });
+    return this.#lastWords();
+  }
+
+  /** Closes the adapter there and ends the process, if it hasn't been killed already. */
+  async stop(): Promise<void> {
+    const { connected } = this.#child;
+    if (connected) this.#send({ kind: "end" });
+    await this.#ended;
+    if (connected && this.#child.exitCode !== 0) throw this.#endedEarly("it could close the store");
+  }
+
+  async #call<Answer>(call: Call): Promise<Answer> {
+    const number = ++this.#calls;
+    const answered = new Promise<unknown>((resolve, reject) => this.#waiting.set(number, { resolve, reject }));
+    this.#send({ kind: "answer", number, call });
+    // It comes from the same method of the same contract, by a channel that keeps its shape.
+    return (await answered) as Answer;
+  }
+
+  #send(request: Request): void {
+    this.#child.send(request, (error) => {
+      if (error) this.#giveUp();
+    });
+  }
+
+  /** Nothing more comes from there. */
+  #giveUp(): void {
+    for (const { reject } of this.#waiting.values()) reject(this.#endedEarly("it had answered"));
+    this.#waiting.clear();
+  }
+
+  #settle(response: Response): void {
+    if (response.kind === "opened") return;
+    const waiting = this.#waiting.get(response.number);
+    this.#waiting.delete(response.number);
+    if (response.kind === "answered") waiting?.resolve(response.answer);
+    else waiting?.reject(Object.assign(new Error(response.message), { code: response.code }));
+  }
+
+  async #lastWords(): Promise<LastWords> {
+    await this.#ended;
+    if (this.#stdout === "") return { answered: false };
+    const words: unknown = JSON.parse(this.#stdout);
+    if (typeof words === "object" && words !== null && "answer" in words) {
+      return { answered: true, answer: words.answer };
+    }
+    throw new Error(`The call was refused in the other process: ${this.#stdout}`);
+  }
+
+  #endedEarly(what: string): Error {
+    return new Error(`The other process ended before ${what}. ${this.#stderr}`.trimEnd());
+  }
+}
+
+/** The built script, next to the built suite: this file may be the source that a test runner compiled on its own. */
+function childScript(): string {
+  const suite = createRequire(import.meta.url).resolve("waymark/conformance");
+  const script = join(dirname(suite), "child.js");
+  if (!existsSync(script)) throw new Error(`${script} is missing: build waymark before its suite starts processes.`);
+  return script;
+}

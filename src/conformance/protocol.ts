@@ -1,0 +1,25 @@
+import type { StorageAdapter } from "../adapter.js";
+
+/** The methods that can be called in another process. */
+export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "close";
+
+/** One call of an adapter's method. */
+export type Call = {
+  readonly [Name in Method]: { readonly method: Name; readonly args: Parameters<StorageAdapter[Name]> };
+}[Method];
+
+/** What the suite sends to another process. */
+export type Request =
+  | { readonly kind: "answer"; readonly number: number; readonly call: Call }
+  /** Dies in the moment the call is answered, the answer being the last thing it writes to its standard output. */
+  | { readonly kind: "die-after"; readonly call: Call }
+  /** Dies so many turns of the event loop after the call was made, or when it is answered if that is sooner. */
+  | { readonly kind: "die-within"; readonly call: Call; readonly turns: number }
+  /** Closes the adapter and exits. */
+  | { readonly kind: "end" };
+
+/** What another process sends back. */
+export type Response =
+  | { readonly kind: "opened" }
+  | { readonly kind: "answered"; readonly number: number; readonly answer: unknown }
+  | { readonly kind: "refused"; readonly number: number; readonly message: string; readonly code: string | undefined };

@@ -1,0 +1,84 @@
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../adapter.js";
+import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../checkpoint.js";
+import { codeOf, same, sameAsAppended } from "./check.js";
+import type { ConformanceStore } from "./conformance-case.js";
+import type { Appended } from "./drafts.js";
+
+/** Appends one after the other. */
+export async function appendAll(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
+  const appended: Appended[] = [];
+  for (const one of all) appended.push({ ...one, sequence: await adapter.append(one) });
+  return appended;
+}
+
+/** Appends all at the same time. */
+export async function appendAtOnce(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
+  return Promise.all(all.map(async (one) => ({ ...one, sequence: await adapter.append(one) })));
+}
+
+/** What the body gives, with an instance that is closed afterwards. */
+export async function withOpen<Result>(
+  store: ConformanceStore,
+  body: (adapter: StorageAdapter) => Promise<Result>,
+): Promise<Result> {
+  const adapter = await store.open();
+  const result = await body(adapter);
+  await adapter.close();
+  return result;
+}
+
+/** The sequences, in the order of the appends. */
+export function sequencesOf(appended: readonly Appended[]): number[] {
+  return appended.map(({ sequence }) => sequence);
+}
+
+/** All that an iterable gives. */
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+/** The ids of summaries or records, in order; a corrupt one counts as `corrupt`. */
+export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
+  return (await collect(items)).map((item) => (isCorrupt(item) ? "corrupt" : item.id));
+}
+
+/** Throws unless exactly these checkpoints are stored, and every method that shows them gives them whole. */
+export async function expectStored(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
+  const byTask = new Map<string, Appended[]>();
+  for (const one of all) byTask.set(one.taskId, [...(byTask.get(one.taskId) ?? []), one]);
+  for (const [taskId, those] of byTask) {
+    those.sort((a, b) => a.sequence - b.sequence);
+    for (const one of those) sameAsAppended(await adapter.get(taskId, one.id), one, "get");
+    const read = await collect(adapter.read({ taskId, order: "oldest" }));
+    same(read.length, those.length, `read MUST give each checkpoint of ${JSON.stringify(taskId)} once`);
+    for (const [index, one] of those.entries()) sameAsAppended(read[index], one, "read");
+    same(
+      await collect(adapter.list({ taskId, order: "oldest" })),
+      those.map(summaryOf),
+      `list MUST give the summaries of ${JSON.stringify(taskId)}, each field as it was appended`,
+    );
+  }
+  same(
+    await collect(adapter.tasks({ order: "taskId" })),
+    [...byTask]
+      .sort(([a], [b]) => compareTaskIds(a, b))
+      .map(([taskId, those]) => ({ taskId, count: those.length, newest: those.map(summaryOf).at(-1) })),
+    "tasks MUST give each task with its count and its newest checkpoint's summary",
+  );
+}
+
+/** The one sequence given to rivals that expected the same newest checkpoint; throws unless the others conflicted. */
+export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
+  const outcomes = await Promise.allSettled(rivals);
+  const winners = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const obligation = "of appends that expect the same newest checkpoint exactly one MUST win";
+  same(winners.length, 1, obligation);
+  for (const outcome of outcomes) {
+    if (outcome.status === "rejected") {
+      same(codeOf(outcome.reason), "CHECKPOINT_CONFLICT", `${obligation}, and the others be refused as a conflict`);
+    }
+  }
+  return winners[0] ?? 0;
+}

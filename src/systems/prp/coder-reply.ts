@@ -1,0 +1,62 @@
+import { fromMarkdown } from "mdast-util-from-markdown";
+import { z } from "zod";
+import { type CoderResult, CoderResultSchema } from "./schema.js";
+
+/** What a coder answers when it is done. */
+export interface CoderReply extends CoderResult {
+  /** Files it made or changed. */
+  readonly artifacts: readonly string[];
+}
+
+const files = z.array(z.string()).optional();
+const ReplySchema = CoderResultSchema.extend({ artifacts: files, files });
+
+/** How much of an answer that isn't one is quoted. */
+const QUOTED = 300;
+
+/**
+ * Finds the JSON result in what a coder has written: the last line, or a fenced block at the end, or all of it. Where
+ * there is none, the result is an error that says what came instead.
+ */
+export function parseCoderReply(response: string): CoderReply {
+  const text = response.trim();
+  if (text === "") return failed("The coder wrote nothing, so there is no JSON result.");
+  const lastLine = text.slice(text.lastIndexOf("\n") + 1);
+  for (const candidate of [lastLine, lastFencedBlock(text), text]) {
+    const reply = candidate === undefined ? undefined : readReply(candidate);
+    if (reply !== undefined) return reply;
+  }
+  const end = text.length > QUOTED ? `… ${text.slice(-QUOTED)}` : text;
+  return failed(`The coder's output doesn't end in a JSON result like {"result": "success", "message": "…"}: ${end}`);
+}
+
+/** The reply of a coder that is a function: text as above, or the result as an object. */
+export function toCoderReply(returned: unknown): CoderReply {
+  if (typeof returned === "string") return parseCoderReply(returned);
+  const checked = ReplySchema.safeParse(returned);
+  if (checked.success) return replyOf(checked.data);
+  return failed(`The coder returned no result: ${z.prettifyError(checked.error)}`);
+}
+
+function readReply(json: string): CoderReply | undefined {
+  try {
+    const checked = ReplySchema.safeParse(JSON.parse(json));
+    return checked.success ? replyOf(checked.data) : undefined;
+  } catch {
+    // Not JSON: the next place is looked at.
+    return undefined;
+  }
+}
+
+function replyOf({ result, message, artifacts, files: named }: z.output<typeof ReplySchema>): CoderReply {
+  return { result, message, artifacts: artifacts ?? named ?? [] };
+}
+
+function lastFencedBlock(text: string): string | undefined {
+  const last = fromMarkdown(text).children.at(-1);
+  return last?.type === "code" ? last.value : undefined;
+}
+
+function failed(message: string): CoderReply {
+  return { result: "error", message, artifacts: [] };
+}

@@ -1,0 +1,21 @@
+/**
+ * The stable codes of every {@link PrpError}. Messages may change; codes do not.
+ *
+ * - `PRP_UNREADABLE`: the PRP's file can't be read.
+ * - `PRP_INVALID`: the PRP has no gate, two gates of one level, or a part of the wrong shape.
+ * - `PRP_CHANGED`: the checkpoint belongs to another version of the PRP.
+ * - `PROCESS_STUCK`: a process group outlived SIGKILL, so the work can't go on beside it.
+ * - `INTERRUPTED`: SIGINT or SIGTERM came while a PRP was executed.
+ */
+export type PrpErrorCode = "PRP_UNREADABLE" | "PRP_INVALID" | "PRP_CHANGED" | "PROCESS_STUCK" | "INTERRUPTED";
+
+/** What goes wrong with a PRP or its processes. What goes wrong with checkpoints is a `CheckpointError`. */
+export class PrpError extends Error {
+  override readonly name = "PrpError";
+  readonly code: PrpErrorCode;
+
+  constructor(code: PrpErrorCode, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.code = code;
+  }
+}

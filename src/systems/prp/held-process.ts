@@ -1,0 +1,185 @@
+import type { Readable } from "node:stream";
+import { execa } from "execa";
+import { nanoid } from "nanoid";
+import { endGroup, GROUP_VARIABLE, type GroupIdentity, isGroupGoneWithin, signalGroup } from "./process-group.js";
+import { findProcess } from "./process-table.js";
+import { openPrompt } from "./prompt-file.js";
+
+/** A command line and the shell that understands it. */
+export interface ShellCommand {
+  readonly shell: "sh" | "bash";
+  readonly command: string;
+  /** The first command that fails ends it, and fails it; under bash in the middle of a pipe too. */
+  readonly strict: boolean;
+}
+
+export interface HeldProcessOptions extends ShellCommand {
+  readonly cwd: string;
+  /** What it reads on stdin. Default: nothing. */
+  readonly input?: string | undefined;
+}
+
+/** How a process ended: one of the two is set. */
+export interface ProcessEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A process could not be started: its folder is gone, the disk is full, the machine has no more processes. */
+export class ProcessStartError extends Error {
+  override readonly name = "ProcessStartError";
+
+  constructor(reason: string, cause?: unknown) {
+    super(`The command could not be started: ${reason}`, { cause });
+  }
+}
+
+/** What has just closed its output is about to end by itself, and nothing that was left behind. */
+const LAST_BREATH_MS = 100;
+
+/** Waits for one line on descriptor 3, and becomes the command; if whoever holds the other end dies, it just ends. */
+const HOLD = 'IFS= read -r go <&3 || exit 125; exec 3<&-; exec "$@"';
+
+/**
+ * A command in a process group of its own, started but held: it does nothing until `release`. So its identity can be
+ * written to a checkpoint first, and there is no moment in which it works unknown to the next run. If this process
+ * dies before `release`, the command never starts.
+ */
+export class HeldProcess {
+  readonly identity: GroupIdentity;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Resolves when the group's leader has ended; what it started may still run. */
+  readonly ended: Promise<ProcessEnd>;
+  readonly #decide: (go: boolean) => void;
+
+  private constructor(
+    parts: Pick<HeldProcess, "identity" | "stdout" | "stderr" | "ended">,
+    decide: (go: boolean) => void,
+  ) {
+    this.identity = parts.identity;
+    this.stdout = parts.stdout;
+    this.stderr = parts.stderr;
+    this.ended = parts.ended;
+    this.#decide = decide;
+  }
+
+  /** @throws {ProcessStartError} It can't be started. */
+  static async start(options: HeldProcessOptions): Promise<HeldProcess> {
+    const token = nanoid();
+    const decision = new Decision();
+    const prompt = options.input === undefined ? undefined : await openPrompt(options.input).catch(refuse);
+    try {
+      const subprocess = execa("/bin/sh", ["-c", HOLD, "waymark", ...argumentsOf(options)], {
+        cwd: options.cwd,
+        // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
+        detached: true,
+        // Spares the PRP's author "npx": as in npm's scripts, what the project has installed is found.
+        preferLocal: true,
+        localDir: options.cwd,
+        env: { [GROUP_VARIABLE]: token },
+        stdio: [prompt ?? "ignore", "pipe", "pipe", decision.line()],
+        buffer: false,
+        encoding: "buffer",
+        reject: false,
+      });
+      const { pid } = subprocess;
+      if (pid === undefined) {
+        decision.make(false);
+        const { originalMessage } = await subprocess;
+        throw new ProcessStartError(originalMessage ?? "unknown reason");
+      }
+      const ended = new Promise<ProcessEnd>((resolve) => {
+        subprocess.once("exit", (exitCode, signal) => {
+          forgetGroup(pid);
+          resolve({ exitCode, signal });
+        });
+      });
+      endWithThisProcess(pid);
+      // It is held, so it is there to be looked at.
+      const startTime = (await findProcess(pid))?.startTime ?? "unknown";
+      const { stdout, stderr } = subprocess;
+      const identity = { pid, group: pid, startTime, token };
+      return new HeldProcess({ identity, stdout, stderr, ended }, (go) => decision.make(go));
+    } finally {
+      prompt?.destroy();
+    }
+  }
+
+  /** Lets it go. Call it once what has to know of it knows. */
+  release(): void {
+    this.#decide(true);
+  }
+
+  /** Gives it up before it has done anything. Resolves when it is gone. */
+  async abandon(): Promise<void> {
+    this.#decide(false);
+    await this.ended;
+    this.stdout.destroy();
+    this.stderr.destroy();
+  }
+
+  /** Ends its whole group, and resolves when it is gone. */
+  async end(graceMs: number): Promise<void> {
+    await endGroup(this.identity.group, graceMs);
+  }
+
+  /**
+   * Ends what the process has left behind in its group. Call it once the process has ended.
+   *
+   * @returns Whether there was anything to end.
+   */
+  async endRest(graceMs: number): Promise<boolean> {
+    const { group } = this.identity;
+    if (await isGroupGoneWithin(group, LAST_BREATH_MS)) return false;
+    await endGroup(group, graceMs);
+    return true;
+  }
+}
+
+/** Go or not: said once, heard by the held process. */
+class Decision {
+  readonly #made: Promise<boolean>;
+  #make: (go: boolean) => void = () => {};
+
+  constructor() {
+    this.#made = new Promise((resolve) => {
+      this.#make = resolve;
+    });
+  }
+
+  make(go: boolean): void {
+    this.#make(go);
+  }
+
+  /** One line, or none: then the reader finds the end of its input. */
+  async *line(): AsyncGenerator<string, void, void> {
+    if (await this.#made) yield "go\n";
+  }
+}
+
+function refuse(cause: unknown): never {
+  throw new ProcessStartError(`its input can't be written: ${cause instanceof Error ? cause.message : cause}`, cause);
+}
+
+function argumentsOf({ shell, command, strict }: ShellCommand): string[] {
+  if (!strict) return [shell, "-c", command];
+  return shell === "bash" ? ["bash", "-e", "-o", "pipefail", "-c", command] : ["sh", "-e", "-c", command];
+}
+
+const liveGroups = new Set<number>();
+
+/** A program that just exits (process.exit, an uncaught exception) takes its gates and coders with it. */
+function endWithThisProcess(group: number): void {
+  if (liveGroups.size === 0) process.on("exit", endLiveGroups);
+  liveGroups.add(group);
+}
+
+function forgetGroup(group: number): void {
+  liveGroups.delete(group);
+  if (liveGroups.size === 0) process.off("exit", endLiveGroups);
+}
+
+function endLiveGroups(): void {
+  for (const group of liveGroups) signalGroup(group, "SIGTERM");
+}

@@ -1,0 +1,111 @@
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { basename, extname, resolve } from "node:path";
+import { z } from "zod";
+import { PrpError } from "./errors.js";
+import { parsePrp } from "./parse-prp.js";
+import { describeDocument } from "./prompts.js";
+
+const GateSchema = z.object({
+  /** Gates run in the order of their levels; there is one per level. */
+  level: z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)]),
+  description: z.string(),
+  /** Null where a person checks. */
+  command: z.string().nullable(),
+  /** A gate that a person checks: it is skipped. Default false. */
+  manual: z.boolean().optional(),
+  /** What runs the command, so that its first failing line fails the gate. Default `bash`, with `pipefail`. */
+  shell: z.enum(["sh", "bash"]).optional(),
+});
+
+/** One level of a PRP's Validation Loop. */
+export type PrpGate = z.output<typeof GateSchema>;
+
+const PrpDocumentSchema = z.object({
+  taskId: z.string().min(1),
+  title: z.string().optional(),
+  /** What the coder is told. Default: made of the parts below. */
+  prompt: z.string().optional(),
+  objective: z.string().optional(),
+  context: z.string().optional(),
+  implementationSteps: z.array(z.string()).readonly().optional(),
+  successCriteria: z
+    .array(z.object({ description: z.string(), satisfied: z.boolean().optional() }))
+    .readonly()
+    .optional(),
+  references: z.array(z.string()).readonly().optional(),
+  validationGates: z.array(GateSchema).readonly(),
+});
+
+/** A Product Requirement Prompt: what a coder is to do, and the gates that its work has to pass. */
+export type PrpDocument = z.output<typeof PrpDocumentSchema>;
+
+/** A PRP, ready to be executed. */
+export interface LoadedPrp {
+  readonly taskId: string;
+  /** Absolute; empty where the PRP came as an object. */
+  readonly path: string;
+  /** What the coder is told about the work itself. */
+  readonly body: string;
+  /** In the order of their levels. */
+  readonly gates: readonly PrpGate[];
+  /** SHA-256 of the body and of what the gates run. */
+  readonly digest: string;
+}
+
+/**
+ * Reads and checks a PRP.
+ *
+ * @param prp - The document, or the path of its Markdown file.
+ * @param taskId - Wins over the document's own; without either, a file's name is its task.
+ * @throws {PrpError} `PRP_UNREADABLE`, or `PRP_INVALID`.
+ */
+export async function loadPrp(prp: PrpDocument | string, taskId?: string): Promise<LoadedPrp> {
+  if (typeof prp !== "string") {
+    const document = checkDocument(prp);
+    const { prompt = describeDocument(document), validationGates } = document;
+    return prepare({ taskId: taskId ?? document.taskId, path: "", body: prompt, gates: validationGates });
+  }
+  const path = resolve(prp);
+  const text = await readPrp(path);
+  const parsed = parsePrp(text, path);
+  const nameOfFile = basename(path, extname(path));
+  return prepare({ taskId: taskId ?? parsed.taskId ?? nameOfFile, path, body: text, gates: parsed.gates });
+}
+
+/** Whether the gate has nothing to run. */
+export function isSkipped(gate: PrpGate): boolean {
+  return gate.manual === true || gate.command === null;
+}
+
+function prepare(parts: Omit<LoadedPrp, "digest">): LoadedPrp {
+  const what = parts.path === "" ? `PRP ${JSON.stringify(parts.taskId)}` : `PRP ${parts.path}`;
+  const gates = [...parts.gates].sort((a, b) => a.level - b.level);
+  if (gates.length === 0) {
+    throw new PrpError(
+      "PRP_INVALID",
+      `${what} has no validation gate, so nothing would tell whether its work is done.`,
+    );
+  }
+  const twice = gates.find((gate, i) => gate.level === gates[i + 1]?.level);
+  if (twice !== undefined) {
+    throw new PrpError("PRP_INVALID", `${what} has two gates of level ${twice.level}. Put their commands into one.`);
+  }
+  const commands = gates.map((gate) => [gate.level, isSkipped(gate) ? null : [gate.command, gate.shell ?? "bash"]]);
+  return { ...parts, gates, digest: hash("sha256", JSON.stringify([parts.body, commands]), "hex") };
+}
+
+function checkDocument(prp: PrpDocument): PrpDocument {
+  const checked = PrpDocumentSchema.safeParse(prp);
+  if (checked.success) return checked.data;
+  throw new PrpError("PRP_INVALID", `The PRP is not one:\n${z.prettifyError(checked.error)}`, { cause: checked.error });
+}
+
+async function readPrp(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new PrpError("PRP_UNREADABLE", `The PRP can't be read: ${reason}`, { cause });
+  }
+}

@@ -1,0 +1,207 @@
+import { mkdir } from "node:fs/promises";
+import { resolve } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { checkInteger, checkKeys, checkTaskId, checkText } from "../../arguments.js";
+import { UnsupportedOperationError } from "../../errors.js";
+import { type Logger, warningLogger } from "../../logger.js";
+import { onTermination } from "../../termination.js";
+import { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
+import type { Coder } from "./coder.js";
+import { PrpError } from "./errors.js";
+import type { PrpOutput } from "./output.js";
+import { loadPrp, type PrpDocument } from "./prp-document.js";
+import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
+import { RunJournal } from "./run-journal.js";
+
+export interface PrpExecutorOptions {
+  /** Who does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
+  readonly coder: Coder;
+  /** How often the coder may try to fix what a gate has found, each round. Default 2. */
+  readonly maxFixAttempts?: number | undefined;
+  /** How long a gate may take, in milliseconds. Default 120,000. */
+  readonly gateTimeoutMs?: number | undefined;
+  /** How long the coder may take, in milliseconds. Default: for ever. */
+  readonly coderTimeoutMs?: number | undefined;
+  /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
+  readonly killGraceMs?: number | undefined;
+  /** How much of each gate's stdout, of its stderr, and of a response is kept, in bytes. Default 65,536. */
+  readonly maxOutputBytes?: number | undefined;
+  /** Where the coder and the gates run. Default: the session's folder. */
+  readonly cwd?: string | undefined;
+  /** What differs from the defaults of {@link CheckpointConfig}; or a manager, which then stays open after `close`. */
+  readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
+  /** Where the coder's and the gates' output is shown while they run. Default: this process's stdout and stderr. */
+  readonly output?: PrpOutput | undefined;
+  /** Default: warnings and errors are process warnings. */
+  readonly logger?: Logger | undefined;
+}
+
+export interface ExecuteOptions {
+  /** Pauses the execution: what runs is ended, and `execute` rejects with the reason. Execute again to go on. */
+  readonly signal?: AbortSignal | undefined;
+  /** Begins anew, whatever checkpoints there are. Default false. */
+  readonly restart?: boolean | undefined;
+  /** The task's name. Default: the PRP's own id, or else the name of its file. */
+  readonly taskId?: string | undefined;
+}
+
+const OPTION_KEYS = [
+  "coder",
+  "maxFixAttempts",
+  "gateTimeoutMs",
+  "coderTimeoutMs",
+  "killGraceMs",
+  "maxOutputBytes",
+  "cwd",
+  "checkpoints",
+  "output",
+  "logger",
+] satisfies (keyof PrpExecutorOptions)[];
+const EXECUTE_KEYS = ["signal", "restart", "taskId"] satisfies (keyof ExecuteOptions)[];
+
+const DEFAULT_GATE_TIMEOUT_MS = 120_000;
+const DEFAULT_KILL_GRACE_MS = 5_000;
+const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
+/** Timers take no more. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/**
+ * Executes PRPs: runs a coder, then the validation gates level by level; lets the coder fix what they find, and runs
+ * them again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
+ * `failed`), so that a run that was killed is gone on with by executing the PRP again.
+ *
+ * What is acknowledged is not done again: once a response's checkpoint is on disk, no later `execute` calls the coder
+ * for it, and no gate that has passed on that response is run again. A coder or gate that a killed run has left
+ * running is ended first: its process group is named in a checkpoint before it is let go. (This takes one machine:
+ * what runs on another one can't be seen.)
+ *
+ * Gates run in the order of their levels, each in a process group of its own without stdin; what one leaves running
+ * in its group when it ends is ended. Its first failing command fails it. Node's pipes are sockets, so `>&2` works and
+ * `>/dev/stderr` doesn't.
+ *
+ * @example
+ * ```ts
+ * import { PrpExecutor } from "waymark/prp";
+ *
+ * const executor = new PrpExecutor("plan/001_session", { coder: "claude -p --permission-mode acceptEdits", cwd: "." });
+ * const result = await executor.execute("prps/P1.M1.T1.S1.md");
+ * await executor.close();
+ * ```
+ */
+export class PrpExecutor {
+  readonly sessionPath: string;
+  readonly #settings: RunSettings;
+  readonly #checkpoints: PrpCheckpointManager;
+  readonly #ownsCheckpoints: boolean;
+  readonly #makesCwd: boolean;
+
+  /**
+   * @param sessionPath - The session's folder; made by the first execution.
+   * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
+   * @throws {UnsupportedOperationError} On Windows, which has no process groups.
+   */
+  constructor(sessionPath: string, options: PrpExecutorOptions) {
+    checkText("sessionPath", sessionPath, 1);
+    this.sessionPath = sessionPath;
+    this.#settings = resolveOptions(sessionPath, options);
+    this.#makesCwd = options.cwd === undefined;
+    const { checkpoints, logger } = options;
+    this.#ownsCheckpoints = !(checkpoints instanceof PrpCheckpointManager);
+    this.#checkpoints =
+      checkpoints instanceof PrpCheckpointManager
+        ? checkpoints
+        : new PrpCheckpointManager(sessionPath, checkpoints, { logger });
+    if (process.platform === "win32") {
+      throw new UnsupportedOperationError("Gates and coder commands need process groups, which Windows doesn't have.");
+    }
+  }
+
+  /**
+   * Executes a PRP, or goes on with it from its newest checkpoint:
+   *
+   * - `complete`: nothing runs; the result is given again.
+   * - `failed`: a new round of fix attempts begins, with the gate that failed; if there is no response to go on with,
+   *   with the coder.
+   * - anything else: the work goes on where it stopped. A function that is a coder is called again if its response
+   *   wasn't acknowledged.
+   *
+   * SIGINT and SIGTERM end what runs, save the task as paused, and then end this process as they would have.
+   *
+   * @param prp - The document, or the path of its Markdown file.
+   * @returns Also where a gate or the coder failed: then `success` is false, and `error` says why.
+   * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`).
+   * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched.
+   * @throws {StorageError} A checkpoint could not be saved. The work up to the one before it is safe.
+   * @throws The signal's reason, once it aborts.
+   */
+  async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
+    checkKeys("ExecuteOptions", options, EXECUTE_KEYS);
+    const { signal, restart = false, taskId } = options;
+    if (taskId !== undefined) checkTaskId(taskId);
+    signal?.throwIfAborted();
+    const loaded = await loadPrp(prp, taskId);
+    checkTaskId(loaded.taskId);
+    if (this.#makesCwd) await mkdir(this.sessionPath, { recursive: true, mode: 0o700 });
+    const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded);
+    const interruption = new AbortController();
+    const ending = signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]);
+    const running = new PrpRun(loaded, this.#settings, journal, ending).execute(restart);
+    const forget = onTermination(async (name) => {
+      interruption.abort(
+        new PrpError("INTERRUPTED", `${name} came while ${loaded.taskId} was executed; it is paused.`),
+      );
+      await Promise.allSettled([running]);
+    });
+    try {
+      return await running;
+    } catch (error) {
+      // The signal is being raised again, and it takes a turn of the event loop to arrive: this process is to end by it,
+      // and not by what its program makes of the rejection.
+      if (interruption.signal.aborted) for (let turn = 0; turn < 2; turn++) await setImmediate();
+      throw error;
+    } finally {
+      forget();
+      journal.close();
+    }
+  }
+
+  /** Closes the checkpoints, unless they were given as a manager. Idempotent. */
+  async close(): Promise<void> {
+    if (this.#ownsCheckpoints) await this.#checkpoints.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSettings {
+  checkKeys("PrpExecutorOptions", options, OPTION_KEYS);
+  const { coder, maxFixAttempts, gateTimeoutMs, coderTimeoutMs, killGraceMs, maxOutputBytes, cwd, output } = options;
+  if (typeof coder !== "function" && (typeof coder !== "string" || coder.trim() === "")) {
+    throw new TypeError("PrpExecutorOptions.coder must be a function, or a shell command.");
+  }
+  if (cwd !== undefined) checkText("PrpExecutorOptions.cwd", cwd, 1);
+  checkInteger("PrpExecutorOptions.maxFixAttempts", maxFixAttempts, 0);
+  checkInteger("PrpExecutorOptions.maxOutputBytes", maxOutputBytes, 0);
+  checkMilliseconds("gateTimeoutMs", gateTimeoutMs, 1);
+  checkMilliseconds("coderTimeoutMs", coderTimeoutMs, 1);
+  checkMilliseconds("killGraceMs", killGraceMs, 0);
+  return {
+    coder,
+    maxFixAttempts: maxFixAttempts ?? 2,
+    gateTimeoutMs: gateTimeoutMs ?? DEFAULT_GATE_TIMEOUT_MS,
+    coderTimeoutMs,
+    killGraceMs: killGraceMs ?? DEFAULT_KILL_GRACE_MS,
+    maxOutputBytes: maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES,
+    cwd: resolve(cwd ?? sessionPath),
+    output,
+    logger: options.logger ?? warningLogger,
+  };
+}
+
+function checkMilliseconds(name: keyof PrpExecutorOptions, value: number | undefined, min: number): void {
+  checkInteger(`PrpExecutorOptions.${name}`, value, min);
+  if (value === undefined || value <= MAX_TIMEOUT_MS) return;
+  throw new RangeError(`PrpExecutorOptions.${name} can be at most ${MAX_TIMEOUT_MS} ms; it is ${value}.`);
+}

@@ -1,0 +1,265 @@
+import type { Logger } from "../../logger.js";
+import { boundText } from "./bounded-capture.js";
+import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf } from "./coder.js";
+import { PrpError } from "./errors.js";
+import { HeldProcess, type HeldProcessOptions, ProcessStartError } from "./held-process.js";
+import { afterCoder, afterGate, nextStep, type Position, positionOf, START, type Step } from "./next-step.js";
+import { openSink, type PrpOutput } from "./output.js";
+import { endOrphanedGroup } from "./process-group.js";
+import { executionPrompt, fixPrompt } from "./prompts.js";
+import type { LoadedPrp } from "./prp-document.js";
+import { type CommandResult, runCommand } from "./run-command.js";
+import type { RunJournal } from "./run-journal.js";
+import type { PrpStage, ValidationGateResult } from "./schema.js";
+
+/** The executor's options with their defaults. */
+export interface RunSettings {
+  readonly coder: Coder;
+  readonly maxFixAttempts: number;
+  readonly gateTimeoutMs: number;
+  readonly coderTimeoutMs: number | undefined;
+  readonly killGraceMs: number;
+  readonly maxOutputBytes: number;
+  readonly cwd: string;
+  readonly output: PrpOutput | undefined;
+  readonly logger: Logger;
+}
+
+/** What came of a PRP. */
+export interface ExecutionResult {
+  /** Every gate passed, or was skipped. */
+  readonly success: boolean;
+  /** Of the last response that could be used. */
+  readonly validationResults: ValidationGateResult[];
+  /** Files that the coder says it made or changed. */
+  readonly artifacts: string[];
+  /** Why it failed. */
+  readonly error?: string;
+  /** How often the coder was asked to fix what a gate had found. */
+  readonly fixAttempts: number;
+  /** The checkpoint that the execution went on from. */
+  readonly resumedFrom?: { readonly id: string; readonly stage: PrpStage };
+}
+
+type Work = Extract<Step, { kind: "coder" | "gate" }>;
+
+/** Work that is ready: its process is held, couldn't be started, or isn't needed (a coder that is a function). */
+type Prepared = { readonly held?: HeldProcess; readonly failure?: ProcessStartError };
+
+/** One execution of one PRP: works from position to position, and writes each down before it goes on. */
+export class PrpRun {
+  readonly #prp: LoadedPrp;
+  readonly #settings: RunSettings;
+  readonly #journal: RunJournal;
+  readonly #signal: AbortSignal;
+
+  constructor(prp: LoadedPrp, settings: RunSettings, journal: RunJournal, signal: AbortSignal) {
+    this.#prp = prp;
+    this.#settings = settings;
+    this.#journal = journal;
+    this.#signal = signal;
+  }
+
+  async execute(restart: boolean): Promise<ExecutionResult> {
+    const { newest } = this.#journal;
+    if (newest === undefined) return this.#work(START, "new");
+    const { id, state } = newest;
+    const digest = state.waymark?.prpDigest;
+    if (!restart && digest !== undefined && digest !== this.#prp.digest) {
+      throw new PrpError(
+        "PRP_CHANGED",
+        `The PRP of task ${JSON.stringify(this.#prp.taskId)} has changed since checkpoint ${id}: its text or its gates are ` +
+          "not what that work was done for. Nothing was changed; undo the change, or begin anew with restart: true.",
+      );
+    }
+    const { process } = state.waymark ?? {};
+    if (process !== undefined && (await endOrphanedGroup(process, this.#settings.killGraceMs))) {
+      const { logger } = this.#settings;
+      logger.warn(
+        { taskId: this.#prp.taskId, ...process },
+        `Ended the ${process.kind} that a killed run had left behind`,
+      );
+    }
+    if (restart) return this.#work(START, "new");
+    const resumedFrom = { id, stage: state.stage };
+    const position = positionOf(state, state.waymark === undefined);
+    this.#log("info", { from: id }, `Resuming from ${state.stage}`);
+    return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
+  }
+
+  /** @param origin - Whether the position is a new one, the saved one, or one that was made of it. */
+  async #work(start: Position, origin: "new" | "saved" | "reopened"): Promise<ExecutionResult> {
+    const { maxFixAttempts } = this.#settings;
+    let position = start;
+    let isSaved = origin === "saved";
+    let label = origin === "new" ? labelOf(position) : `Resumed: ${labelOf(position)}`;
+    let error: unknown;
+    for (;;) {
+      const step = nextStep(position, this.#prp.gates, maxFixAttempts);
+      if (step.kind === "return") {
+        if (!isSaved) await this.#journal.save(position, { label, error });
+        return resultOf(position, error);
+      }
+      if (step.kind === "finish") {
+        if (!isSaved) await this.#journal.save(position, { label });
+        position = step.position;
+        error ??= step.error;
+      } else {
+        const outcome = await this.#workOn(step, position, label);
+        position = outcome.position;
+        error = outcome.error;
+      }
+      label = labelOf(position);
+      isSaved = false;
+    }
+  }
+
+  /** Saves the position, names in it the process that works on the step, and only then lets that one go. */
+  async #workOn(step: Work, position: Position, label: string): Promise<{ position: Position; error?: unknown }> {
+    if (this.#signal.aborted) return this.#pause(position);
+    const prepared = await this.#prepare(step);
+    const { held } = prepared;
+    try {
+      const process = held && { ...held.identity, ...sourceOf(step) };
+      await this.#journal.save(position, process === undefined ? { label } : { label, process });
+    } catch (error) {
+      await held?.abandon();
+      throw error;
+    }
+    if (this.#signal.aborted) {
+      await held?.abandon();
+      return this.#pause(position);
+    }
+    const done =
+      step.kind === "gate"
+        ? await this.#runGate(step, position, prepared)
+        : await this.#runCoder(step, position, prepared);
+    return done ?? this.#pause(position);
+  }
+
+  async #pause(position: Position): Promise<never> {
+    try {
+      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused" });
+    } catch (error) {
+      // The entry before it stands, and is gone on with just as well. The caller waits for why the run ended.
+      this.#log("error", { error }, "The paused run could not be marked as such");
+    }
+    throw this.#signal.reason;
+  }
+
+  async #prepare(step: Work): Promise<Prepared> {
+    const command = this.#commandOf(step);
+    if (command === undefined) return {};
+    try {
+      return { held: await HeldProcess.start(command) };
+    } catch (failure) {
+      // The position before it must be saved in any case: a response would be lost for a missing folder.
+      if (failure instanceof ProcessStartError) return { failure };
+      throw failure;
+    }
+  }
+
+  #commandOf(step: Work): HeldProcessOptions | undefined {
+    const { coder, cwd } = this.#settings;
+    if (step.kind === "gate") {
+      return { shell: step.gate.shell ?? "bash", command: step.gate.command, strict: true, cwd };
+    }
+    if (typeof coder !== "string") return undefined;
+    return { shell: "sh", command: coder, strict: false, cwd, input: this.#promptOf(step) };
+  }
+
+  async #runGate(
+    step: Extract<Work, { kind: "gate" }>,
+    position: Position,
+    prepared: Prepared,
+  ): Promise<{ position: Position } | undefined> {
+    const { level, description, command } = step.gate;
+    const ran = await this.#run(step, prepared, this.#settings.gateTimeoutMs);
+    if (ran.aborted) return undefined;
+    const { exitCode, stdout, stderr } = ran;
+    const success = exitCode === 0;
+    this.#log(success ? "info" : "warn", { level, exitCode }, `Gate ${level} ${success ? "passed" : "failed"}`);
+    const result = { level, description, success, command, stdout, stderr, exitCode, skipped: false };
+    return { position: afterGate(position, result, this.#prp.gates) };
+  }
+
+  async #runCoder(
+    step: Extract<Work, { kind: "coder" }>,
+    position: Position,
+    prepared: Prepared,
+  ): Promise<{ position: Position; error?: unknown } | undefined> {
+    const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs } = this.#settings;
+    let outcome: CoderOutcome | undefined;
+    if (typeof coder === "string") {
+      const ran = await this.#run(step, prepared, timeoutMs);
+      outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
+    } else {
+      outcome = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
+    }
+    if (outcome === undefined) return undefined;
+    const { reply, error } = outcome;
+    this.#log(reply.result === "success" ? "info" : "warn", { ...reply }, `The coder reported ${reply.result}`);
+    const response = boundText(outcome.response, this.#settings.maxOutputBytes);
+    return { position: afterCoder(position, step.fixAttempt, { ...outcome, response }), error };
+  }
+
+  async #run(step: Work, { held, failure }: Prepared, timeoutMs: number | undefined): Promise<CommandResult> {
+    if (held === undefined) {
+      const stderr = `[waymark: ${failure?.message ?? "it was not started"}]\n`;
+      return { exitCode: null, stdout: "", stderr, timedOut: false, aborted: false };
+    }
+    const { output, logger, killGraceMs, maxOutputBytes } = this.#settings;
+    const source = { taskId: this.#prp.taskId, ...sourceOf(step) };
+    return runCommand(held, {
+      timeoutMs,
+      killGraceMs,
+      maxOutputBytes,
+      signal: this.#signal,
+      stdout: openSink(output, { ...source, stream: "stdout" }, logger),
+      stderr: openSink(output, { ...source, stream: "stderr" }, logger),
+    });
+  }
+
+  #requestFor(step: Extract<Work, { kind: "coder" }>): CoderRequest {
+    const { taskId, path: prpPath } = this.#prp;
+    const { fixAttempt, failedGates } = step;
+    const { cwd } = this.#settings;
+    return { taskId, prpPath, cwd, fixAttempt, failedGates, prompt: this.#promptOf(step), signal: this.#signal };
+  }
+
+  #promptOf({ fixAttempt, failedGates }: Extract<Work, { kind: "coder" }>): string {
+    if (failedGates.length === 0) return executionPrompt(this.#prp);
+    return fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
+  }
+
+  #log(level: "info" | "warn" | "error", details: object, message: string): void {
+    this.#settings.logger[level]({ taskId: this.#prp.taskId, ...details }, `PRP ${this.#prp.taskId}: ${message}`);
+  }
+}
+
+function sourceOf(step: Work): { readonly kind: "gate"; readonly level: number } | { readonly kind: "coder" } {
+  return step.kind === "gate" ? { kind: "gate", level: step.gate.level } : { kind: "coder" };
+}
+
+function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position): string {
+  if (stage === "pre-execution") return "Before the coder";
+  if (stage === "complete") return "Complete";
+  if (stage === "failed") return "Failed";
+  if (stage === "coder-response") {
+    const whose = fixAttempt === 0 ? "The coder's response" : `The response to fix attempt ${fixAttempt}`;
+    return coderResult === undefined || coderResult.result === "success" ? whose : `${whose}: ${coderResult.result}`;
+  }
+  const last = validationResults.findLast(({ skipped }) => !skipped);
+  return `Gate ${stage.slice(-1)} ${last?.success === false ? "failed" : "passed"}`;
+}
+
+function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {
+  const result = {
+    success: stage === "complete",
+    validationResults: [...validationResults],
+    artifacts: [...artifacts],
+    fixAttempts: fixAttempt,
+  };
+  if (stage === "complete") return result;
+  return { ...result, error: error instanceof Error ? error.message : String(error) };
+}

@@ -1,0 +1,12 @@
+import { describe, it } from "vitest";
+import { registerConformance } from "waymark/conformance";
+
+registerConformance(
+  { describe, it },
+  {
+    name: "memory",
+    module: new URL("./stores/memory.js", import.meta.url),
+    capabilities: { durable: false, multiProcess: false },
+    newLocation: () => "nowhere",
+  },
+);

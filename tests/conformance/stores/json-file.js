@@ -1,0 +1,26 @@
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+
+export function open(location) {
+  return new JsonFileAdapter({ path: location });
+}
+
+/** Line one of a file is the summary, line two the state. */
+export function damage(location, taskId, id, part) {
+  const path = pathOf(location, taskId, id);
+  const text = readFileSync(path, "utf8");
+  const lineTwo = text.indexOf("\n") + 1;
+  if (part === "summary") truncateSync(path, Math.floor(lineTwo / 2));
+  else writeFileSync(path, text.slice(0, lineTwo) + text.slice(lineTwo).replace(/[0-9](?=[^0-9]*$)/, "x"));
+}
+
+function pathOf(location, taskId, id) {
+  for (const entry of readdirSync(location, { withFileTypes: true, recursive: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (!entry.isFile() || !entry.name.endsWith(".json")) continue;
+    const text = readFileSync(path, "utf8");
+    if (text.includes(`"taskId":${JSON.stringify(taskId)},"id":${JSON.stringify(id)},`)) return path;
+  }
+  throw new Error(`No file in ${location} holds checkpoint ${id} of ${taskId}.`);
+}

@@ -1,0 +1,5 @@
+import { MemoryAdapter } from "waymark/adapters/memory";
+
+export function open() {
+  return new MemoryAdapter();
+}

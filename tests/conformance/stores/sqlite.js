@@ -1,0 +1,19 @@
+import Database from "better-sqlite3";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+
+export function open(location) {
+  return new SqliteAdapter({ path: location });
+}
+
+export function damage(location, taskId, id, part) {
+  const database = new Database(location);
+  const { number } = database
+    .prepare("SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?")
+    .get(taskId, id);
+  if (part === "summary") {
+    database.prepare("UPDATE waymark_checkpoints SET status = 'x' WHERE number = ?").run(number);
+  } else {
+    database.prepare("UPDATE waymark_payloads SET body = substr(body, 2) || 'x' WHERE number = ?").run(number);
+  }
+  database.close();
+}

@@ -1,0 +1,219 @@
+import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { CheckpointCorruptError, isCorrupt } from "waymark";
+import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
+import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
+
+/** A closed store with checkpoints c1 … of task t, and an intact one of task u. */
+async function closedStore(count: number, payloadBytes = 10) {
+  const { adapter, path } = await newStore({ durability: "normal" });
+  for (let number = 1; number <= count; number++) {
+    await adapter.append(draft("t", `c${number}`, { body: JSON.stringify(`${number}`.padEnd(payloadBytes, "x")) }));
+  }
+  await adapter.append(draft("u", "intact"));
+  await adapter.close();
+  return path;
+}
+
+/** Runs SQL behind the adapter's back. */
+function alter(path: string, ...statements: string[]): void {
+  const database = new Database(path);
+  for (const sql of statements) database.exec(sql);
+  database.close();
+}
+
+/** The numbers of a table's or index's pages: of their leaves, their overflow pages, or all. */
+function pagesOf(path: string, name: string, kind?: "leaf" | "overflow"): number[] {
+  const database = new Database(path);
+  const pages = database
+    .prepare("SELECT pageno, pagetype FROM dbstat WHERE name = ? ORDER BY path")
+    .all(name)
+    .map((row) => row as { pageno: number; pagetype: string })
+    .filter(({ pagetype }) => kind === undefined || pagetype === kind)
+    .map(({ pageno }) => pageno);
+  database.close();
+  return pages;
+}
+
+/** Writes 0xFF over pages, or over their first bytes, as a failing disk might. */
+function spoil(path: string, pages: readonly number[], bytes = 4096): void {
+  const file = openSync(path, "r+");
+  for (const page of pages) writeSync(file, Buffer.alloc(bytes, 0xff), 0, bytes, (page - 1) * 4096);
+  closeSync(file);
+}
+
+describe("payloads", () => {
+  it("are not looked at by lists, tasks, status changes and conditions", async () => {
+    const path = await closedStore(3);
+    const adapter = openAdapter({ path });
+    // Prepared before, the statement would fail now; prepared after, it couldn't be.
+    await listed(adapter);
+    alter(path, "DROP TABLE waymark_payloads");
+    expect(await listed(adapter)).toEqual(["c3", "c2", "c1"]);
+    expect(
+      await idsOf(adapter.list({ taskId: "t", order: "oldest", status: ["running"], stage: undefined })),
+    ).toHaveLength(3);
+    expect(await collect(adapter.tasks({ order: "recent" }))).toHaveLength(2);
+    expect(await adapter.setStatus("t", "c3", { status: "completed" }, { expectedSequence: 3 })).toBe(true);
+  });
+
+  it("that can't be read are reported with their checkpoint, and the others are read", async () => {
+    const path = await closedStore(5, 30_000);
+    const overflow = pagesOf(path, "waymark_payloads", "overflow");
+    // The first bytes are the number of the next page.
+    spoil(path, overflow.slice(8, 9), 4);
+    const adapter = openAdapter({ path });
+    expect(await listed(adapter)).toEqual(["c5", "c4", "c3", "c2", "c1"]);
+    const read = await idsOf(adapter.read({ taskId: "t", order: "oldest" }));
+    expect(read.filter((id) => !id.startsWith("corrupt"))).toHaveLength(4);
+    const lost = Number(read.find((id) => id.startsWith("corrupt"))?.split(" ")[1]);
+    expect(await adapter.get("t", `c${lost}`)).toMatchObject({
+      corrupt: true,
+      location: `${path}, table waymark_checkpoints, number ${lost}`,
+      reason: "SQLite can't read it",
+      id: `c${lost}`,
+    });
+  });
+
+  it("that can't be read go with their checkpoints all the same", async () => {
+    for (const ids of ["all", ["c1", "c2", "c3", "c4", "c5"]] as const) {
+      const path = await closedStore(5, 30_000);
+      spoil(path, pagesOf(path, "waymark_payloads", "overflow").slice(8, 9), 4);
+      const adapter = openAdapter({ path });
+      expect(await adapter.remove("t", ids)).toBe(5);
+      expect(await listed(adapter)).toEqual([]);
+      expect(await adapter.get("u", "intact")).toMatchObject({ id: "intact" });
+      expect(await adapter.append(draft("t", "again"))).toBe(ids === "all" ? 1 : 6);
+    }
+  });
+
+  it("that are gone, or of another size, make their checkpoint corrupt and harm no other", async () => {
+    const path = await closedStore(3);
+    alter(
+      path,
+      "DELETE FROM waymark_payloads WHERE number = 1",
+      "UPDATE waymark_payloads SET body = body || 'é' WHERE number = 2",
+      "UPDATE waymark_payloads SET body = x'00' WHERE number = 3",
+      // The newest of all, whose number might be given again.
+      "DELETE FROM waymark_payloads WHERE number = 4",
+    );
+    const adapter = openAdapter({ path });
+    const found = await collect(adapter.read({ taskId: "t", order: "oldest" }));
+    expect(found.map((record) => isCorrupt(record) && record.reason)).toEqual([
+      "its payload is missing",
+      "its payload has 14 bytes, not 12",
+      "its payload has 1 bytes, not 12",
+    ]);
+    await adapter.append(draft("t", "c4"));
+    expect(await adapter.remove("u", "all")).toBe(1);
+    expect(await adapter.get("t", "c4")).toMatchObject({ sequence: 4, payload: draft("t", "c4").payload });
+  });
+});
+
+describe("a row that makes no sense", () => {
+  it.each([
+    ["metadata = '{'", "metadata"],
+    ["metadata = '[1]'", "metadata"],
+    ["error = '{\"message\": 1}'", "error"],
+    ["error = 'x'", "error"],
+    ["error = '[]'", "error"],
+    ['error = \'{"message": "m", "code": 2}\'', "error"],
+    ["status = 'done'", "status"],
+    ["seal = ''", "seal"],
+    ["state_version = 0", "state_version"],
+    ["size_bytes = -1", "size_bytes"],
+  ])("is reported whatever the filter says, and its neighbours are given: %s", async (change, column) => {
+    const path = await closedStore(3);
+    alter(path, `UPDATE waymark_checkpoints SET ${change} WHERE task_id = 't' AND sequence = 2`);
+    const adapter = openAdapter({ path });
+    const reason = `its ${column} can't be read`;
+    const location = `${path}, table waymark_checkpoints, number 2`;
+    expect(await adapter.get("t", "c2")).toMatchObject({ corrupt: true, reason, location, id: "c2", sequence: 2 });
+    expect(await idsOf(adapter.list({ taskId: "t", order: "newest" }))).toEqual(["c3", "corrupt c2", "c1"]);
+    expect(await idsOf(adapter.read({ taskId: "t", order: "oldest", limit: 2 }))).toEqual(["c1", "corrupt c2", "c3"]);
+    expect(await idsOf(adapter.list({ taskId: "t", order: "newest", stage: "nowhere" }))).toEqual(["corrupt c2"]);
+    expect(await idsOf(adapter.read({ taskId: "t", order: "newest", status: [] }))).toEqual(["corrupt c2"]);
+    await expect(adapter.setStatus("t", "c2", { status: "completed" })).rejects.toThrow(CheckpointCorruptError);
+  });
+
+  it("gives way to the newest readable one where it is a task's newest", async () => {
+    const path = await closedStore(4);
+    alter(path, "UPDATE waymark_checkpoints SET metadata = '{', status = 'completed' WHERE sequence > 2");
+    const adapter = openAdapter({ path });
+    for (const order of ["taskId", "recent"] as const) {
+      const tasks = await collect(adapter.tasks({ order, status: ["running"] }));
+      const shown = tasks.map((task) => (isCorrupt(task) ? `corrupt ${task.id}` : `${task.taskId} ${task.newest.id}`));
+      expect(shown.toSorted()).toEqual(["corrupt c3", "corrupt c4", "t c2", "u intact"].toSorted());
+      expect(shown.indexOf("t c2")).toBeGreaterThan(shown.indexOf("corrupt c3"));
+    }
+    expect(await collect(adapter.tasks({ order: "taskId", prefix: "t", status: ["failed"] }))).toHaveLength(2);
+    expect(await collect(adapter.tasks({ order: "taskId", prefix: "t" }))).toMatchObject([{}, {}, { count: 4 }]);
+  });
+});
+
+describe("damaged pages", () => {
+  it("of the checkpoints cost those alone that stood on them", async () => {
+    const path = await closedStore(300);
+    const leaves = pagesOf(path, "waymark_checkpoints", "leaf");
+    spoil(path, [leaves[5]!]);
+    const adapter = openAdapter({ path });
+    const list = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+    const lost = list.filter((id) => id.startsWith("corrupt"));
+    expect(lost.length).toBeGreaterThan(2);
+    expect(lost.length).toBeLessThan(30);
+    expect(list.map((id) => id.replace("corrupt ", "c"))).toEqual(drafts("t", 300).map(({ id }) => id));
+    expect(await idsOf(adapter.read({ taskId: "t", order: "newest" }))).toEqual(list.toReversed());
+    const first = Number(lost[0]?.split(" ")[1]);
+    expect(await adapter.get("t", `c${first}`)).toMatchObject({ corrupt: true, id: `c${first}` });
+    expect(await adapter.append(draft("t", "more"))).toBe(301);
+  });
+
+  it("of the checkpoints leave tasks their newest readable one", async () => {
+    const path = await closedStore(40);
+    spoil(path, pagesOf(path, "waymark_checkpoints", "leaf").slice(-1));
+    const tasks = await collect(openAdapter({ path }).tasks({ order: "taskId" }));
+    const found = tasks.filter((task) => !isCorrupt(task));
+    expect(found).toMatchObject([{ taskId: "t", count: 40 }]);
+    expect(tasks.length).toBeGreaterThan(found.length + 1);
+  });
+
+  it("of what is needed to find them at all are a typed error that says what to do", async () => {
+    const path = await closedStore(3);
+    for (const name of ["waymark_checkpoints", "waymark_checkpoints_by_sequence"]) spoil(path, pagesOf(path, name));
+    const before = readFileSync(path);
+    const adapter = openAdapter({ path });
+    await expect(listed(adapter)).rejects.toThrow(CheckpointCorruptError);
+    await expect(listed(adapter)).rejects.toThrow(/is damaged.*Nothing was changed.*PRAGMA integrity_check/);
+    await expect(adapter.append(draft("t", "c4"))).rejects.toThrow(CheckpointCorruptError);
+    await adapter.close();
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it("that are missing, since the file was cut short, are a typed error", async () => {
+    const path = await closedStore(300);
+    truncateSync(path, 4096 * 3);
+    await expect(listed(openAdapter({ path }))).rejects.toThrow(CheckpointCorruptError);
+  });
+
+  it("make no empty store of a header that is gone", async () => {
+    const path = await closedStore(3);
+    spoil(path, [1], 100);
+    await expect(listed(openAdapter({ path }))).rejects.toThrow(CheckpointCorruptError);
+    writeFileSync(path, readFileSync(path).subarray(0, 50));
+    await expect(openAdapter({ path }).append(draft("t", "c4"))).rejects.toThrow(CheckpointCorruptError);
+  });
+});
+
+describe("a checkpoint taken for another task's", () => {
+  it("keeps its own seal, by which the manager tells", async () => {
+    const { adapter, path } = await newStore();
+    await adapter.append(fullDraft("t", "c1"));
+    const before = await adapter.get("t", "c1");
+    connect(path).exec("UPDATE waymark_checkpoints SET task_id = 'other'");
+    expect(await adapter.get("other", "c1")).toMatchObject({
+      taskId: "other",
+      seal: before && "seal" in before && before.seal,
+    });
+  });
+});

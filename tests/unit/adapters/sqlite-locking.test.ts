@@ -1,0 +1,139 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { CheckpointConflictError, StorageError } from "waymark";
+import { draft } from "../../../src/conformance/drafts.js";
+import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+
+/** A store with checkpoint c1 of task t, and a connection that holds the write lock on it. */
+async function lockedStore(options: Parameters<typeof newStore>[0] = {}) {
+  const store = await newStore(options);
+  await store.adapter.append(draft("t", "c1"));
+  const holder = connect(store.path);
+  holder.exec("BEGIN IMMEDIATE");
+  return { ...store, holder };
+}
+
+describe("a database that another process has locked", () => {
+  it("is waited for, and gives a typed error that says so when the time is over", async () => {
+    const { adapter, holder } = await lockedStore({ busyTimeoutMs: 20 });
+    const refused = adapter.append(draft("t", "c2"));
+    await expect(refused).rejects.toThrow(StorageError);
+    await expect(refused).rejects.toThrow(/locked by another process.*20 ms.*changed nothing.*Try again/);
+    await expect(refused).rejects.toMatchObject({ code: "STORAGE_FAILED", retryable: true });
+    await expect(adapter.setStatus("t", "c1", { status: "completed" })).rejects.toThrow(StorageError);
+    await expect(adapter.remove("t", "all")).rejects.toThrow(StorageError);
+
+    holder.exec("COMMIT");
+    expect(await adapter.append(draft("t", "c2"))).toBe(2);
+    expect(await listed(adapter)).toEqual(["c2", "c1"]);
+  });
+
+  it("fails at once where there is no time to wait", async () => {
+    const { adapter } = await lockedStore({ busyTimeoutMs: 0 });
+    await expect(adapter.append(draft("t", "c2"))).rejects.toThrow(StorageError);
+  });
+
+  it("is written to as soon as it is free again", async () => {
+    let tries = 0;
+    const release = () => holder.exec("COMMIT");
+    const database = spyingDriver({
+      running: (sql) => {
+        if (sql !== "BEGIN IMMEDIATE") return;
+        tries += 1;
+        if (tries === 5) release();
+      },
+    });
+    const { adapter, holder } = await lockedStore({ database });
+    expect(await adapter.append(draft("t", "c2"))).toBe(2);
+    expect(tries).toBe(5);
+  });
+
+  it("doesn't block the event loop", async () => {
+    const { adapter, holder } = await lockedStore();
+    const appended = adapter.append(draft("t", "c2"));
+    for (let turn = 0; turn < 100; turn++) await nextTurn();
+    holder.exec("COMMIT");
+    expect(await appended).toBe(2);
+  });
+
+  it("can be read all the while", async () => {
+    const { adapter } = await lockedStore();
+    void adapter.append(draft("t", "c2")).catch(() => undefined);
+    expect(await listed(adapter)).toEqual(["c1"]);
+    expect(await adapter.get("t", "c1")).toMatchObject({ id: "c1" });
+  });
+});
+
+describe("calls that wait for a lock", () => {
+  it("take effect in call order, with what they were given at the time", async () => {
+    const { adapter, holder } = await lockedStore();
+    const appended = ["c2", "c3", "c4"].map((id) => {
+      const body = new TextEncoder().encode(id);
+      const mutable = { ...draft("t", id, { body, metadata: { id } }) };
+      const promise = adapter.append(mutable);
+      body.fill(0);
+      Object.assign(mutable, { id: "changed", metadata: {} });
+      return promise;
+    });
+    const ids = ["c2"];
+    const removed = adapter.remove("t", ids);
+    ids.push("c3");
+    const last = adapter.append(draft("t", "c5"), { expectedSequence: 4 });
+    holder.exec("COMMIT");
+
+    expect(await Promise.all(appended)).toEqual([2, 3, 4]);
+    expect(await removed).toBe(1);
+    expect(await last).toBe(5);
+    expect(await listed(adapter)).toEqual(["c5", "c4", "c3", "c1"]);
+    const stored = await adapter.get("t", "c3");
+    expect(stored).toMatchObject({ metadata: { id: "c3" }, payload: { body: new TextEncoder().encode("c3") } });
+  });
+
+  it("are not overtaken by calls made once it is free", async () => {
+    const { adapter, holder } = await lockedStore();
+    const waiting = adapter.append(draft("t", "c2"));
+    holder.exec("COMMIT");
+    expect(await Promise.all([waiting, adapter.append(draft("t", "c3"))])).toEqual([2, 3]);
+    expect(await adapter.append(draft("t", "c4"))).toBe(4);
+  });
+
+  it("fail one by one: a refused one doesn't keep the next from its turn", async () => {
+    const { adapter, holder } = await lockedStore();
+    const refused = adapter.append(draft("t", "c2"), { expectedSequence: 9 });
+    const next = adapter.append(draft("t", "c3"));
+    holder.exec("COMMIT");
+    await expect(refused).rejects.toThrow(CheckpointConflictError);
+    expect(await next).toBe(2);
+  });
+
+  it("are waited for by close", async () => {
+    const { adapter, holder, path } = await lockedStore();
+    const appended = adapter.append(draft("t", "c2"));
+    const closed = adapter.close();
+    await nextTurn();
+    holder.exec("COMMIT");
+    await closed;
+    expect(await appended).toBe(2);
+    expect(await listed(openAdapter({ path }))).toEqual(["c2", "c1"]);
+  });
+
+  it("include the first one, which opens the database", async () => {
+    const { adapter, path } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await adapter.close();
+    const holder = connect(path);
+    // Whoever has it exclusively keeps readers out too.
+    holder.pragma("locking_mode = EXCLUSIVE");
+    holder.exec("BEGIN IMMEDIATE");
+    let opened = 0;
+    const database = spyingDriver({
+      opening: () => {
+        opened += 1;
+        if (opened === 3) holder.close();
+      },
+    });
+    const reader = openAdapter({ path, database });
+    expect(await listed(reader)).toEqual(["c1"]);
+    expect(opened).toBe(3);
+  });
+});

@@ -1,0 +1,155 @@
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import Module, { createRequire } from "node:module";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "waymark";
+import type { SqliteDriver } from "waymark/adapters/sqlite";
+import { draft } from "../../../src/conformance/drafts.js";
+import { tempFolder } from "../../support/temp-folder.js";
+import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
+
+describe("a database that is not ours to write", () => {
+  it("is refused where a newer program made it, naming both versions", async () => {
+    const { adapter, path } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await adapter.close();
+    connect(path).pragma("user_version = 7");
+
+    await expectUntouched(path, UnsupportedFormatError, /version 7;.*up to 1\./);
+  });
+
+  it.each([
+    ["PRAGMA application_id = 42", /application_id 42/],
+    ["PRAGMA user_version = 3", /user_version 3/],
+    ["CREATE TABLE waymark_checkpoints (id TEXT)", /tables named waymark_/],
+  ])("is refused where another program made it: %s", async (sql, message) => {
+    const path = join(await tempFolder(), "theirs.db");
+    connect(path).exec(`CREATE TABLE theirs (a); ${sql}`);
+    await expectUntouched(path, UnsupportedFormatError, message);
+  });
+
+  it("is refused where it is no database at all", async () => {
+    const path = join(await tempFolder(), "notes.txt");
+    writeFileSync(path, "Not a database. ".repeat(100));
+    await expectUntouched(path, CheckpointCorruptError, /is not an SQLite database, or its header is damaged/);
+  });
+
+  async function expectUntouched(
+    path: string,
+    type: typeof UnsupportedFormatError | typeof CheckpointCorruptError,
+    message: RegExp,
+  ) {
+    const before = readFileSync(path);
+    const adapter = openAdapter({ path });
+    for (const call of [
+      () => listed(adapter),
+      () => adapter.append(draft("t", "x")),
+      () => adapter.remove("t", "all"),
+    ]) {
+      await expect(call()).rejects.toThrow(type);
+      await expect(call()).rejects.toThrow(message);
+    }
+    expect(readFileSync(path).equals(before)).toBe(true);
+  }
+});
+
+describe("a failing disk or folder", () => {
+  it("is named where the disk is full, and what was saved before is intact", async () => {
+    // A page limit makes SQLite answer as it does on a full disk.
+    class SmallDisk extends Database {
+      constructor(path?: string | Buffer, options?: Database.Options) {
+        super(path, options);
+        this.pragma("max_page_count = 40");
+      }
+    }
+    const { adapter } = await newStore({ database: SmallDisk });
+    await adapter.append(draft("t", "c1"));
+    const large = draft("t", "c2", { body: JSON.stringify("x".repeat(400_000)) });
+    await expect(adapter.append(large)).rejects.toThrow(/no space left.*changed nothing.*Free some space/i);
+    await expect(adapter.append(large)).rejects.toMatchObject({ code: "STORAGE_FAILED", retryable: true });
+    expect(await adapter.append(draft("t", "c3"))).toBe(2);
+    expect(await listed(adapter)).toEqual(["c3", "c1"]);
+  });
+
+  it("is named where the database is read-only", async () => {
+    class ReadOnly extends Database {
+      constructor(path?: string | Buffer, options?: Database.Options) {
+        super(path, { ...options, readonly: true });
+      }
+    }
+    const { adapter, path } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    const reader = openAdapter({ path, database: ReadOnly });
+    expect(await listed(reader)).toEqual(["c1"]);
+    await expect(reader.append(draft("t", "c2"))).rejects.toThrow(/is read-only/);
+    await expect(reader.append(draft("t", "c2"))).rejects.toThrow(StorageError);
+  });
+
+  it("is named where the folder is a file", async () => {
+    const folder = await tempFolder();
+    writeFileSync(join(folder, "file"), "");
+    const adapter = openAdapter({ path: join(folder, "file", "checkpoints.db") });
+    for (const call of [() => listed(adapter), () => adapter.append(draft("t", "c1"))]) {
+      await expect(call()).rejects.toThrow(StorageError);
+      await expect(call()).rejects.toThrow(/can't be opened.*Check that its folder is a folder/);
+    }
+  });
+
+  it("is named where the database is a folder", async () => {
+    const path = join(await tempFolder(), "checkpoints.db");
+    mkdirSync(path);
+    await expect(openAdapter({ path }).append(draft("t", "c1"))).rejects.toThrow(/can't be opened/);
+  });
+});
+
+describe("the driver", () => {
+  it("is asked for by name where it isn't installed, and only once it is needed", async () => {
+    hideFromRequire("better-sqlite3");
+    const { adapter } = await newStore();
+    expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/isn't installed.*npm install better-sqlite3/);
+  });
+
+  it("is told from one whose native build is missing", async () => {
+    const { adapter } = await newStore({ database: await unbuiltDriver() });
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/is installed, but its native build.*npm rebuild/);
+  });
+
+  it("may be a class of one's own", async () => {
+    class Mine extends Database {}
+    const { adapter } = await newStore({ database: Mine });
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+  });
+});
+
+/** As if the package weren't installed, until the test is over. */
+function hideFromRequire(name: string): void {
+  // What every require goes through; there is no public way to take a package away from a running process.
+  const internals = Module as unknown as { _resolveFilename(request: string, ...rest: unknown[]): string };
+  const original = internals._resolveFilename;
+  onTestFinished(() => {
+    internals._resolveFilename = original;
+  });
+  internals._resolveFilename = function (request, ...rest) {
+    const shown = request === name ? `${name}-hidden` : request;
+    try {
+      return original.call(this, shown, ...rest);
+    } catch (error) {
+      if (error instanceof Error) error.message = error.message.replaceAll(shown, request);
+      throw error;
+    }
+  };
+}
+
+/** The package as npm leaves it where install scripts aren't allowed: without anything built. */
+async function unbuiltDriver(): Promise<SqliteDriver> {
+  const packages = join(await tempFolder(), "node_modules");
+  const installed = join(createRequire(import.meta.url).resolve("better-sqlite3/package.json"), "..", "..");
+  for (const name of ["better-sqlite3/package.json", "better-sqlite3/lib", "bindings", "file-uri-to-path"]) {
+    cpSync(join(installed, name), join(packages, name), { recursive: true });
+  }
+  return createRequire(join(packages, "here.js"))("better-sqlite3");
+}

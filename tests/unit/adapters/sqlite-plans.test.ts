@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import { draft, drafts } from "../../../src/conformance/drafts.js";
+import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
+
+/** Every statement that the adapter makes in a life with a bit of everything, and how SQLite runs it. */
+async function plansOfALife(): Promise<Map<string, readonly string[]>> {
+  const statements = new Set<string>();
+  const database = spyingDriver({ prepared: (sql) => statements.add(sql) });
+  const { adapter, path } = await newStore({ database });
+  for (const one of [...drafts("t", 3), ...drafts("u", 2)]) await adapter.append(one);
+  await adapter.append(draft("t", "c1"));
+  await adapter.get("t", "c1");
+  for (const order of ["newest", "oldest"] as const) {
+    for (const query of [
+      { limit: 2, skip: 1 },
+      { stage: "s", status: ["failed"] as const },
+    ]) {
+      await collect(adapter.list({ taskId: "t", order, ...query }));
+      await collect(adapter.read({ taskId: "t", order, ...query }));
+    }
+  }
+  await collect(adapter.tasks({ order: "recent", prefix: "t" }));
+  await adapter.setStatus("t", "c3", { status: "paused" }, { expectedSequence: 3 });
+  await adapter.remove("t", ["c3"]);
+  await adapter.remove("t", "all");
+
+  const other = connect(path);
+  const plans = new Map<string, readonly string[]>();
+  for (const sql of statements) {
+    // The transactions have no plan, and the one look at the schema, when the store is opened, is a look at one page.
+    if (/^(BEGIN|COMMIT|ROLLBACK)|sqlite_schema/.test(sql)) continue;
+    const values = Array.from({ length: sql.split("?").length - 1 }, () => 1);
+    const steps = other.prepare<number[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
+    plans.set(
+      sql,
+      steps.map(({ detail }) => detail),
+    );
+  }
+  return plans;
+}
+
+describe("query plans", () => {
+  it("reach every row by a key or an index: nothing scans a table, and nothing sorts", async () => {
+    const plans = await plansOfALife();
+    expect(plans.size).toBeGreaterThan(20);
+    const steps = [...plans.values()].flat();
+    expect(steps.filter((step) => /^SCAN (?!CONSTANT ROW)|TEMP B-TREE/.test(step))).toEqual([]);
+    expect(steps.filter((step) => step.startsWith("SEARCH")).length).toBeGreaterThan(20);
+  });
+});

@@ -1,0 +1,73 @@
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { onTestFinished } from "vitest";
+import type { CorruptRecord, StorageAdapter } from "waymark";
+import { SqliteAdapter, type SqliteAdapterOptions, type SqliteDriver } from "waymark/adapters/sqlite";
+import { tempFolder } from "../../support/temp-folder.js";
+
+/** An adapter on a database of its own that doesn't exist yet. */
+export async function newStore(options: Partial<SqliteAdapterOptions> = {}) {
+  const folder = await tempFolder();
+  const path = join(folder, "checkpoints.db");
+  return { folder, path, adapter: openAdapter({ path, ...options }) };
+}
+
+/** An adapter that is closed when the test is over. */
+export function openAdapter(options: SqliteAdapterOptions): SqliteAdapter {
+  const adapter = new SqliteAdapter(options);
+  onTestFinished(() => adapter.close());
+  return adapter;
+}
+
+/** A connection of somebody else's, closed when the test is over. */
+export function connect(path: string): Database.Database {
+  const database = new Database(path);
+  onTestFinished(() => {
+    database.close();
+  });
+  return database;
+}
+
+/** better-sqlite3, which tells of each database that is opened, and of each statement prepared or run. */
+export function spyingDriver(spy: {
+  readonly prepared?: (sql: string, database: Database.Database) => void;
+  readonly running?: (sql: string, database: Database.Database) => void;
+  readonly opening?: () => void;
+}): SqliteDriver {
+  return class extends Database {
+    constructor(path?: string | Buffer, options?: Database.Options) {
+      spy.opening?.();
+      super(path, options);
+    }
+
+    override prepare(sql: string): never {
+      spy.prepared?.(sql, this);
+      const statement = super.prepare(sql);
+      const run = statement.run.bind(statement);
+      statement.run = (...values: unknown[]) => {
+        spy.running?.(sql, this);
+        return run(...values);
+      };
+      // The declared type is generic over what nobody declares here.
+      return statement as never;
+    }
+  };
+}
+
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+/** Ids in order; what is corrupt is `corrupt <id, or the sequence>`. */
+export async function idsOf(items: AsyncIterable<{ readonly id: string } | CorruptRecord>): Promise<string[]> {
+  return (await collect(items)).map((item) =>
+    "corrupt" in item ? `corrupt ${item.id ?? item.sequence ?? "?"}` : item.id,
+  );
+}
+
+/** The ids of all checkpoints of task `t`, the newest first. */
+export function listed(adapter: StorageAdapter): Promise<string[]> {
+  return idsOf(adapter.list({ taskId: "t", order: "newest" }));
+}

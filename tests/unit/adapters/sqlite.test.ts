@@ -1,0 +1,318 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import type Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { CheckpointConflictError, ClosedError, compareTaskIds, isCorrupt } from "waymark";
+import { SqliteAdapter, type SqliteAdapterOptions } from "waymark/adapters/sqlite";
+import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
+import { tempFolder } from "../../support/temp-folder.js";
+import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+
+const KILLED_WRITER = fileURLToPath(new URL("../../fixtures/sqlite-append-until-killed.mjs", import.meta.url));
+
+describe("options", () => {
+  it.each([
+    [{ path: "a.db", durabilty: "full" }, TypeError, "durabilty"],
+    [{}, TypeError, "path"],
+    [{ path: ":memory:" }, TypeError, "MemoryAdapter"],
+    [{ path: "a.db " }, TypeError, "white space"],
+    [{ path: "a\0.db" }, TypeError, "path"],
+    [{ path: "a.db", durability: "fast" }, TypeError, "durability"],
+    [{ path: "a.db", busyTimeoutMs: -1 }, RangeError, "busyTimeoutMs"],
+    [{ path: "a.db", busyTimeoutMs: 0.5 }, RangeError, "busyTimeoutMs"],
+    [{ path: "a.db", database: {} }, TypeError, "database"],
+  ])("refuses %j and names what is wrong", (options, type, named) => {
+    const make = () => new SqliteAdapter(options as unknown as SqliteAdapterOptions);
+    expect(make).toThrow(type);
+    expect(make).toThrow(named);
+  });
+
+  it("takes options that are undefined as absent ones", async () => {
+    const { adapter } = await newStore({ durability: undefined, busyTimeoutMs: undefined, database: undefined });
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+  });
+
+  it.each([
+    ["full", 2],
+    ["normal", 1],
+  ] as const)("writes ahead and syncs as durability %s says", async (durability, synchronous) => {
+    const connections = new Set<Database.Database>();
+    const { adapter } = await newStore({
+      durability,
+      database: spyingDriver({ prepared: (_sql, database) => connections.add(database) }),
+    });
+    await adapter.append(draft("t", "c1"));
+    const [connection] = connections;
+    expect(connection?.pragma("journal_mode", { simple: true })).toBe("wal");
+    expect(connection?.pragma("synchronous", { simple: true })).toBe(synchronous);
+  });
+});
+
+describe("the file", () => {
+  it("is not created by anything but a write that stores something", async () => {
+    const { adapter, folder } = await newStore();
+    await adapter.get("t", "c1");
+    await collect(adapter.read({ taskId: "t", order: "newest" }));
+    await collect(adapter.list({ taskId: "t", order: "newest" }));
+    await collect(adapter.tasks({ order: "recent" }));
+    expect(await adapter.setStatus("t", "c1", { status: "completed" })).toBe(false);
+    expect(await adapter.remove("t", "all")).toBe(0);
+    await expect(adapter.remove("t", "all", { expectedSequence: 1 })).rejects.toThrow(CheckpointConflictError);
+    await expect(adapter.append(draft("t", "c1"), { expectedSequence: 1 })).rejects.toThrow(CheckpointConflictError);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("and its folders are made for their owner alone", async () => {
+    const folder = await tempFolder();
+    const path = join(folder, "project", ".waymark", "checkpoints.db");
+    await openAdapter({ path }).append(draft("t", "c1"));
+    const modes = [dirname(dirname(path)), dirname(path), path, `${path}-wal`, `${path}-shm`].map(modeOf);
+    expect(modes).toEqual(["700", "700", "600", "600", "600"]);
+  });
+
+  it("is made anew where somebody removed it, instead of writing on into what has no name", async () => {
+    const { adapter, folder, path } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    for (const name of readdirSync(folder)) rmSync(join(folder, name));
+    expect(await listed(adapter)).toEqual([]);
+    expect(await adapter.append(draft("t", "c2"))).toBe(1);
+    expect(await listed(openAdapter({ path }))).toEqual(["c2"]);
+  });
+
+  it("takes a path with characters that mean something in a URI", async () => {
+    const path = join(await tempFolder(), "file:50%?mode=memory#ü.db");
+    await openAdapter({ path }).append(draft("t", "c1"));
+    expect(existsSync(path)).toBe(true);
+  });
+
+  it("may hold tables of others, which stay as they are", async () => {
+    const { adapter, path } = await newStore();
+    const others = connect(path);
+    others.exec(
+      "CREATE TABLE checkpoints (id TEXT PRIMARY KEY); CREATE TABLE build_states (build_id TEXT PRIMARY KEY);",
+    );
+    others.exec("INSERT INTO checkpoints VALUES ('theirs')");
+    expect(await listed(adapter)).toEqual([]);
+    expect(tableNames(others)).toEqual(["build_states", "checkpoints"]);
+
+    await adapter.append(draft("t", "c1"));
+    expect(await listed(adapter)).toEqual(["c1"]);
+    expect(others.prepare("SELECT id FROM checkpoints").pluck().all()).toEqual(["theirs"]);
+  });
+});
+
+describe("a task's numbering", () => {
+  it("goes on above what was given, also where older checkpoints were removed after newer ones", async () => {
+    const { adapter, path } = await newStore();
+    for (const one of drafts("t", 3)) await adapter.append(one);
+    await adapter.remove("t", ["c3"]);
+    await adapter.remove("t", ["c2"]);
+    expect(await openAdapter({ path }).append(draft("t", "c4"))).toBe(4);
+    await adapter.remove("t", ["c1", "c4"]);
+    expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
+    expect(await adapter.append(draft("t", "c5"))).toBe(5);
+  });
+
+  it("ends with the task, and leaves nothing of it", async () => {
+    const { adapter, path } = await newStore();
+    for (const one of [...drafts("t", 3), draft("u", "c1")]) await adapter.append(one);
+    expect(await adapter.remove("t", "all")).toBe(3);
+    expect(await adapter.append(draft("t", "c9"))).toBe(1);
+    await adapter.remove("t", "all");
+    const rows = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads"].map((table) =>
+      connect(path).prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+    );
+    expect(rows).toEqual([1, 1, 1]);
+  });
+});
+
+describe("tasks", () => {
+  const ids = [
+    "a",
+    "a\0",
+    "a\0b",
+    "a/b",
+    "aa",
+    "b",
+    "B",
+    "é",
+    "\ud7ff",
+    "\ue000",
+    "\uffff",
+    "\u{10000}",
+    "\u{10ffff}",
+    "\u{10ffff}z",
+  ];
+
+  it("come in code point order, and begin after any id", async () => {
+    const { adapter } = await newStore();
+    for (const id of ids) await adapter.append(draft(id, "c1"));
+    const sorted = ids.toSorted(compareTaskIds);
+    expect(await taskIds(adapter, {})).toEqual(sorted);
+    for (const [index, id] of sorted.entries())
+      expect(await taskIds(adapter, { after: id })).toEqual(sorted.slice(index + 1));
+  });
+
+  it("are found by any prefix, and by prefix and start together", async () => {
+    const { adapter } = await newStore();
+    for (const id of ids) await adapter.append(draft(id, "c1"));
+    for (const prefix of ["", "a", "a\0", "\ud7ff", "\uffff", "\u{10ffff}", "\u{10ffff}\u{10ffff}", "%", "_"]) {
+      const expected = ids.filter((id) => id.startsWith(prefix)).sort(compareTaskIds);
+      expect(await taskIds(adapter, { prefix })).toEqual(expected);
+      const after = "a/b";
+      expect(await taskIds(adapter, { prefix, after })).toEqual(expected.filter((id) => compareTaskIds(id, after) > 0));
+    }
+  });
+
+  it("come with the most recent first, however many there are and few are wanted", async () => {
+    const { adapter } = await newStore({ durability: "normal" });
+    const times = Array.from({ length: 600 }, (_, index) => (index * 7919) % 600);
+    for (const [index, time] of times.entries()) {
+      const createdAt = new Date(Date.UTC(2026, 0, 1) + time).toISOString();
+      await adapter.append(
+        draft(`task-${index}`, "c1", { createdAt, status: time % 2 === 0 ? "running" : "completed" }),
+      );
+    }
+    const recent = await collect(adapter.tasks({ order: "recent", status: ["running"], limit: 3 }));
+    const expected = [598, 596, 594].map((time) => `task-${times.indexOf(time)}`);
+    expect(recent.map((task) => (isCorrupt(task) ? "corrupt" : task.taskId))).toEqual(expected);
+    expect(await collect(adapter.tasks({ order: "recent" }))).toHaveLength(600);
+    expect(await collect(adapter.tasks({ order: "taskId", limit: 0 }))).toEqual([]);
+  });
+});
+
+describe("long lists", () => {
+  it("are read in parts, without gap or overlap, while others write", async () => {
+    const { adapter, path } = await newStore({ durability: "normal" });
+    for (const one of drafts("t", 700)) await adapter.append(one);
+    const writer = openAdapter({ path });
+    const seen: string[] = [];
+    for await (const item of adapter.list({ taskId: "t", order: "oldest", skip: 10 })) {
+      if (!isCorrupt(item)) seen.push(item.id);
+      // The connection is free between any two items: nothing is held open while the caller works.
+      if (seen.length === 100) await writer.remove("t", ["c500"]);
+      if (seen.length === 200) await adapter.append(draft("t", "late"));
+    }
+    const expected = Array.from({ length: 690 }, (_, index) => `c${index + 11}`).filter((id) => id !== "c500");
+    expect(seen).toEqual([...expected, "late"]);
+  });
+
+  it("leave the event loop its turns", async () => {
+    const { adapter } = await newStore({ durability: "normal" });
+    for (const one of drafts("t", 700)) await adapter.append(one);
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+      immediate = setImmediate(count);
+    };
+    let immediate = setImmediate(count);
+    await listed(adapter);
+    clearImmediate(immediate);
+    expect(turns).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe("what is given and taken", () => {
+  it("is stored in the columns that a person would look in", async () => {
+    const { adapter, path } = await newStore();
+    await adapter.append(fullDraft("t", "c1"));
+    const row = connect(path)
+      .prepare(
+        `SELECT task_id, sequence, stage, metadata ->> 'attempt' AS attempt, error ->> 'message' AS message, body
+        FROM waymark_checkpoints JOIN waymark_payloads USING (number)`,
+      )
+      .get();
+    expect(row).toEqual({
+      task_id: "t",
+      sequence: 1,
+      stage: "validation-gate-2",
+      attempt: 2,
+      message: "The gate is shut",
+      body: fullDraft("t", "c1").payload.body,
+    });
+  });
+});
+
+describe("close", () => {
+  it("is idempotent, and what comes after it is refused", async () => {
+    const { adapter } = await newStore();
+    for (const one of drafts("t", 3)) await adapter.append(one);
+    const list = adapter.list({ taskId: "t", order: "newest" });
+    const read = adapter.read({ taskId: "t", order: "newest" });
+    await read.next();
+    await Promise.all([adapter.close(), adapter.close()]);
+    await adapter.close();
+    await expect(adapter.append(draft("t", "c4"))).rejects.toThrow(ClosedError);
+    await expect(adapter.get("t", "c1")).rejects.toThrow(ClosedError);
+    await expect(adapter.setStatus("t", "c1", { status: "paused" })).rejects.toThrow(ClosedError);
+    await expect(adapter.remove("t", "all")).rejects.toThrow(ClosedError);
+    await expect(list.next()).rejects.toThrow(ClosedError);
+    await expect(read.next()).rejects.toThrow(ClosedError);
+    await expect(collect(adapter.tasks({ order: "recent", limit: 0 }))).rejects.toThrow(ClosedError);
+  });
+
+  it("leaves one file, without log and shared memory", async () => {
+    const { adapter, folder } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await adapter.close();
+    expect(readdirSync(folder)).toEqual(["checkpoints.db"]);
+  });
+});
+
+describe("a killed process", () => {
+  it("loses nothing that was acknowledged, and leaves a whole database", async () => {
+    const { adapter, path } = await newStore();
+    const acknowledged: string[] = [];
+    for (let time = 0; time < 3; time++) {
+      const child = spawn(process.execPath, [KILLED_WRITER, path, `life-${time}`], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      for await (const line of createInterface({ input: child.stdout })) {
+        acknowledged.push(line);
+        if (acknowledged.length % 40 === 0) child.kill("SIGKILL");
+      }
+      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+      expect(child.signalCode).toBe("SIGKILL");
+    }
+    const stored = await idsOf(adapter.read({ taskId: "t", order: "oldest" }));
+    expect(stored.filter((id) => acknowledged.includes(id))).toEqual(acknowledged);
+    expect(connect(path).pragma("integrity_check", { simple: true })).toBe("ok");
+  });
+});
+
+describe("a store that was there before", () => {
+  it("is opened by an instance that has only ever read", async () => {
+    const { adapter, path } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    const other = openAdapter({ path });
+    expect(await listed(other)).toEqual(["c1"]);
+    expect(await other.append(draft("t", "c2"))).toBe(2);
+  });
+
+  it("may be empty: an interrupted start leaves a file of no bytes", async () => {
+    const path = join(await tempFolder(), "a", "checkpoints.db");
+    mkdirSync(dirname(path));
+    writeFileSync(path, "");
+    const adapter = openAdapter({ path });
+    expect(await listed(adapter)).toEqual([]);
+    expect(readFileSync(path)).toHaveLength(0);
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+  });
+});
+
+function modeOf(path: string): string {
+  return (statSync(path).mode & 0o777).toString(8);
+}
+
+function tableNames(database: Database.Database): unknown[] {
+  return database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
+}
+
+async function taskIds(adapter: SqliteAdapter, query: { prefix?: string; after?: string }): Promise<string[]> {
+  const tasks = await collect(adapter.tasks({ ...query, order: "taskId" }));
+  return tasks.map((task) => (isCorrupt(task) ? "corrupt" : task.taskId));
+}
