@@ -1,0 +1,28 @@
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createStorage } from "unstorage";
+import fsDriver from "unstorage/drivers/fs";
+// The source, and not the build: vitest compiles it, and the suite starts no other process for an adapter that
+// declares neither capability.
+import { UnstorageAdapter } from "./unstorage-adapter.ts";
+
+/** What the conformance suite asks of an adapter's harness; see tests/conformance/unstorage.test.ts at the root. */
+export function open(location) {
+  return new UnstorageAdapter({ storage: createStorage({ driver: fsDriver({ base: location }) }) });
+}
+
+/** The driver makes folders of the keys: waymark/tasks/<task>, waymark/payloads/<task>/<sequence>. */
+export function damage(location, taskId, id, part) {
+  for (const task of readdirSync(join(location, "waymark", "tasks"))) {
+    const path = join(location, "waymark", "tasks", task);
+    const text = readFileSync(path, "utf8");
+    const index = JSON.parse(text.slice(text.indexOf("{")));
+    const header = index.headers.find((one) => one.taskId === taskId && one.id === id);
+    if (header === undefined) continue;
+    const otherSeal = header.seal.replace(/./, (digit) => (digit === "0" ? "1" : "0"));
+    if (part === "summary") writeFileSync(path, text.replace(header.seal, otherSeal));
+    else truncateSync(join(location, "waymark", "payloads", task, `${header.sequence}`), 15);
+    return;
+  }
+  throw new Error(`No index in ${location} holds checkpoint ${id} of ${taskId}.`);
+}

@@ -1,0 +1,120 @@
+import { createHash } from "node:crypto";
+import { type CorruptRecord, type SealedSummary, type StoredCheckpoint, summaryOf } from "waymark";
+import { isIndex, isObject, type TaskIndex } from "./task-index.js";
+
+/** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
+export interface KeyValueStorage {
+  getItem(key: string): Promise<unknown>;
+  setItem(key: string, value: string): Promise<void>;
+  removeItem(key: string): Promise<void>;
+  getKeys(base: string): Promise<string[]>;
+}
+
+/**
+ * Begins every value. unstorage makes an object of what looks like JSON, and drops keys like `__proto__` on the way;
+ * text that begins like this comes back as it was.
+ */
+const MARK = "waymark-1 ";
+
+/** Which key holds what, as which text, and what counts as unreadable. Knows nothing of the contract. */
+export class Records {
+  readonly #storage: KeyValueStorage;
+
+  constructor(storage: KeyValueStorage) {
+    this.#storage = storage;
+  }
+
+  async indexKeys(): Promise<string[]> {
+    return this.#storage.getKeys("waymark:tasks");
+  }
+
+  /** `undefined` where there is none. */
+  async index(key: string): Promise<TaskIndex | CorruptRecord | undefined> {
+    return this.#read(key, taskIdOf(key), (value) =>
+      isIndex(value) && indexKey(value.taskId) === key ? value : undefined,
+    );
+  }
+
+  async storeIndex(index: TaskIndex): Promise<void> {
+    await this.#write(indexKey(index.taskId), index);
+  }
+
+  /** The whole checkpoint to a header. Whether its payload fits the digest is the manager's to check. */
+  async checkpoint(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord> {
+    const { taskId, id, sequence, payload, seal } = header;
+    const key = payloadKey(taskId, sequence);
+    const found = await this.#read(key, { taskId, id, sequence }, (value) => {
+      const body = bodyOf(value);
+      return body === undefined ? undefined : { ...summaryOf(header), payload: { ...payload, body }, seal };
+    });
+    return found ?? { corrupt: true, location: key, reason: "The payload is missing.", taskId, id, sequence };
+  }
+
+  async storePayload(taskId: string, sequence: number, body: string | Uint8Array): Promise<void> {
+    const value = typeof body === "string" ? { text: body } : { base64: Buffer.from(body).toString("base64") };
+    await this.#write(payloadKey(taskId, sequence), value);
+  }
+
+  async removePayload(taskId: string, sequence: number): Promise<void> {
+    await this.#storage.removeItem(payloadKey(taskId, sequence));
+  }
+
+  /** Removes the index, which ends the task, then each payload there is, named by the index or not; returns how many. */
+  async removeTask(taskId: string): Promise<number> {
+    const payloads = await this.#storage.getKeys(payloadKey(taskId));
+    for (const key of [indexKey(taskId), ...payloads]) await this.#storage.removeItem(key);
+    return payloads.length;
+  }
+
+  async #write(key: string, value: object): Promise<void> {
+    await this.#storage.setItem(key, MARK + JSON.stringify(value));
+  }
+
+  async #read<Found>(
+    location: string,
+    belongsTo: Pick<CorruptRecord, "taskId" | "id" | "sequence">,
+    parse: (value: unknown) => Found | undefined,
+  ): Promise<Found | CorruptRecord | undefined> {
+    const text = await this.#storage.getItem(location);
+    if (text === null || text === undefined) return undefined;
+    const corrupt = { corrupt: true, location, ...belongsTo } as const;
+    if (typeof text !== "string" || !text.startsWith(MARK))
+      return { ...corrupt, reason: `It doesn't begin "${MARK}".` };
+    try {
+      const value: unknown = JSON.parse(text.slice(MARK.length));
+      return parse(value) ?? { ...corrupt, reason: "It isn't what was stored there." };
+    } catch (cause) {
+      return { ...corrupt, reason: "It is cut short or damaged.", cause };
+    }
+  }
+}
+
+export function indexKey(taskId: string): string {
+  return `waymark:tasks:${taskKey(taskId)}`;
+}
+
+/** Without a sequence, the base of all payloads of the task. */
+function payloadKey(taskId: string, sequence?: number): string {
+  return `waymark:payloads:${taskKey(taskId)}${sequence === undefined ? "" : `:${sequence}`}`;
+}
+
+/**
+ * unstorage takes "/" for ":", ends a key at "?", and some drivers don't tell "A" from "a": hexadecimal keeps any two
+ * task ids apart. Long ones are hashed, since a file's name ends at 255 bytes.
+ */
+function taskKey(taskId: string): string {
+  const hex = Buffer.from(taskId).toString("hex");
+  return hex.length <= 200 ? `x${hex}` : `h${createHash("sha256").update(taskId).digest("hex")}`;
+}
+
+/** The task's id, where its key tells. */
+function taskIdOf(key: string): { taskId?: string } {
+  const hex = /:x([0-9a-f]*)$/.exec(key)?.[1];
+  return hex === undefined ? {} : { taskId: Buffer.from(hex, "hex").toString() };
+}
+
+function bodyOf(value: unknown): string | Uint8Array | undefined {
+  if (!isObject(value)) return undefined;
+  if (typeof value["text"] === "string") return value["text"];
+  return typeof value["base64"] === "string" ? Buffer.from(value["base64"], "base64") : undefined;
+}

@@ -1,0 +1,129 @@
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  compareTaskIds,
+  inRange,
+  isCorrupt,
+  matchesQuery,
+  type SealedSummary,
+  seal,
+  summaryOf,
+  type TaskQuery,
+  type TaskSummary,
+} from "waymark";
+
+/** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
+export interface TaskIndex {
+  readonly taskId: string;
+  readonly lastSequence: number;
+  /** Oldest first. */
+  readonly headers: readonly SealedSummary[];
+}
+
+/** Those in range, in order, each checked; the filters look at the ones that are whole. */
+export function* select(
+  headers: readonly SealedSummary[],
+  query: CheckpointQuery,
+): Iterable<SealedSummary | CorruptRecord> {
+  const inOrder = query.order === "newest" ? headers.toReversed() : headers;
+  let left = query.limit ?? Number.POSITIVE_INFINITY;
+  for (const header of inOrder.filter(({ sequence }) => inRange(sequence, query)).slice(query.skip)) {
+    if (left === 0) return;
+    const corrupt = corruptionOf(header);
+    if (corrupt === undefined && !matchesQuery(header, query)) continue;
+    if (corrupt === undefined) left -= 1;
+    yield corrupt ?? header;
+  }
+}
+
+/** The tasks that a query asks for, each with its newest readable checkpoint, after what of it can't be read. */
+export function* selectTasks(
+  indexes: readonly (TaskIndex | CorruptRecord)[],
+  query: TaskQuery,
+): Iterable<TaskSummary | CorruptRecord> {
+  const found = indexes.map((index) => findTask(index, query)).sort(query.order === "recent" ? byRecency : byTaskId);
+  let left = query.limit ?? Number.POSITIVE_INFINITY;
+  for (const { corrupt, task } of found) {
+    if (left === 0) return;
+    yield* corrupt;
+    if (task === undefined) continue;
+    left -= 1;
+    yield task;
+  }
+}
+
+/** What can be told of a header alone: whether it is still what was sealed. */
+export function corruptionOf(header: SealedSummary): CorruptRecord | undefined {
+  if (seal(header) === header.seal) return undefined;
+  const { taskId, id, sequence } = header;
+  return {
+    corrupt: true,
+    location: `the index of task ${taskId}`,
+    reason: "The header fails its seal.",
+    taskId,
+    id,
+    sequence,
+  };
+}
+
+export function newestSequence(headers: readonly SealedSummary[]): number {
+  return headers.at(-1)?.sequence ?? 0;
+}
+
+export function isIndex(value: unknown): value is TaskIndex {
+  return (
+    isObject(value) &&
+    typeof value["taskId"] === "string" &&
+    Number.isSafeInteger(value["lastSequence"]) &&
+    Array.isArray(value["headers"]) &&
+    value["headers"].every(isHeader)
+  );
+}
+
+/** What finding a header needs. Its seal covers each field, and whoever uses it checks that. */
+function isHeader(value: unknown): value is SealedSummary {
+  return (
+    isObject(value) &&
+    typeof value["taskId"] === "string" &&
+    typeof value["id"] === "string" &&
+    Number.isSafeInteger(value["sequence"]) &&
+    isObject(value["payload"]) &&
+    typeof value["seal"] === "string"
+  );
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+interface FoundTask {
+  readonly corrupt: readonly CorruptRecord[];
+  readonly task?: TaskSummary;
+}
+
+function findTask(index: TaskIndex | CorruptRecord, { prefix = "", after, status }: TaskQuery): FoundTask {
+  const { taskId = "" } = index;
+  const isAsked = taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
+  if (!isAsked) return { corrupt: [] };
+  if (isCorrupt(index)) return { corrupt: [index] };
+  const corrupt: CorruptRecord[] = [];
+  for (const newest of select(index.headers, { taskId, order: "newest", limit: 1 })) {
+    if (isCorrupt(newest)) corrupt.push(newest);
+    else if (status === undefined || status.includes(newest.status)) {
+      return { corrupt, task: { taskId, count: index.headers.length, newest: summaryOf(newest) } };
+    }
+  }
+  return { corrupt };
+}
+
+/** Tasks of which nothing can be read come first. */
+function byTaskId({ task: a }: FoundTask, { task: b }: FoundTask): number {
+  if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined);
+  return compareTaskIds(a.taskId, b.taskId);
+}
+
+function byRecency(left: FoundTask, right: FoundTask): number {
+  const [a, b] = [left.task?.newest.createdAt, right.task?.newest.createdAt];
+  if (a === undefined || b === undefined || a === b) return byTaskId(left, right);
+  return a > b ? -1 : 1;
+}

@@ -1,0 +1,200 @@
+import {
+  type AdapterCapabilities,
+  type AppendCondition,
+  CheckpointCorruptError,
+  type CheckpointDraft,
+  CheckpointError,
+  type CheckpointQuery,
+  type CheckpointSummary,
+  ClosedError,
+  type CorruptRecord,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+  type SealedSummary,
+  type StatusChange,
+  type StorageAdapter,
+  StorageError,
+  type StoredCheckpoint,
+  sealDraft,
+  sequenceOfSame,
+  summaryOf,
+  type TaskQuery,
+  type TaskSummary,
+  withStatus,
+} from "waymark";
+import { indexKey, type KeyValueStorage, Records } from "./records.js";
+import { corruptionOf, newestSequence, select, selectTasks, type TaskIndex } from "./task-index.js";
+
+export interface UnstorageAdapterOptions {
+  /** Stays the caller's: `close` doesn't dispose it. One adapter per storage at a time. */
+  readonly storage: KeyValueStorage;
+}
+
+/**
+ * Checkpoints in any unstorage driver. Each task has one index with all but the payloads, so a list is one read; each
+ * payload has a key of its own.
+ *
+ * unstorage has no transactions, so every change is made true by one `setItem`, that of the index: an append stores
+ * the payload before, a removal deletes it after. What fails halfway leaves the old state whole, and perhaps a payload
+ * that no index names. Calls of one task wait for each other: that gives them their order, and no two of them an index
+ * that the other is about to replace.
+ */
+export class UnstorageAdapter implements StorageAdapter {
+  readonly name = "unstorage";
+  /**
+   * `durable` would promise that a kill loses nothing acknowledged; but drivers overwrite in place (fs), or answer
+   * before they have stored. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
+   */
+  readonly capabilities: AdapterCapabilities = { durable: false, multiProcess: false };
+  readonly #records: Records;
+  /** For each task with calls under way, when the last of them is done. */
+  readonly #queues = new Map<string, Promise<void>>();
+  #closed = false;
+
+  constructor({ storage }: UnstorageAdapterOptions) {
+    this.#records = new Records(storage);
+  }
+
+  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    // Before anything is awaited: the caller may change its draft while the call waits for its turn.
+    const own = structuredClone(draft);
+    const { taskId, id } = own;
+    return this.#inTurn(indexKey(taskId), async () => {
+      const { headers, lastSequence } = await this.#index(taskId);
+      const existing = headers.find((header) => header.id === id);
+      if (existing) return sequenceOfSame({ sequence: existing.sequence, sha256: existing.payload.sha256 }, own);
+
+      const position = { newestSequence: newestSequence(headers), lastSequence };
+      const sequence = nextSequence(taskId, position, condition);
+      const { payload, ...header } = sealDraft(own, sequence);
+      const { body, ...digest } = payload;
+      await this.#records.storePayload(taskId, sequence, body);
+      const grown = [...headers, { ...header, payload: digest }];
+      await this.#records.storeIndex({ taskId, lastSequence: sequence, headers: grown });
+      return sequence;
+    });
+  }
+
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#inTurn(indexKey(taskId), async () => {
+      const index = await this.#records.index(indexKey(taskId));
+      if (index === undefined || isCorrupt(index)) return index;
+      const header = index.headers.find((one) => one.id === id);
+      if (header === undefined) return undefined;
+      return corruptionOf(header) ?? this.#records.checkpoint(header);
+    });
+  }
+
+  async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
+    const key = indexKey(query.taskId);
+    for (const header of await this.#headers(query)) {
+      // A turn for each payload, so that the task can be written to in between, by who is iterating too.
+      const record = isCorrupt(header) ? header : await this.#inTurn(key, () => this.#unlessRemoved(header));
+      if (record !== undefined) yield record;
+    }
+  }
+
+  async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    for (const header of await this.#headers(query)) yield isCorrupt(header) ? header : summaryOf(header);
+  }
+
+  /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
+  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+    const indexes: (TaskIndex | CorruptRecord)[] = [];
+    for (const key of await this.#inTurn("all tasks", () => this.#records.indexKeys())) {
+      const index = await this.#inTurn(key, () => this.#records.index(key));
+      if (index !== undefined) indexes.push(index);
+    }
+    yield* selectTasks(indexes, query);
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const ownChange = structuredClone(change);
+    return this.#inTurn(indexKey(taskId), async () => {
+      const index = await this.#index(taskId);
+      const header = index.headers.find((one) => one.id === id);
+      if (header === undefined) return false;
+      checkExpected(taskId, newestSequence(index.headers), condition);
+      const changed = withStatus(header, ownChange);
+      const headers = index.headers.map((one) => (one === header ? changed : one));
+      await this.#records.storeIndex({ ...index, headers });
+      return true;
+    });
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    if (ids === "all") return this.#inTurn(indexKey(taskId), () => this.#removeTask(taskId, condition));
+    const doomedIds = new Set(ids);
+    return this.#inTurn(indexKey(taskId), async () => {
+      const index = await this.#index(taskId);
+      checkExpected(taskId, newestSequence(index.headers), condition);
+      const doomed = index.headers.filter(({ id }) => doomedIds.has(id));
+      if (doomed.length === 0) return 0;
+      // An emptied task keeps its index: only "all" ends its numbering.
+      const headers = index.headers.filter(({ id }) => !doomedIds.has(id));
+      await this.#records.storeIndex({ ...index, headers });
+      for (const { sequence } of doomed) await this.#records.removePayload(taskId, sequence);
+      return doomed.length;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#queues.values());
+  }
+
+  /** Runs calls of one name one after the other, in call order. What the driver throws becomes a StorageError. */
+  async #inTurn<Result>(name: string, call: () => Promise<Result>): Promise<Result> {
+    if (this.#closed) throw new ClosedError("The unstorage adapter");
+    const result = (this.#queues.get(name) ?? Promise.resolve()).then(call);
+    const done = result.then(nothing, nothing);
+    this.#queues.set(name, done);
+    try {
+      return await result;
+    } catch (cause) {
+      if (cause instanceof CheckpointError) throw cause;
+      throw new StorageError("The storage under unstorage failed. What was acknowledged is intact.", {
+        cause,
+      });
+    } finally {
+      if (this.#queues.get(name) === done) this.#queues.delete(name);
+    }
+  }
+
+  /** For writers: nothing is written over an index that can't be read. */
+  async #index(taskId: string): Promise<TaskIndex> {
+    const index = await this.#records.index(indexKey(taskId));
+    if (index === undefined) return { taskId, lastSequence: 0, headers: [] };
+    if (!isCorrupt(index)) return index;
+    const what = `${index.location}: ${index.reason} It was left untouched, and nothing was stored.`;
+    throw new CheckpointCorruptError(what, { cause: index.cause });
+  }
+
+  async #headers(query: CheckpointQuery): Promise<Iterable<SealedSummary | CorruptRecord>> {
+    const key = indexKey(query.taskId);
+    const index = await this.#inTurn(key, () => this.#records.index(key));
+    if (index === undefined) return [];
+    return isCorrupt(index) ? [index] : select(index.headers, query);
+  }
+
+  /** A payload that is missing is corruption, unless the checkpoint was removed after it was listed. */
+  async #unlessRemoved(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    const record = await this.#records.checkpoint(header);
+    if (!isCorrupt(record)) return record;
+    const { headers } = await this.#index(header.taskId);
+    return headers.some(({ sequence, id }) => sequence === header.sequence && id === header.id) ? record : undefined;
+  }
+
+  async #removeTask(taskId: string, condition: AppendCondition | undefined): Promise<number> {
+    const index = await this.#records.index(indexKey(taskId));
+    // A damaged task can be removed as a whole; but whether a condition holds for it, nobody knows.
+    if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
+    const { headers } = await this.#index(taskId);
+    checkExpected(taskId, newestSequence(headers), condition);
+    await this.#records.removeTask(taskId);
+    return headers.length;
+  }
+}
+
+function nothing(): void {}

@@ -1,0 +1,61 @@
+import { type FSWatcher, watch } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { type CheckpointData, PrpCheckpointManager } from "waymark/prp";
+import { type RunFolder, TASK_ID } from "./run-folder.js";
+
+export type CheckpointListener = (checkpoint: CheckpointData, before: CheckpointData | undefined) => void;
+
+/** Tells of each checkpoint once, as soon as it is on disk: what this example says of a run, it has read from there. */
+export class CheckpointFollower {
+  readonly #manager: PrpCheckpointManager;
+  readonly #listener: CheckpointListener;
+  readonly #watcher: FSWatcher;
+  #known: readonly CheckpointData[] = [];
+  #queue: Promise<void> = Promise.resolve();
+  #waiting: Promise<void> | undefined;
+
+  private constructor(manager: PrpCheckpointManager, watched: string, listener: CheckpointListener) {
+    this.#manager = manager;
+    this.#listener = listener;
+    this.#watcher = watch(watched, () => {
+      // Where it fails, it fails for whoever awaits the next one, too.
+      this.refresh().catch(() => {});
+    });
+  }
+
+  static async start(folder: RunFolder, listener: CheckpointListener): Promise<CheckpointFollower> {
+    const watched = dirname(folder.checkpoints);
+    await mkdir(watched, { recursive: true });
+    return new CheckpointFollower(new PrpCheckpointManager(folder.session), watched, listener);
+  }
+
+  /** All that have been told of, in order. */
+  get checkpoints(): readonly CheckpointData[] {
+    return this.#known;
+  }
+
+  /** Resolves when what is on disk now has been told of. */
+  refresh(): Promise<void> {
+    // A refresh that has not begun yet will see what this one would have.
+    this.#waiting ??= this.#queue = this.#queue.then(() => {
+      this.#waiting = undefined;
+      return this.#read();
+    });
+    return this.#waiting;
+  }
+
+  async stop(): Promise<void> {
+    this.#watcher.close();
+    await this.refresh();
+    await this.#manager.close();
+  }
+
+  async #read(): Promise<void> {
+    const before = this.#known;
+    this.#known = await this.#manager.listCheckpoints(TASK_ID);
+    for (const [index, checkpoint] of this.#known.entries()) {
+      if (index >= before.length) this.#listener(checkpoint, this.#known[index - 1]);
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import { CheckpointFollower } from "./checkpoint-follower.js";
+import { collectEvidence } from "./evidence.js";
+import { endLeftBehind, isRunning, type LeftBehind } from "./left-behind.js";
+import * as narration from "./narration.js";
+import type { RunFolder } from "./run-folder.js";
+import { type Run, RunnerProcess } from "./runner-process.js";
+import { isResumed } from "./step.js";
+import { judge } from "./verdict.js";
+
+/** The fourth gate prints a line for each of its five chapters; after the second it is in the middle of the third. */
+const PROGRESS = /^(\d) of 5 {2}/;
+const KILLED_AFTER = "2";
+
+/**
+ * Executes the PRP in two runs, the first of which is killed, and shows what came of it. Everything that is said about
+ * the runs is read from what they leave on disk.
+ *
+ * @returns What didn't go as it should have.
+ * @throws The signal's reason, once everything that was started has ended.
+ */
+export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promise<string[]> {
+  narration.introduce();
+  let leftBehind: LeftBehind | undefined;
+  const follower = await CheckpointFollower.start(folder, (checkpoint, before) => {
+    narration.showStep(checkpoint, before);
+    if (leftBehind !== undefined && isResumed(checkpoint, before)) narration.showWhatBecameOf(leftBehind);
+  });
+  try {
+    narration.showStart("Run 1", folder);
+    const first = await run(folder, follower, signal, (chapter, runner) => {
+      if (chapter === KILLED_AFTER) runner.signal("SIGKILL");
+    });
+    if (first.signal !== "SIGKILL") return [`Run 1 was over before it could be killed. ${first.stderr.trim()}`];
+    const atKill = follower.checkpoints;
+    leftBehind = atKill.at(-1)?.state.waymark?.process;
+    narration.showKill(first, atKill, leftBehind);
+
+    narration.showStart("Run 2, the same command", folder);
+    const second = await run(folder, follower, signal);
+
+    const { checkpoints } = follower;
+    const evidence = await collectEvidence(folder, checkpoints, [first.pid, second.pid]);
+    narration.showWork(evidence.work, checkpoints, first);
+    narration.showTimeline(checkpoints, first, folder);
+    return judge({ first, second, atKill, checkpoints, evidence, leftBehind });
+  } finally {
+    // Ctrl-C between the runs: there is no second run that would end it.
+    if (signal.aborted && leftBehind !== undefined && isRunning(leftBehind)) endLeftBehind(leftBehind);
+    await follower.stop();
+  }
+}
+
+/** @throws The signal's reason; the run has been paused then, and has ended. */
+async function run(
+  folder: RunFolder,
+  follower: CheckpointFollower,
+  signal: AbortSignal,
+  onProgress?: (chapter: string, runner: RunnerProcess) => void,
+): Promise<Run> {
+  signal.throwIfAborted();
+  const runner = await RunnerProcess.start(folder);
+  const pause = () => runner.signal("SIGTERM");
+  signal.addEventListener("abort", pause);
+  try {
+    for await (const text of runner.lines) {
+      const [, chapter] = PROGRESS.exec(text) ?? [];
+      if (chapter === undefined) continue;
+      onProgress?.(chapter, runner);
+      await follower.refresh();
+      narration.showDetail(text);
+    }
+    const ended = await runner.ended;
+    await follower.refresh();
+    signal.throwIfAborted();
+    return ended;
+  } finally {
+    signal.removeEventListener("abort", pause);
+    // Where something went wrong here, it has not ended yet, and nobody else would end it.
+    runner.signal("SIGTERM");
+  }
+}

@@ -1,0 +1,81 @@
+import { readFile, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { CheckpointData } from "waymark/prp";
+import type { RunFolder } from "./run-folder.js";
+import { runnerOf } from "./step.js";
+
+/** Work, how often each of the two runs has started it, and the last thing that it left on disk. */
+export interface WorkDone {
+  /** `coder, fix 1`, `gate 2`. */
+  readonly work: string;
+  readonly starts: readonly [first: number, second: number];
+  readonly trace: Trace | undefined;
+}
+
+export interface Evidence {
+  readonly work: readonly WorkDone[];
+  /** How often the coder was called, by its own record. */
+  readonly coderCalls: number;
+}
+
+/** Something outside the checkpoints that only this work writes. */
+export interface Trace {
+  readonly path: string;
+  readonly atMs: number;
+}
+
+/** What each gate writes last. The type check only reads. */
+const TRACES: Readonly<Record<string, string>> = {
+  "gate 2": "dist/src/main.js",
+  "gate 3": "dist/november.txt",
+  "gate 4": "checks/logs/year.txt",
+};
+
+/**
+ * Counts what the two runs have started, by the checkpoints: a coder or a gate is let go only once a checkpoint that
+ * names its process is on disk. The traces show whether that is the whole truth.
+ */
+export async function collectEvidence(
+  folder: RunFolder,
+  checkpoints: readonly CheckpointData[],
+  [first, second]: readonly [first: number, second: number],
+): Promise<Evidence> {
+  const starts = checkpoints.flatMap((checkpoint) => {
+    const work = workStartedBy(checkpoint);
+    return work === undefined ? [] : [{ work, runner: runnerOf(checkpoint) }];
+  });
+  const calls = await coderCalls(folder);
+  const coderTraces = calls.values();
+  const work: WorkDone[] = [];
+  for (const name of new Set(starts.map((start) => start.work))) {
+    const count = (runner: number) => starts.filter((start) => start.work === name && start.runner === runner).length;
+    const trace = name.startsWith("coder") ? coderTraces.next().value : await traceOf(folder, TRACES[name]);
+    work.push({ work: name, starts: [count(first), count(second)], trace });
+  }
+  return { work, coderCalls: calls.length };
+}
+
+/** The coder's calls, as it has recorded them itself, in order. */
+async function coderCalls({ coderLog }: RunFolder): Promise<Trace[]> {
+  const lines = (await readFile(coderLog, "utf8")).trimEnd().split("\n");
+  return lines.map((line) => ({ path: basename(coderLog), atMs: timeIn(JSON.parse(line)) }));
+}
+
+/** What the checkpoint let go. */
+function workStartedBy({ state }: CheckpointData): string | undefined {
+  const { process } = state.waymark ?? {};
+  if (process === undefined) return undefined;
+  if (process.kind === "gate") return `gate ${process.level}`;
+  return state.stage === "pre-execution" ? "coder, the PRP" : `coder, fix ${(state.fixAttempt ?? 0) + 1}`;
+}
+
+function timeIn(call: unknown): number {
+  const at = typeof call === "object" && call !== null && "at" in call ? call.at : undefined;
+  return typeof at === "string" ? Date.parse(at) : Number.NaN;
+}
+
+async function traceOf({ project }: RunFolder, path: string | undefined): Promise<Trace | undefined> {
+  if (path === undefined) return undefined;
+  const found = await stat(join(project, path)).catch(() => undefined);
+  return found && { path, atMs: found.mtimeMs };
+}

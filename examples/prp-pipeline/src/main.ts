@@ -1,0 +1,31 @@
+// The example: a process executes a PRP, is killed in the middle of a gate, and the same command goes on with it.
+import { constants } from "node:os";
+import { demonstrate } from "./demonstration.js";
+import { showVerdict } from "./narration.js";
+import { createRunFolder, RUNNER } from "./run-folder.js";
+import { heading, line, shown } from "./screen.js";
+
+const interruption = new AbortController();
+let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(name, () => {
+    // npm passes Ctrl-C on to us, who have it from the terminal already: the second one means nothing more.
+    if (interruptedBy !== undefined) return;
+    // The terminal has written ^C into our line.
+    if (process.stdout.isTTY) line();
+    interruptedBy = name;
+    interruption.abort();
+  });
+}
+
+const folder = await createRunFolder();
+try {
+  const problems = await demonstrate(folder, interruption.signal);
+  showVerdict(problems);
+  process.exitCode = problems.length === 0 ? 0 : 1;
+} catch (error) {
+  if (interruptedBy === undefined) throw error;
+  heading(`Stopped by ${interruptedBy}. Nothing that was finished is lost. To go on:`);
+  line(`node ${shown(RUNNER)} ${shown(folder.path)}`);
+  process.exitCode = 128 + constants.signals[interruptedBy];
+}

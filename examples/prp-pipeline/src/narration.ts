@@ -1,0 +1,117 @@
+// What the example says while it runs: one line for each thing that happens.
+import type { CheckpointData } from "waymark/prp";
+import type { WorkDone } from "./evidence.js";
+import { isRunning, type LeftBehind } from "./left-behind.js";
+import { PRP, RUNNER, type RunFolder, TASK_ID } from "./run-folder.js";
+import type { Run } from "./runner-process.js";
+import { colours, fact, fitted, heading, line, seconds, shown } from "./screen.js";
+import { isPaused, isResumed, stepOf } from "./step.js";
+import { timelineOf } from "./timeline.js";
+
+const STAGE_WIDTH = 19;
+const TEXT_WIDTH = 47;
+const TOOK_WIDTH = 10;
+const DETAIL_WIDTH = 74;
+
+export function introduce(): void {
+  heading("A PRP, executed by a process that is killed in the middle of a gate");
+  line();
+  fact("the PRP", `${shown(PRP)}: a program that adds up work logs gets a report`);
+  fact(
+    "the coder",
+    "a script that stands in for an agent, and really edits the program; any agent's command line can take its place",
+  );
+  fact("the gates", "type check, unit tests, the program run, an end-to-end check");
+}
+
+export function showStart(name: string, folder: RunFolder): void {
+  heading(name);
+  line(colours.dim(`$ node ${shown(RUNNER)} ${shown(folder.path)}`));
+}
+
+/** What has been done, as soon as a checkpoint says so. */
+export function showStep(checkpoint: CheckpointData, before: CheckpointData | undefined): void {
+  const { symbol, paint, text, details = [] } = stepOf(checkpoint, before);
+  const took =
+    before === undefined || isResumed(checkpoint, before) || isPaused(checkpoint)
+      ? ""
+      : seconds(checkpoint.createdAt.getTime() - before.createdAt.getTime());
+  const what = `${fitted(checkpoint.state.stage, STAGE_WIDTH)}${fitted(text, TEXT_WIDTH)}`;
+  line(`${paint(symbol)} ${what}${colours.dim(took.padStart(TOOK_WIDTH))}`);
+  for (const detail of details) showDetail(detail);
+}
+
+/** What a gate prints while it runs; or something else that belongs to the line above. */
+export function showDetail(text: string): void {
+  line(colours.dim(`  ┆ ${fitted(text, DETAIL_WIDTH)}`));
+}
+
+export function showKill(run: Run, atKill: readonly CheckpointData[], leftBehind: LeftBehind | undefined): void {
+  line(colours.red(`╳ ${run.signal} for process ${run.pid}, which executes the PRP`));
+  line();
+  fact("on disk", `${atKill.length} checkpoints; the newest is ${atKill.at(-1)?.state.stage}`);
+  if (leftBehind === undefined) return;
+  const how = isRunning(leftBehind) ? "still running" : "ended by itself";
+  fact("left behind", `${nameOfProcess(leftBehind)}, ${how}`);
+}
+
+/** The next run ends what was left behind before it does anything else. */
+export function showWhatBecameOf(leftBehind: LeftBehind): void {
+  showDetail(`${isRunning(leftBehind) ? "still running" : "ended"}: ${nameOfProcess(leftBehind)}`);
+}
+
+export function showWork(work: readonly WorkDone[], checkpoints: readonly CheckpointData[], first: Run): void {
+  heading("What was done once, what twice, and what not again");
+  line();
+  line(colours.dim(workRow("", "run 1", "run 2", "     at  last trace on disk")));
+  for (const { work: name, starts, trace } of work) {
+    const [inFirst, inSecond] = starts;
+    const wasCutOff = inFirst > 0 && inSecond > 0;
+    const at = trace === undefined ? "" : seconds(trace.atMs - first.startedAtMs);
+    const last = `${at.padStart(7)}  ${colours.dim(trace?.path ?? "none, it only reads")}`;
+    line(workRow(nameOfWork(name, checkpoints), wasCutOff ? "cut off" : times(inFirst), times(inSecond), last));
+  }
+  const late = work.filter(({ trace }) => trace !== undefined && trace.atMs > first.endedAtMs);
+  const names = late.map(({ work: name }) => name).join(", ");
+  line();
+  line(`The kill came at ${seconds(first.endedAtMs - first.startedAtMs)}. Traces from after it: ${names || "none"}.`);
+}
+
+export function showTimeline(checkpoints: readonly CheckpointData[], first: Run, folder: RunFolder): void {
+  heading(`The checkpoints of ${TASK_ID}`);
+  line();
+  for (const row of timelineOf(checkpoints, first.startedAtMs, first.endedAtMs)) line(row);
+  line();
+  line("It is all still there:");
+  line(colours.dim(shown(folder.checkpoints)));
+  line(colours.dim(`${shown(folder.project)}/src/report.ts`));
+}
+
+export function showVerdict(problems: readonly string[]): void {
+  line();
+  if (problems.length === 0) {
+    line(colours.green("✓ The PRP is done. What was finished before the kill was not done again."));
+    return;
+  }
+  line(colours.red("✗ Not all of this went as it should have:"));
+  for (const problem of problems) line(`  ${problem}`);
+}
+
+function nameOfProcess({ kind, level, group }: LeftBehind): string {
+  return `${kind === "gate" ? `gate ${level}` : "the coder"}, process group ${group}`;
+}
+
+/** `gate 2  Unit Tests` for `gate 2`. */
+function nameOfWork(work: string, checkpoints: readonly CheckpointData[]): string {
+  const gates = checkpoints.at(-1)?.state.validationResults ?? [];
+  const gate = gates.find(({ level }) => work === `gate ${level}`);
+  return gate === undefined ? work : `${work}  ${gate.description}`;
+}
+
+function workRow(name: string, inFirst: string, inSecond: string, trace: string): string {
+  return `${fitted(name, 27)}${fitted(inFirst, 9)}${fitted(inSecond, 10)}${trace}`;
+}
+
+function times(count: number): string {
+  return ["not again", "once", "twice"][count] ?? `${count} times`;
+}

@@ -1,0 +1,68 @@
+import { cp, mkdir, readdir, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Where things are in one run's folder. */
+export interface RunFolder {
+  readonly path: string;
+  /** The copy of the project that the coder works on. */
+  readonly project: string;
+  /** The session: its checkpoints are in artifacts/<task>/checkpoints.json. */
+  readonly session: string;
+  /** The checkpoints, as a person finds them. */
+  readonly checkpoints: string;
+  /** What the coder itself has recorded of its calls, one JSON line each. */
+  readonly coderLog: string;
+}
+
+const EXAMPLE = fileURLToPath(new URL("..", import.meta.url));
+const RUNS = join(EXAMPLE, ".run");
+const RUNS_KEPT = 5;
+
+export const PRP = join(EXAMPLE, "PRP.md");
+/** The PRP's own id: its checkpoints' task. */
+export const TASK_ID = "P1.M1.T2.S1";
+export const CODER = fileURLToPath(new URL("coder.js", import.meta.url));
+export const RUNNER = fileURLToPath(new URL("run.js", import.meta.url));
+
+export function runFolderAt(path: string): RunFolder {
+  const session = join(path, "session");
+  return {
+    path,
+    project: join(path, "hours"),
+    session,
+    checkpoints: join(session, "artifacts", TASK_ID, "checkpoints.json"),
+    coderLog: join(path, "coder.log"),
+  };
+}
+
+/**
+ * A new folder with a fresh copy of the project. Each run has its own, so that the project in the repository is never
+ * edited, nothing of an earlier run is in the way, and what came of the last few can be looked at.
+ */
+export async function createRunFolder(): Promise<RunFolder> {
+  await mkdir(RUNS, { recursive: true });
+  const numbers = (await readdir(RUNS)).map(Number).filter(Number.isInteger);
+  for (const old of numbers.sort((a, b) => b - a).slice(RUNS_KEPT - 1)) {
+    await rm(join(RUNS, String(old)), { recursive: true, force: true });
+  }
+  const folder = runFolderAt(await makeNumbered(Math.max(0, ...numbers) + 1));
+  await cp(join(EXAMPLE, "project"), folder.project, {
+    recursive: true,
+    // What somebody has built in there by hand would only be in the way.
+    filter: (source) => !["dist", "node_modules"].includes(basename(source)),
+  });
+  return folder;
+}
+
+/** mkdir decides who has the number: two runs may begin at once. */
+async function makeNumbered(number: number): Promise<string> {
+  const path = join(RUNS, String(number));
+  try {
+    await mkdir(path);
+    return path;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return makeNumbered(number + 1);
+    throw error;
+  }
+}

@@ -1,0 +1,32 @@
+// Executes the PRP in the folder that it is given, or goes on with it: that is the same command.
+//
+//   node dist/run.js <folder>
+import { resolve } from "node:path";
+import { PrpExecutor } from "waymark/prp";
+import { CODER, PRP, runFolderAt } from "./run-folder.js";
+
+const [path] = process.argv.slice(2);
+if (path === undefined) throw new TypeError("Usage: node dist/run.js <folder of a run>");
+const folder = runFolderAt(resolve(path));
+
+const say = (_details: object, message: string) => console.error(`» ${message}`);
+
+const executor = new PrpExecutor(folder.session, {
+  // Any agent's command line can stand here, such as "claude -p --permission-mode acceptEdits".
+  coder: [process.execPath, CODER, "--log", folder.coderLog].map(quoted).join(" "),
+  cwd: folder.project,
+  // Five are enough to go on from. The timeline at the end of the example wants to show them all.
+  checkpoints: { maxCheckpoints: 100 },
+  logger: { debug() {}, info: say, warn: say, error: say },
+});
+const { success, error, fixAttempts } = await executor.execute(PRP);
+await executor.close();
+
+if (success) console.log(`Done, with ${fixAttempts} fix${fixAttempts === 1 ? "" : "es"} on the way.`);
+else console.error(`Failed: ${error}`);
+process.exitCode = success ? 0 : 1;
+
+/** For sh, whatever the repository's folder is called. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}

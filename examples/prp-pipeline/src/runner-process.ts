@@ -1,0 +1,55 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { RUNNER, type RunFolder } from "./run-folder.js";
+
+/** One run, from its start to its end: one of `exitCode` and `signal` is set. */
+export interface Run {
+  readonly pid: number;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** What it, its coder and its gates wrote to stderr. */
+  readonly stderr: string;
+}
+
+/** `node dist/run.js <folder>` as a process: it executes the PRP, or goes on with it. */
+export class RunnerProcess {
+  /** What it, its coder and its gates write to stdout. To be read at once. */
+  readonly lines: AsyncIterable<string>;
+  readonly ended: Promise<Run>;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, stdout: Readable, ended: Promise<Run>) {
+    this.#child = child;
+    this.lines = createInterface({ input: stdout });
+    this.ended = ended;
+  }
+
+  static async start(folder: RunFolder): Promise<RunnerProcess> {
+    const startedAtMs = Date.now();
+    const child = spawn(process.execPath, [RUNNER, folder.path], {
+      stdio: ["ignore", "pipe", "pipe"],
+      // Ctrl-C in the terminal would reach it as well as us, and a second signal tells it to drop everything. So it
+      // has a process group of its own, and gets the one signal that we pass on.
+      detached: true,
+    });
+    const { pid } = child;
+    if (pid === undefined) {
+      const [error]: unknown[] = await once(child, "error");
+      throw error;
+    }
+    const exited = once(child, "exit").then(() => Date.now());
+    const ended = Promise.all([exited, text(child.stderr)]).then(([endedAtMs, stderr]) => {
+      return { pid, startedAtMs, endedAtMs, exitCode: child.exitCode, signal: child.signalCode, stderr };
+    });
+    return new RunnerProcess(child, child.stdout, ended);
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+}

@@ -1,0 +1,59 @@
+import { isDeepStrictEqual } from "node:util";
+import type { CheckpointData } from "waymark/prp";
+import type { Evidence, WorkDone } from "./evidence.js";
+import { isRunning, type LeftBehind } from "./left-behind.js";
+import type { Run } from "./runner-process.js";
+import { isResumed } from "./step.js";
+
+export interface Outcome {
+  readonly first: Run;
+  readonly second: Run;
+  readonly atKill: readonly CheckpointData[];
+  readonly checkpoints: readonly CheckpointData[];
+  readonly evidence: Evidence;
+  readonly leftBehind: LeftBehind | undefined;
+}
+
+/** How often each run has to have started what: the second one nothing but the gate that the first one died in. */
+const EXPECTED: Readonly<Record<string, WorkDone["starts"]>> = {
+  "coder, the PRP": [1, 0],
+  "coder, fix 1": [1, 0],
+  "gate 1": [2, 0],
+  "gate 2": [2, 0],
+  "gate 3": [1, 0],
+  "gate 4": [1, 1],
+};
+
+const STAGES = [
+  "pre-execution",
+  "coder-response",
+  "validation-gate-1",
+  "validation-gate-2",
+  "validation-gate-3",
+  "validation-gate-4",
+  "complete",
+];
+
+/** What didn't go as it should have; nothing, where all did. */
+export function judge(outcome: Outcome): string[] {
+  const { first, second, atKill, checkpoints, leftBehind } = outcome;
+  const { work, coderCalls } = outcome.evidence;
+  const starts = Object.fromEntries(work.map(({ work: name, starts }) => [name, starts]));
+  const stages = new Set<string>(checkpoints.map(({ state }) => state.stage));
+  const resumed = checkpoints.find((checkpoint, index) => isResumed(checkpoint, checkpoints[index - 1]));
+  const gate4 = work.find(({ work: name }) => name === "gate 4");
+  const late = work.filter((done) => done !== gate4 && (done.trace?.atMs ?? 0) > first.endedAtMs);
+  const problems: [wrong: boolean, problem: string][] = [
+    [atKill.at(-1)?.state.stage !== "validation-gate-3", "Run 1 was not killed right after gate 3 had passed."],
+    [leftBehind?.level !== 4, "The newest checkpoint of run 1 doesn't name gate 4 as what was running."],
+    [leftBehind !== undefined && isRunning(leftBehind), "What run 1 had left behind is still running."],
+    [second.exitCode !== 0, `Run 2 failed (exit code ${second.exitCode}): ${second.stderr.trim()}`],
+    [resumed?.state.stage !== "validation-gate-3", "Run 2 did not go on from gate 3."],
+    [!isDeepStrictEqual(starts, EXPECTED), `The runs started something else: ${JSON.stringify(starts)}.`],
+    [coderCalls !== 2, `The coder itself has recorded ${coderCalls} calls, not 2.`],
+    ...late.map(({ work: name }): [boolean, string] => [true, `${name} has left a trace after run 1 was killed.`]),
+    [!((gate4?.trace?.atMs ?? 0) > first.endedAtMs), "Gate 4 has left no trace after run 1 was killed."],
+    ...STAGES.map((stage): [boolean, string] => [!stages.has(stage), `There is no checkpoint ${stage}.`]),
+  ];
+  return problems.filter(([wrong]) => wrong).map(([, problem]) => problem);
+}

@@ -1,0 +1,56 @@
+// @ts-check
+// See .ci/run. Works in clones of the committed state, in a temporary folder.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { runSteps } from "./steps.mjs";
+
+/** The newest major with long-term support; raised by hand, so that a change of Node is a change of ours. */
+const NEWEST_LTS_MAJOR = 26;
+
+const root = join(import.meta.dirname, "..");
+const work = mkdtempSync(join(tmpdir(), "waymark-ci-"));
+const clone = join(work, "clone");
+const ltsClone = join(work, "lts-clone");
+// The npm package of Node's own binaries carries the headers too, which native modules are built against.
+const ltsPackage = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
+const lts = join(work, "lts", "node_modules", ltsPackage);
+const ltsEnv = {
+  ...process.env,
+  PATH: `${join(lts, "bin")}${delimiter}${process.env["PATH"]}`,
+  npm_config_nodedir: lts,
+};
+
+try {
+  execFileSync("git", ["clone", "--quiet", root, clone]);
+  execFileSync("git", ["clone", "--quiet", root, ltsClone]);
+  runSteps([
+    { name: "the README's test command", command: readmeTestCommand(), cwd: clone },
+    { name: "the README's main job", command: "npm start", cwd: clone },
+    { name: "checks", command: "npm run check", cwd: clone },
+    {
+      name: `tests on Node ${NEWEST_LTS_MAJOR}`,
+      command: [
+        `npm install --no-save --no-audit --no-fund --prefix "${join(work, "lts")}" ${ltsPackage}@${NEWEST_LTS_MAJOR}`,
+        "node --version",
+        "npm ci",
+        "npm test",
+      ].join(" && "),
+      cwd: ltsClone,
+      env: ltsEnv,
+    },
+  ]);
+} finally {
+  rmSync(work, { recursive: true, force: true });
+}
+
+/** The README's second command: the one that passes the tests. */
+function readmeTestCommand() {
+  const commands = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/^(npm ci && npm \w+)/gm)].map(
+    ([line]) => line,
+  );
+  const command = commands.find((line) => line.endsWith("test"));
+  if (command === undefined) throw new Error("The README names no test command of the form `npm ci && npm test`.");
+  return command;
+}

@@ -1,0 +1,87 @@
+// Everything the README shows is run here.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import ts from "typescript";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "..", "..");
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const blocks = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code ?? "");
+const { scripts, exports } = createRequire(import.meta.url)("../../package.json");
+
+/** Inside the project, so that `waymark` and the libraries are found as a user's program finds them. */
+let folder: string;
+
+beforeAll(() => {
+  mkdirSync(join(root, "coverage"), { recursive: true });
+  folder = mkdtempSync(join(root, "coverage", "readme-"));
+  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => new MemoryAdapter();`;
+  writeFileSync(join(folder, "my-store.js"), stub);
+  // The PRP that the README's executor runs, and the coder it calls.
+  writeFileSync(
+    join(folder, "PRP.md"),
+    "# A task\n\n**PRP ID**: P1\n\n## Validation Loop\n\n### Level 1: True\n\n```sh\ntrue\n```\n",
+  );
+  writeFileSync(
+    join(folder, "my-agent"),
+    '#!/bin/sh\ncat >/dev/null\necho \'{"result":"success","message":"done"}\'\n',
+    { mode: 0o700 },
+  );
+  mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
+  blocks.forEach((code, i) => {
+    writeFileSync(join(folder, `block-${i}.mts`), code);
+  });
+});
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe("the README", () => {
+  it("begins with the command that runs the main job, and the one that passes the tests", () => {
+    const first = /```sh\n(.*?)```/s.exec(readme)?.[1] ?? "";
+    const commands = first
+      .trim()
+      .split("\n")
+      .map((line) => line.replace(/ *#.*/, ""));
+    expect(commands).toEqual(["npm ci && npm start", "npm ci && npm test"]);
+  });
+
+  it("names only scripts, entries and files that exist", () => {
+    for (const [, script] of readme.matchAll(/npm run (\w+)/g)) expect(scripts).toHaveProperty(script!);
+    const entries = [...readme.matchAll(/["`](waymark\/[\w/-]+)["`]/g)].map(([, entry]) =>
+      entry!.replace("waymark", "."),
+    );
+    expect(Object.keys(exports)).toEqual(expect.arrayContaining(entries));
+    for (const [, path] of readme.matchAll(/\]\((?!https?:)([^)]+)\)/g))
+      expect(() => readFileSync(join(root, path!))).not.toThrow(/ENOENT/);
+  });
+
+  it("shows programs whose types hold", () => {
+    const names = blocks.map((_, i) => join(folder, `block-${i}.mts`));
+    const { options } = ts.convertCompilerOptionsFromJson(
+      JSON.parse(readFileSync(join(root, "tsconfig.json"), "utf8")).compilerOptions,
+      root,
+    );
+    const program = ts.createProgram(names, { ...options, paths: {}, noEmit: true, skipLibCheck: true });
+    const messages = ts
+      .getPreEmitDiagnostics(program)
+      .map(({ messageText, file }) => [file?.fileName, ts.flattenDiagnosticMessageText(messageText, "\n")]);
+    expect(messages).toEqual([]);
+  });
+
+  it.each(blocks.map((code, i) => [code.split("\n").find((line) => line.includes("waymark")) ?? "", i] as const))(
+    "shows a program that runs: %s",
+    (_line, i) => {
+      const { outputText } = ts.transpileModule(readFileSync(join(folder, `block-${i}.mts`), "utf8"), {
+        compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
+      });
+      const script = join(folder, `block-${i}.mjs`);
+      writeFileSync(script, outputText);
+      const env = { ...process.env, PATH: `${folder}:${process.env["PATH"]}`, NODE_TEST_CONTEXT: undefined };
+      // Twice: the second run goes on from what the first one saved.
+      for (const _run of [1, 2]) execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
+    },
+  );
+});

@@ -1,0 +1,445 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { PrpCheckpointManager } from "waymark/prp";
+import { isGroupGoneWithin } from "../../../src/systems/prp/process-group.js";
+import { deferred } from "../../support/deferred.js";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { isAlive } from "./processes.js";
+import { blocked, countingCoder, documentOf, Session } from "./session.js";
+
+const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
+/** Everything that runs, where gate 2 fails at first. */
+const WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
+
+describe("a run that was killed in the middle of its work", () => {
+  it.each(WHOLE_RUN.map((work, at) => ({ work, at })).filter(({ work, at }) => WHOLE_RUN.indexOf(work) === at))(
+    "in $work: that is ended and run again, and nothing else is",
+    async ({ work, at }) => {
+      const session = await Session.create();
+      await session.write("fail-gate-2");
+      await session.write("block", work);
+      const run = session.spawn();
+      const orphan = await blocked(run);
+      run.kill("SIGKILL");
+      await run;
+      expect(await isAlive(orphan)).toBe(true);
+      await session.remove("block");
+
+      const logger = recordingLogger();
+      const result = await session.executor({ logger }).execute(session.prpPath);
+
+      expect(await isAlive(orphan)).toBe(false);
+      expect(logger.lines).toContainEqual(
+        expect.objectContaining({ level: "warn", message: expect.stringMatching(/Ended the (coder|gate)/) }),
+      );
+      expect(result).toMatchObject({ success: true, fixAttempts: 1, resumedFrom: { id: expect.any(String) } });
+      expect(await session.log()).toEqual([...WHOLE_RUN.slice(0, at + 1), ...WHOLE_RUN.slice(at)]);
+      expect((await session.checkpoints()).map(({ label }) => label)).toContainEqual(
+        expect.stringMatching(/^Resumed: /),
+      );
+    },
+  );
+
+  it("by process.exit: that takes what runs with it", async () => {
+    const session = await Session.create();
+    await session.write("block", "gate-2");
+    expect((await session.spawn({ exitOn: "blocked" })).exitCode).toBe(3);
+    const { process: left } = (await session.latest()).state.waymark ?? {};
+
+    expect(left).toMatchObject({ kind: "gate", level: 2 });
+    expect(await isGroupGoneWithin(left?.group ?? 0, 30_000)).toBe(true);
+  });
+
+  it("more than once", async () => {
+    const session = await Session.create();
+    for (const work of ["code", "code", "gate-3", "gate-4"]) {
+      await session.write("block", work);
+      const run = session.spawn({ checkpoints: { maxCheckpoints: 1 } });
+      await blocked(run);
+      run.kill("SIGKILL");
+      await run;
+    }
+    await session.remove("block");
+    await session.executor().execute(session.prpPath);
+
+    expect(await session.log()).toEqual([
+      "code",
+      "code",
+      "code",
+      "gate-1",
+      "gate-2",
+      "gate-3",
+      "gate-3",
+      "gate-4",
+      "gate-4",
+    ]);
+  });
+});
+
+describe("a run that was killed in the moment in which a checkpoint was acknowledged", () => {
+  // One for each point of the run, and the last one is `complete`.
+  it.each(Array.from({ length: WHOLE_RUN.length + 2 }, (_, i) => i + 1))(
+    "its checkpoint %d: every response and every gate has run exactly once in the end",
+    async (killAfterSave) => {
+      const session = await Session.create();
+      await session.write("fail-gate-2");
+      const killed = await session.spawn({ killAfterSave });
+      const before = await session.checkpoints();
+      expect(killed.signal).toBe("SIGKILL");
+      expect(before).toHaveLength(killAfterSave);
+
+      const result = await session.executor().execute(session.prpPath);
+
+      expect(result).toMatchObject({ success: true, fixAttempts: 1, artifacts: ["log"] });
+      expect(result.resumedFrom).toEqual({ id: before.at(-1)?.id, stage: before.at(-1)?.state.stage });
+      expect(await session.log()).toEqual(WHOLE_RUN);
+      expect((await session.latest()).state.stage).toBe("complete");
+    },
+  );
+
+  it("is told its result where only the last checkpoint was missing", async () => {
+    const session = await Session.create();
+    await session.write("fail-gate-1");
+    const options = { maxFixAttempts: 0, checkpoints: { maxCheckpoints: 100 } };
+    await session.spawn({ ...options, killAfterSave: 3 });
+    expect(await session.stages()).toEqual(["pre-execution", "coder-response", "validation-gate-1"]);
+
+    const result = await session.executor(options).execute(session.prpPath);
+
+    expect(result).toMatchObject({ success: false, error: expect.stringContaining("level 1") });
+    expect(await session.log()).toEqual(["code", "gate-1"]);
+    expect(await session.stages()).toEqual(["pre-execution", "coder-response", "validation-gate-1", "failed"]);
+  });
+});
+
+describe("a PRP that is complete", () => {
+  it("runs nothing when it is executed again, and gives its result", async () => {
+    const session = await Session.create();
+    const first = await session.executor().execute(session.prpPath);
+    const latest = await session.latest();
+    const second = await session.executor().execute(session.prpPath);
+
+    expect(second).toEqual({ ...first, resumedFrom: { id: latest.id, stage: "complete" } });
+    expect(await session.log()).toEqual(["code", ...GATES]);
+    expect((await session.latest()).id).toBe(latest.id);
+  });
+
+  it("runs from the beginning with restart, and keeps its history", async () => {
+    const session = await Session.create();
+    await session.executor().execute(session.prpPath);
+    const result = await session.executor().execute(session.prpPath, { restart: true });
+
+    expect(result.resumedFrom).toBeUndefined();
+    expect(await session.log()).toEqual(["code", ...GATES, "code", ...GATES]);
+    expect(await session.checkpoints()).toHaveLength(14);
+  });
+});
+
+describe("a PRP that has failed", () => {
+  it("goes on with the gate that failed, without the coder, and not with those that had passed", async () => {
+    const session = await Session.create();
+    await session.write("fail-gate-3");
+    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
+    await executor.execute(session.prpPath);
+    await session.remove("fail-gate-3");
+    const again = countingCoder();
+    const result = await session.executor({ coder: again, maxFixAttempts: 0 }).execute(session.prpPath);
+
+    expect(result).toMatchObject({ success: true, fixAttempts: 0, resumedFrom: { stage: "failed" } });
+    expect(again.calls).toBe(0);
+    expect(await session.log()).toEqual(["gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
+  });
+
+  it("has all its fix attempts again where the gate still fails", async () => {
+    const session = await Session.create();
+    const coder = countingCoder();
+    const executor = session.executor({ coder });
+    await executor.execute(documentOf("false"));
+    const result = await executor.execute(documentOf("false"));
+
+    expect(result).toMatchObject({ success: false, fixAttempts: 2 });
+    expect(coder.calls).toBe(5);
+  });
+
+  it("goes back to the coder where that had failed", async () => {
+    const session = await Session.create();
+    await session.executor({ coder: () => ({ result: "error", message: "no network" }) }).execute(session.prpPath);
+    const result = await session.executor().execute(session.prpPath);
+
+    expect(result).toMatchObject({ success: true, resumedFrom: { stage: "failed" } });
+    expect(await session.log()).toEqual(["code", ...GATES]);
+  });
+
+  it("goes back to the fix where the coder had failed at that: it is told again what to fix", async () => {
+    const session = await Session.create();
+    await session.write("fail-gate-2");
+    const failing = session.executor({
+      coder: ({ fixAttempt }) => ({ result: fixAttempt === 0 ? "success" : "issue", message: "stuck" }),
+    });
+    expect(await failing.execute(session.prpPath)).toMatchObject({
+      success: false,
+      error: "stuck",
+      validationResults: [{ success: true }, { success: false }],
+    });
+    const result = await session.executor().execute(session.prpPath);
+
+    expect(result).toMatchObject({ success: true, fixAttempts: 1 });
+    expect(await session.log()).toEqual(["gate-1", "gate-2", "fix", ...GATES]);
+  });
+});
+
+describe("a PRP that has changed since its checkpoint", () => {
+  it("is refused, and nothing is done, until it is begun anew", async () => {
+    const session = await Session.create();
+    await session.write("fail-gate-1");
+    await session.executor({ maxFixAttempts: 0 }).execute(session.prpPath);
+    await session.writePrp("Make something else work");
+    const executor = session.executor({ maxFixAttempts: 0 });
+    const before = await session.checkpoints();
+
+    await expect(executor.execute(session.prpPath)).rejects.toMatchObject({
+      code: "PRP_CHANGED",
+      message: expect.stringContaining("restart: true"),
+    });
+    expect(await session.checkpoints()).toEqual(before);
+    await session.remove("fail-gate-1");
+    expect((await executor.execute(session.prpPath, { restart: true })).success).toBe(true);
+    expect(await session.log()).toEqual(["code", "gate-1", "code", ...GATES]);
+  });
+});
+
+describe("a PRP whose newest checkpoint is damaged", () => {
+  it.each([
+    ["its line was cut short", (line: string) => line.slice(0, 300)],
+    ["its line says nothing any more", () => "?".repeat(50)],
+    ["a letter of it was changed", (line: string) => line.replace("PRP.md", "PRP.me")],
+  ])("goes on from the one before it, with a warning: %s", async (_how, damage) => {
+    const session = await Session.create();
+    await session.write("fail-gate-2");
+    await session.executor({ maxFixAttempts: 0 }).execute(session.prpPath);
+    await session.remove("fail-gate-2");
+    const path = join(session.path, "artifacts", session.taskId, "checkpoints.json");
+    const lines = (await readFile(path, "utf8")).trimEnd().split("\n");
+    const damaged = lines.with(-2, damage(lines.at(-2) ?? "")).join("\n");
+    await writeFile(path, `${damaged}\n`);
+    const logger = recordingLogger();
+    const result = await session.executor({ logger }).execute(session.prpPath);
+
+    expect(result).toMatchObject({ success: true, resumedFrom: { stage: "validation-gate-2" } });
+    expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "fix", ...GATES]);
+    expect(logger.lines[0]).toMatchObject({ level: "warn", message: expect.stringContaining("Corrupt checkpoint") });
+  });
+});
+
+describe("a run that is paused", () => {
+  it("by its signal rejects with the reason; the gate is ended, and what had passed is not run again", async () => {
+    const session = await Session.create();
+    await session.write("block", "gate-2");
+    const run = new AbortController();
+    const started = deferred<string>();
+    const executor = session.executor({
+      output: (text) => {
+        const found = /^blocked: .* by (\d+)$/m.exec(text);
+        if (found?.[1] !== undefined) started.resolve(found[1]);
+      },
+    });
+    const result = executor.execute(session.prpPath, { signal: run.signal });
+    const pid = await started.promise;
+    run.abort(new Error("enough"));
+
+    await expect(result).rejects.toThrow("enough");
+    expect(await isAlive(pid)).toBe(false);
+    expect(await session.latest()).toMatchObject({
+      label: "Paused: Gate 1 passed",
+      state: { stage: "validation-gate-1" },
+    });
+    await session.remove("block");
+    expect((await executor.execute(session.prpPath)).success).toBe(true);
+    expect(await session.log()).toEqual(["code", "gate-1", "gate-2", ...GATES.slice(1)]);
+  });
+
+  it("while a function that is a coder finishes keeps its response", async () => {
+    const session = await Session.create();
+    const run = new AbortController();
+    const executor = session.executor({
+      coder: () => {
+        run.abort(new Error("enough"));
+        return { result: "success", message: "just in time" };
+      },
+    });
+
+    await expect(executor.execute(session.prpPath, { signal: run.signal })).rejects.toThrow("enough");
+    expect(await session.latest()).toMatchObject({ label: "Paused: The coder's response" });
+    const coder = countingCoder();
+    expect((await session.executor({ coder }).execute(session.prpPath)).success).toBe(true);
+    expect(coder.calls).toBe(0);
+  });
+
+  it("between a checkpoint and the work that it names never starts that work", async () => {
+    const session = await Session.create();
+    const run = new AbortController();
+    const logger = { ...recordingLogger(), debug: () => run.abort(new Error("enough")) };
+    const executor = session.executor({ logger });
+
+    await expect(executor.execute(session.prpPath, { signal: run.signal })).rejects.toThrow("enough");
+    expect((await session.checkpoints()).map(({ label }) => label)).toEqual([
+      "Before the coder",
+      "Paused: Before the coder",
+    ]);
+    expect(await session.log()).toEqual([]);
+  });
+
+  it("rejects with its reason all the same where it can't be marked as paused", async () => {
+    const session = await Session.create();
+    const checkpoints = new PrpCheckpointManager(session.path);
+    const run = new AbortController();
+    const logger = recordingLogger();
+    const coder = async () => {
+      await checkpoints.close();
+      run.abort(new Error("enough"));
+      return { result: "success" as const, message: "" };
+    };
+    const result = session.executor({ checkpoints, coder, logger }).execute(session.prpPath, { signal: run.signal });
+
+    await expect(result).rejects.toThrow("enough");
+    expect(logger.lines).toContainEqual(expect.objectContaining({ level: "error" }));
+    expect(await session.stages()).toEqual(["pre-execution"]);
+  });
+
+  it("before it began does nothing", async () => {
+    const session = await Session.create();
+    const signal = AbortSignal.abort(new Error("never"));
+
+    await expect(session.executor().execute(session.prpPath, { signal })).rejects.toThrow("never");
+    expect(await session.checkpoints()).toEqual([]);
+  });
+
+  it("by a signal that its program listens to itself rejects, and that program goes on", async () => {
+    const session = await Session.create();
+    await session.write("block", "code");
+    const run = session.spawn({ listensTo: "SIGINT" });
+    await blocked(run);
+    run.kill("SIGINT");
+
+    expect(await run).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/INTERRUPTED$/) });
+    expect(await session.latest()).toMatchObject({ label: "Paused: Before the coder" });
+  });
+
+  it.each(["SIGINT", "SIGTERM"] as const)("by %s ends as that signal would have it", async (signal) => {
+    const session = await Session.create();
+    await session.write("block", "gate-3");
+    const run = session.spawn();
+    const pid = await blocked(run);
+    run.kill(signal);
+
+    expect((await run).signal).toBe(signal);
+    expect(await isAlive(pid)).toBe(false);
+    expect(await session.latest()).toMatchObject({ label: "Paused: Gate 2 passed" });
+    await session.remove("block");
+    expect((await session.executor().execute(session.prpPath)).success).toBe(true);
+    expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
+  });
+});
+
+describe("a task that another process executes", () => {
+  it("is refused here, and goes on there", async () => {
+    const session = await Session.create();
+    await session.write("block", "gate-1");
+    const run = session.spawn();
+    const pid = await blocked(run);
+
+    await expect(session.executor().execute(session.prpPath)).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+      message: expect.stringContaining(`process ${run.pid}`),
+    });
+    expect(await isAlive(pid)).toBe(true);
+    await session.remove("block");
+    process.kill(Number(pid));
+    await run;
+    expect(await session.log()).toEqual(["code", "gate-1", "fix", ...GATES]);
+  });
+});
+
+describe("a session of another program, in the spec's format", () => {
+  const result = (level: number, success: boolean) => ({
+    level,
+    description: `Gate ${level}`,
+    success,
+    command: `./work gate-${level}`,
+    stdout: "",
+    stderr: "",
+    exitCode: success ? 0 : 1,
+    skipped: false,
+  });
+  const response = { coderResponse: "…", coderResult: { result: "success", message: "" } };
+
+  async function foreignSession(...states: object[]): Promise<Session> {
+    const session = await Session.create();
+    const folder = join(session.path, "artifacts", session.taskId);
+    await mkdir(folder, { recursive: true });
+    const checkpoints = states.map((state, i) => {
+      const createdAt = new Date(1_706_102_400_000 + i).toISOString();
+      const full = { prpPath: "prps/x.md", validationResults: [], timestamp: createdAt, ...state };
+      const stage = "stage" in state ? state.stage : "";
+      return {
+        id: `${session.taskId}_${1_706_102_400_000 + i}_${stage}_0a1b2c3d`,
+        taskId: session.taskId,
+        label: `${stage}`,
+        state: full,
+        createdAt,
+      };
+    });
+    const file = { version: "1.0", checkpoints, lastModified: new Date(1_706_102_400_100).toISOString() };
+    await writeFile(join(folder, "checkpoints.json"), JSON.stringify(file, null, 2));
+    return session;
+  }
+
+  it.each([
+    ["before the coder", { stage: "pre-execution" }, ["code", ...GATES]],
+    ["after the response", { stage: "coder-response", ...response }, GATES],
+    ["after a response without a verdict", { stage: "coder-response", coderResponse: "…" }, GATES],
+    [
+      "after a response that is an error",
+      { stage: "coder-response", coderResponse: "", coderResult: { result: "error", message: "" } },
+      ["code", ...GATES],
+    ],
+    [
+      "after a gate",
+      { stage: "validation-gate-2", ...response, validationResults: [result(1, true), result(2, true)] },
+      GATES.slice(2),
+    ],
+    [
+      "after a gate that failed",
+      { stage: "validation-gate-2", ...response, validationResults: [result(1, true), result(2, false)] },
+      ["fix", ...GATES],
+    ],
+    [
+      "after it failed",
+      { stage: "failed", ...response, fixAttempt: 2, validationResults: [result(1, true), result(2, false)] },
+      GATES.slice(1),
+    ],
+    ["after it failed without a response", { stage: "failed" }, ["code", ...GATES]],
+    ["after it was complete", { stage: "complete", ...response, validationResults: [result(1, true)] }, []],
+  ])("is gone on with %s", async (_point, state, log) => {
+    const session = await foreignSession({ stage: "pre-execution" }, state);
+    const before = await session.checkpoints();
+    const outcome = await session.executor().execute(session.prpPath);
+
+    expect(outcome.success).toBe(true);
+    expect(outcome.resumedFrom?.id).toBe(before[1]?.id);
+    expect(await session.log()).toEqual(log);
+    expect((await session.checkpoints()).slice(0, 2)).toEqual(before);
+    expect((await session.latest()).state.stage).toBe("complete");
+  });
+
+  it("is left untouched where it can't be read", async () => {
+    const session = await foreignSession({ stage: "pre-execution" });
+    const path = join(session.path, "artifacts", session.taskId, "checkpoints.json");
+    await writeFile(path, '{"version":"1.0","checkpoi');
+
+    await expect(session.executor().execute(session.prpPath)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    expect(await readFile(path, "utf8")).toBe('{"version":"1.0","checkpoi');
+    expect(await session.log()).toEqual([]);
+  });
+});

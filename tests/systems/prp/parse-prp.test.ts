@@ -1,0 +1,208 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parsePrp } from "../../../src/systems/prp/parse-prp.js";
+import { executionPrompt, fixPrompt } from "../../../src/systems/prp/prompts.js";
+import { loadPrp, type PrpDocument } from "../../../src/systems/prp/prp-document.js";
+import { tempFolder } from "../../support/temp-folder.js";
+
+const SPEC = new URL("../../fixtures/prp/spec.md", import.meta.url).pathname;
+
+const DOCUMENT: PrpDocument = {
+  taskId: "P1.M1.T1.S1",
+  objective: "A parser",
+  context: "Files are small",
+  implementationSteps: ["Write it", "Test it"],
+  validationGates: [
+    { level: 2, description: "Tests", command: "npm test", manual: false },
+    { level: 1, description: "Types", command: "npx tsc --noEmit" },
+    { level: 4, description: "Look at it", command: null, manual: true },
+  ],
+  successCriteria: [{ description: "It parses", satisfied: false }],
+  references: ["docs/format.md"],
+};
+
+/** A level's Markdown, with each block in a language of its own. */
+function level(number: number, title: string, ...blocks: [language: string, code: string][]): string {
+  return [
+    `### Level ${number}: ${title}`,
+    ...blocks.map(([language, code]) => `\`\`\`${language}\n${code}\n\`\`\``),
+  ].join("\n\n");
+}
+
+const loop = (...levels: string[]) => ["# A PRP", "## Validation Loop", ...levels].join("\n\n");
+
+describe("a PRP's Markdown", () => {
+  it("gives the id and four gates of the checkpoint manager's own PRP", async () => {
+    const { taskId, gates, path } = await loadPrp(SPEC);
+
+    expect(taskId).toBe("P3.M2.T2.S1");
+    expect(path).toBe(SPEC);
+    expect(gates.map(({ level, description, shell }) => ({ level, description, shell }))).toEqual([
+      { level: 1, description: "Syntax & Style (Immediate Feedback)", shell: "bash" },
+      { level: 2, description: "Unit Tests (Component Validation)", shell: "bash" },
+      { level: 3, description: "Integration Testing (System Validation)", shell: "bash" },
+      { level: 4, description: "Manual Validation", shell: "bash" },
+    ]);
+    expect(gates[0]?.command).toMatch(/^# Run after each file creation[\s\S]*\nnpx prettier --write [\s\S]*errors$/);
+    expect(gates[2]?.command).toContain("cat > test_checkpoint_integration.ts << 'EOF'\nimport { CheckpointManager }");
+  });
+
+  it("joins the blocks of a level, also those in lists, and runs bash where any of them is bash", () => {
+    const { gates } = parsePrp(
+      `${loop(level(1, "Both", ["sh", "true"], ["bash", "[[ 1 ]]"]))}\n\n1. Then:\n\n   \`\`\`\n   ls\n   \`\`\`\n`,
+      "PRP.md",
+    );
+
+    expect(gates).toEqual([{ level: 1, description: "Both", command: "true\n[[ 1 ]]\nls", shell: "bash" }]);
+  });
+
+  it.each(["sh", "shell", "", "SH"])("runs language %j under sh", (language) => {
+    expect(parsePrp(loop(level(1, "One", [language, "true"])), "PRP.md").gates[0]?.shell).toBe("sh");
+  });
+
+  it("skips a level without a shell's block: expected output and indented text are no commands", () => {
+    const { gates } = parsePrp(
+      loop(level(1, "Shown", ["text", "42 passed"], ["json", "{}"]), "    indented by accident", level(3, "By hand")),
+      "PRP.md",
+    );
+
+    expect(gates).toEqual([
+      { level: 1, description: "Shown", command: null },
+      { level: 3, description: "By hand", command: null },
+    ]);
+  });
+
+  it("ends a level at the next heading of its depth, and the loop at the next section", () => {
+    const { gates } = parsePrp(
+      `${loop(level(1, "One", ["sh", "one"]), "#### Details", "```sh\nmore\n```", "### Notes", "```sh\nno\n```")}\n\n## Other\n\n${level(2, "Two", ["sh", "no"])}`,
+      "PRP.md",
+    );
+
+    expect(gates).toEqual([{ level: 1, description: "One", command: "one\nmore", shell: "sh" }]);
+  });
+
+  it("isn't fooled by headings and fences inside of code", () => {
+    const { gates } = parsePrp(
+      loop(
+        "````text\n## Validation Loop\n### Level 2: No\n```sh\nno\n```\n````",
+        level(1, "One", ["sh", "echo '### Level 2'"]),
+      ),
+      "PRP.md",
+    );
+
+    expect(gates.map((gate) => gate.command)).toEqual(["echo '### Level 2'"]);
+  });
+
+  it.each(["**PRP ID**: A_1 b", "**PRP ID:** A_1 b", "PRP ID: `A_1 b`", "Author: me\n**PRP ID**: A_1 b\nStatus: x"])(
+    "finds the id in %j",
+    (line) => {
+      expect(parsePrp(`# T\n\n${line}\n`, "PRP.md").taskId).toBe("A_1 b");
+    },
+  );
+
+  it("takes the file's name for the task where the PRP has no id, and the caller's name before both", async () => {
+    const path = join(await tempFolder(), "my task.md");
+    await writeFile(path, loop(level(1, "One", ["sh", "true"])));
+
+    expect((await loadPrp(path)).taskId).toBe("my task");
+    expect((await loadPrp(path, "mine")).taskId).toBe("mine");
+    expect((await loadPrp(SPEC, "mine")).taskId).toBe("mine");
+  });
+
+  it("refuses a level that comes twice, a level 5, and a PRP without any", async () => {
+    const path = join(await tempFolder(), "PRP.md");
+    await writeFile(path, "# No loop");
+
+    expect(() => parsePrp(loop(level(1, "a"), level(1, "b")), "PRP.md")).toThrow(/"Level 1" twice/);
+    expect(() => parsePrp(loop(level(5, "a")), "PRP.md")).toThrow(/there are 1 to 4/);
+    await expect(loadPrp(path)).rejects.toMatchObject({
+      code: "PRP_INVALID",
+      message: expect.stringMatching(/no validation gate/),
+    });
+  });
+
+  it("says which file can't be read", async () => {
+    await expect(loadPrp("/nowhere/PRP.md")).rejects.toMatchObject({
+      name: "PrpError",
+      code: "PRP_UNREADABLE",
+      message: expect.stringMatching(/\/nowhere\/PRP\.md/),
+    });
+  });
+});
+
+describe("a PRP document", () => {
+  it("has its gates in the order of their levels", async () => {
+    expect((await loadPrp(DOCUMENT)).gates.map(({ level }) => level)).toEqual([1, 2, 4]);
+  });
+
+  it("has the same digest until what it asks for, or what a gate runs, changes", async () => {
+    const { digest } = await loadPrp(DOCUMENT);
+    const [first, ...others] = DOCUMENT.validationGates;
+    const changed = { ...DOCUMENT, validationGates: [{ ...first!, command: "npm run test" }, ...others] };
+
+    expect((await loadPrp(structuredClone(DOCUMENT))).digest).toBe(digest);
+    expect((await loadPrp(DOCUMENT, "other")).digest).toBe(digest);
+    expect((await loadPrp(changed)).digest).not.toBe(digest);
+    expect((await loadPrp({ ...DOCUMENT, objective: "Another" })).digest).not.toBe(digest);
+  });
+
+  it("is refused with what is wrong in it", async () => {
+    const twice = { taskId: "t", validationGates: [1, 2, 1].map((level) => ({ level, description: "", command: "" })) };
+    // As untyped JSON would come.
+    const untyped = (document: unknown) => loadPrp(document as PrpDocument);
+
+    await expect(untyped({ taskId: "" })).rejects.toMatchObject({
+      code: "PRP_INVALID",
+      message: expect.stringMatching(/validationGates/),
+    });
+    await expect(untyped({ taskId: "t", validationGates: [] })).rejects.toThrow(/no validation gate/);
+    await expect(untyped(twice)).rejects.toThrow(/two gates of level 1/);
+    await expect(untyped(null)).rejects.toMatchObject({ code: "PRP_INVALID" });
+  });
+});
+
+describe("prompts", () => {
+  it("tell the coder all the document says, and how to answer", async () => {
+    const prompt = executionPrompt(await loadPrp(DOCUMENT));
+
+    for (const part of ["A parser", "Files are small", "2. Test it", "- It parses", "docs/format.md", "    npm test"]) {
+      expect(prompt).toContain(part);
+    }
+    expect(prompt).toContain("To be checked by hand.");
+    expect(prompt).toContain('{"result": "success" | "error" | "issue"');
+  });
+
+  it("say a document's own prompt as it is, and a file's text with its path", async () => {
+    expect(executionPrompt(await loadPrp({ ...DOCUMENT, prompt: "Just do it." }))).toContain(
+      "\n<prp>\nJust do it.\n</prp>\n",
+    );
+    const prompt = executionPrompt(await loadPrp(SPEC));
+    expect(prompt).toContain(SPEC);
+    expect(prompt).toContain("**PRP ID**: P3.M2.T2.S1");
+  });
+
+  it("tell the coder what has failed, and which attempt this is", async () => {
+    const failed = {
+      level: 2,
+      description: "Tests",
+      success: false,
+      command: "npm test",
+      stdout: "1 failed\nsee above",
+      stderr: "boom",
+      exitCode: 1,
+      skipped: false,
+    } as const;
+    const prompt = fixPrompt(await loadPrp(SPEC), [failed, { ...failed, level: 3, exitCode: null }], {
+      number: 1,
+      of: 2,
+    });
+
+    expect(prompt).toContain("fix attempt 1 of 2");
+    expect(prompt).toContain(
+      "Level 2: Tests\nCommand:\n    npm test\nExit code: 1\nOutput:\n    1 failed\n    see above\nErrors:\n    boom",
+    );
+    expect(prompt).toContain("Exit code: none");
+    expect(prompt).toContain(JSON.stringify(SPEC));
+  });
+});
