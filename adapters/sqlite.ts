@@ -45,6 +45,8 @@ export interface SqliteAdapterOptions {
 /** So many rows are read at a time, where more than one is wanted; other work gets its turn in between. */
 const PAGE_SIZE = 256;
 const DEFAULT_BUSY_TIMEOUT_MS = 5000;
+/** How long it may take until it is noticed that the file was removed or replaced: looking at each call costs a tenth of a save. */
+const LOOK_AGAIN_MS = 100;
 
 /**
  * Checkpoints in one SQLite database, for one machine: many processes may use it at once, and what was acknowledged
@@ -68,6 +70,7 @@ export class SqliteAdapter implements StorageAdapter {
   readonly #busyTimeoutMs: number;
   readonly #queue: LockQueue;
   #open: OpenStore | undefined;
+  #lookedAtMs = 0;
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -105,28 +108,16 @@ export class SqliteAdapter implements StorageAdapter {
     return this.#read((store) => store.get(taskId, id));
   }
 
-  async *read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    yield* this.#select(query, (store, rest) => store.checkpoints(rest));
+  read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
+    return this.#select(query, (store, rest) => store.checkpoints(rest));
   }
 
-  async *list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    yield* this.#select(query, (store, rest, wanted) => store.summaries(rest, Math.min(wanted, PAGE_SIZE)));
+  list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
+    return this.#select(query, (store, rest, wanted) => store.summaries(rest, Math.min(wanted, PAGE_SIZE)));
   }
 
-  async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { order, limit = Number.POSITIVE_INFINITY } = query;
-    if (order === "taskId") {
-      yield* this.#tasksById(query);
-      return;
-    }
-    let recent: TaskSummary[] = [];
-    for await (const task of this.#tasksById({ ...query, limit: undefined })) {
-      if (isCorrupt(task)) yield task;
-      else recent.push(task);
-      // Holds few of them where few are wanted.
-      if (recent.length > 2 * limit + PAGE_SIZE) recent = recent.sort(byRecency).slice(0, limit);
-    }
-    yield* recent.sort(byRecency).slice(0, limit);
+  tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    return query.order === "recent" ? this.#tasksByRecency(query) : this.#tasksById(query);
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -202,6 +193,18 @@ export class SqliteAdapter implements StorageAdapter {
     }
   }
 
+  async *#tasksByRecency(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    const { limit = Number.POSITIVE_INFINITY, ...unlimited } = query;
+    let recent: TaskSummary[] = [];
+    for await (const task of this.#tasksById(unlimited)) {
+      if (isCorrupt(task)) yield task;
+      else recent.push(task);
+      // Holds few of them where few are wanted.
+      if (recent.length > 2 * limit + PAGE_SIZE) recent = recent.sort(byRecency).slice(0, limit);
+    }
+    yield* recent.sort(byRecency).slice(0, limit);
+  }
+
   /** Does the work before it returns, unless somebody else has locked the database. */
   async #write<Args extends readonly unknown[], Result>(
     work: (...args: Args) => Result,
@@ -227,9 +230,12 @@ export class SqliteAdapter implements StorageAdapter {
     }
   }
 
-  /** The store, if there is one: that which the path names now, not one that was removed since. */
+  /** The store, if there is one: that which the path names, not one that was removed since. */
   #store(): SqliteStore | undefined {
     if (this.#open !== undefined) {
+      const nowMs = performance.now();
+      if (nowMs - this.#lookedAtMs < LOOK_AGAIN_MS) return this.#open.store;
+      this.#lookedAtMs = nowMs;
       if (isSameFile(this.#place.path, this.#open.file)) return this.#open.store;
       this.#open.store.close();
       this.#open = undefined;

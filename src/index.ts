@@ -34,7 +34,7 @@ export {
   type TaskSummary,
   withStatus,
 } from "./checkpoint.js";
-export { gzip } from "./codec/gzip.js";
+export { type GzipOptions, gzip } from "./codec/gzip.js";
 export type { Transform, TransformContext } from "./codec/transforms.js";
 export {
   CheckpointConflictError,
@@ -69,6 +69,7 @@ export type {
 } from "./options.js";
 export type { PruneResult } from "./pruner.js";
 export {
+  checkRetentionPolicy,
   type PlannedCheckpoint,
   planRetention,
   type RetentionPlan,

@@ -1,7 +1,7 @@
 import type { Reporter, SerializedError, TestModule } from "vitest/node";
 
 /** Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` where there are any. */
-export class ClosingLineReporter implements Reporter {
+export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
     for (const module of modules) {
@@ -18,5 +18,3 @@ export class ClosingLineReporter implements Reporter {
     process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
   }
 }
-
-export default ClosingLineReporter;

@@ -150,7 +150,7 @@ function parseFirstLine(bytes: Buffer, size: number, path: string, file: Checkpo
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
 
   const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
-  const head = parseHead(fields);
+  const head = parseHead(fields, fields);
   if (head.sequence !== file.sequence || nameOf(head.id) !== file.idName) {
     throw new UnreadableError(`it holds checkpoint ${head.id} (sequence ${head.sequence}), which its name doesn't say`);
   }

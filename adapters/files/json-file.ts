@@ -90,7 +90,7 @@ export class JsonFileAdapter implements StorageAdapter {
     });
   }
 
-  async get(taskId: string, id: string): Promise<Found<StoredCheckpoint>> {
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#store.read(taskId, async () => {
       const folder = this.#folder(taskId);
       const file = folder?.find(id);

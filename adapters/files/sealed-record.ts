@@ -14,8 +14,16 @@ import {
 import { CheckpointCorruptError } from "../../src/errors.js";
 import { UnreadableError } from "./stored-file.js";
 
-/** The parts of a JSON object, some of which may be missing. */
-export type Fields = { readonly [key: string]: JsonValue | undefined };
+/** The parts of a JSON object that are looked at, each of which may be missing. */
+interface Fields {
+  readonly [key: string]: JsonValue | undefined;
+  readonly label?: JsonValue;
+  readonly error?: JsonValue;
+  readonly stage?: JsonValue;
+  readonly parentId?: JsonValue;
+  readonly metadata?: JsonValue;
+  readonly bodyIs?: JsonValue;
+}
 
 /** What a file says of a checkpoint beside its body. */
 export interface RecordHead extends SealedSummary {
@@ -89,32 +97,33 @@ export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
 /**
  * A head from what a file holds: each field of the type it must have, and the seal whole.
  *
+ * @param common - Where id, taskId, label, createdAt and error stand.
+ * @param ours - Where all else stands.
  * @throws {UnreadableError}
  */
-export function parseHead(fields: Fields): RecordHead {
-  const status = CHECKPOINT_STATUSES.find((known) => known === fields["status"]);
+export function parseHead(common: Fields, ours: Fields): RecordHead {
+  const { label, error } = common;
+  const { stage, parentId, metadata, bodyIs } = ours;
+  const status = CHECKPOINT_STATUSES.find((known) => known === ours["status"]);
   if (status === undefined) throw new UnreadableError("it has no known status");
-  const bodyIs = fields["bodyIs"];
   if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
-  const metadata = fields["metadata"];
   if (metadata !== undefined && !isJsonObject(metadata)) throw new UnreadableError("its metadata is no object");
-  const error = fields["error"];
 
   // Built up, since lists of thousands of tasks do this for each.
   const head: { -readonly [Key in keyof RecordHead]: RecordHead[Key] } = {
-    taskId: text(fields, "taskId"),
-    id: text(fields, "id"),
-    sequence: wholeNumber(fields, "sequence", 1),
-    createdAt: text(fields, "createdAt"),
+    taskId: text(common, "taskId"),
+    id: text(common, "id"),
+    sequence: wholeNumber(ours, "sequence", 1),
+    createdAt: text(common, "createdAt"),
     status,
-    stateVersion: wholeNumber(fields, "stateVersion", 0),
-    sizeBytes: wholeNumber(fields, "sizeBytes", 0),
-    payload: { encoding: text(fields, "encoding"), sha256: text(fields, "sha256") },
-    seal: text(fields, "seal"),
+    stateVersion: wholeNumber(ours, "stateVersion", 0),
+    sizeBytes: wholeNumber(ours, "sizeBytes", 0),
+    payload: { encoding: text(ours, "encoding"), sha256: text(ours, "sha256") },
+    seal: text(ours, "seal"),
   };
-  if (fields["stage"] !== undefined) head.stage = text(fields, "stage");
-  if (fields["label"] !== undefined) head.label = text(fields, "label");
-  if (fields["parentId"] !== undefined) head.parentId = text(fields, "parentId");
+  if (stage !== undefined) head.stage = text(ours, "stage");
+  if (label !== undefined) head.label = text(common, "label");
+  if (parentId !== undefined) head.parentId = text(ours, "parentId");
   if (metadata !== undefined) head.metadata = metadata;
   if (error !== undefined) head.error = parseFailure(error);
   if (bodyIs !== undefined) head.bodyIs = bodyIs;

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/adapter.js";
 import { summaryOf } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
@@ -7,6 +8,7 @@ import {
   type DamagedEntry,
   type Entry,
   isDamaged,
+  parseNewest,
   parseTaskFile,
   renderTaskFile,
   type TaskFileContent,
@@ -27,7 +29,7 @@ export class TaskFileEntries {
   readonly #placed: readonly Placed[];
   readonly #positions: ReadonlyMap<Entry, number>;
 
-  private constructor(path: string, content: TaskFileContent | undefined) {
+  constructor(path: string, content: TaskFileContent | undefined) {
     this.#path = path;
     this.#content = content ?? { entries: [], extra: {} };
     this.#placed = place(this.#content);
@@ -42,14 +44,7 @@ export class TaskFileEntries {
 
   /** @throws {UnsupportedFormatError} It has another version. */
   static async read(path: string, adopt: AdoptRecord | undefined): Promise<TaskFileEntries> {
-    try {
-      const bytes = await readStored(path);
-      return new TaskFileEntries(path, bytes && parseTaskFile(bytes, path, adopt));
-    } catch (error) {
-      if (!(error instanceof UnreadableError)) throw error;
-      const { message: refusal } = error;
-      return new TaskFileEntries(path, { entries: [{ reason: refusal }], extra: {}, refusal });
-    }
+    return parseEntries(path, await readOrRefuse(path), adopt);
   }
 
   /** In the order in which they stand in the file. */
@@ -137,6 +132,45 @@ export class TaskFileEntries {
     }
     return { taskId, count, newest: undefined, corrupt };
   }
+}
+
+/**
+ * What a list of tasks shows of a task's file.
+ *
+ * @throws {UnsupportedFormatError} It has another version.
+ */
+export async function readContents(
+  path: string,
+  taskId: string | undefined,
+  adopt: AdoptRecord | undefined,
+): Promise<TaskContents | undefined> {
+  const folder = dirname(path);
+  const bytes = await readOrRefuse(path);
+  const found = bytes instanceof Buffer ? parseNewest(bytes) : undefined;
+  if (found === undefined || !isOwner(found.newest.head.taskId, folder)) {
+    return parseEntries(path, bytes, adopt).contents(folder, taskId);
+  }
+  const { head } = found.newest;
+  return { taskId: head.taskId, count: found.count, newest: summaryOf(head), corrupt: [] };
+}
+
+async function readOrRefuse(path: string): Promise<Buffer | undefined | UnreadableError> {
+  try {
+    return await readStored(path);
+  } catch (error) {
+    if (error instanceof UnreadableError) return error;
+    throw error;
+  }
+}
+
+function parseEntries(
+  path: string,
+  bytes: Buffer | undefined | UnreadableError,
+  adopt: AdoptRecord | undefined,
+): TaskFileEntries {
+  if (!(bytes instanceof UnreadableError)) return new TaskFileEntries(path, bytes && parseTaskFile(bytes, path, adopt));
+  const { message } = bytes;
+  return new TaskFileEntries(path, { entries: [{ reason: message }], extra: {}, refusal: message });
 }
 
 /** An entry with its sequence; one that doesn't tell it stands between its neighbours' sequences. */

@@ -80,6 +80,36 @@ export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | 
   return { ...parsed, entries: numberForeign(parsed) };
 }
 
+/** The newest checkpoint of a task's file, and how many lines hold checkpoints. */
+export interface NewestEntry {
+  readonly newest: RecordEntry;
+  readonly count: number;
+}
+
+/**
+ * The same without reading more lines than the first and the last. `undefined` where they don't tell for certain: then
+ * the whole has to be read.
+ */
+export function parseNewest(bytes: Buffer): NewestEntry | undefined {
+  const end = bytes.length - LAST_LINE.length - 2;
+  const firstEnd = bytes.indexOf(LINE_FEED);
+  const lastStart = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
+  if (firstEnd === -1 || lastStart <= firstEnd || bytes.toString("latin1", end) !== `\n${LAST_LINE}\n`)
+    return undefined;
+  const parsed = attempt(() => {
+    const { version, waymark } = parseFirstLine(decodeText(bytes.subarray(0, firstEnd)));
+    if (version !== FORMAT_VERSION || !isJsonObject(waymark)) return undefined;
+    const newest = parseRecordLine(decodeText(bytes.subarray(lastStart, end)), undefined);
+    return "head" in newest ? { newest, numbering: parseNumbering(waymark) } : undefined;
+  });
+  if (parsed === undefined || parsed instanceof UnreadableError) return undefined;
+  const { newest, numbering } = parsed;
+  // Other programs may have put their records in any order.
+  return newest.head.sequence === numbering.lastSequence
+    ? { newest, count: countLines(bytes, firstEnd, end) }
+    : undefined;
+}
+
 /** A task's file as its bytes. */
 export function renderTaskFile(
   { entries, numbering, extra }: TaskFileContent & { readonly numbering: Numbering },
@@ -207,6 +237,13 @@ function splitBytes(bytes: Buffer): (string | Buffer)[] {
     start = end + 1;
   }
   return lines;
+}
+
+/** The lines after `start` and up to `end`, where line feeds stand. */
+function countLines(bytes: Buffer, start: number, end: number): number {
+  let count = 0;
+  for (let at = start; at < end; at = bytes.indexOf(LINE_FEED, at + 1)) count += 1;
+  return count;
 }
 
 function isLastLine(line: Line | undefined): boolean {

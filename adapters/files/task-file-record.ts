@@ -36,6 +36,8 @@ export interface ForeignEntry {
 }
 
 const STATE_KEY = '"state":';
+const KNOWN_KEYS = new Set(["id", "taskId", "label", "createdAt", "error", "waymark"]);
+const NO_EXTRA: JsonObject = {};
 
 /**
  * A record from its line, without the comma after it. Its state's text is taken as it stands, without being parsed.
@@ -83,23 +85,27 @@ export function hintsOf(line: string): { readonly id?: string; readonly sequence
   };
 }
 
-function parseFields(
-  { waymark, ...fields }: JsonObject,
-  bodyText: string,
-  adopt: AdoptRecord | undefined,
-): RecordEntry | ForeignEntry {
+function parseFields(fields: JsonObject, bodyText: string, adopt: AdoptRecord | undefined): RecordEntry | ForeignEntry {
+  const waymark = fields["waymark"];
   if (waymark === undefined) return foreignEntry(fields, bodyText, adopt);
   if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key holds no object");
-  const { id, taskId, label, createdAt, error, ...extra } = fields;
-  const head = parseHead({ ...waymark, id, taskId, label, createdAt, error });
+  const head = parseHead(fields, waymark);
   if (Buffer.byteLength(bodyText) !== embeddedSize(head)) {
     throw new UnreadableError("its state was cut short or changed");
   }
-  return { head, bodyText, extra };
+  return { head, bodyText, extra: extraOf(fields) };
+}
+
+/** What other programs have added to the keys that are known. */
+function extraOf(fields: JsonObject): JsonObject {
+  const extra = Object.keys(fields).filter((key) => !KNOWN_KEYS.has(key));
+  return extra.length === 0
+    ? NO_EXTRA
+    : Object.fromEntries(Object.entries(fields).filter(([key]) => extra.includes(key)));
 }
 
 function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord | undefined): ForeignEntry {
-  const { id: _id, taskId: _taskId, label: _label, createdAt: _createdAt, error, ...extra } = fields;
+  const error = fields["error"];
   const createdAt = new Date(text(fields, "createdAt"));
   if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
   const state = parseJson(bodyText);
@@ -118,7 +124,7 @@ function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord |
     numbered(sequence) {
       const { stage, status = error === undefined ? "running" : "failed" } = adopt?.({ ...fields, state }) ?? {};
       const adopted = { ...draft, ...(stage === undefined ? undefined : { stage }), status };
-      return { ...embedDraft(adopted)(sequence), extra };
+      return { ...embedDraft(adopted)(sequence), extra: extraOf(fields) };
     },
   };
 }

@@ -22,7 +22,7 @@ import { CheckpointCorruptError } from "../../src/errors.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
-import { TaskFileEntries } from "./task-file-entries.js";
+import { readContents, TaskFileEntries } from "./task-file-entries.js";
 import { type Entry, isDamaged } from "./task-file-format.js";
 import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
 
@@ -104,10 +104,9 @@ export class TaskFileAdapter implements StorageAdapter {
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    const items = this.#store.tasks(query, async (folder, taskId) => {
-      const file = await TaskFileEntries.read(join(folder, FILE_NAME), this.#adopt);
-      return file.contents(folder, taskId);
-    });
+    const items = this.#store.tasks(query, (folder, taskId) =>
+      readContents(join(folder, FILE_NAME), taskId, this.#adopt),
+    );
     return this.#store.iterate(items);
   }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isBusy } from "./errors.js";
 
 const FIRST_PAUSE_MS = 1;
-const LONGEST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 20;
 
 /**
  * Makes calls into a database that other processes may have locked. A call that finds it free is done before `write` or

@@ -8,5 +8,5 @@ export { conformanceCases } from "./cases/index.js";
 export type { ConformanceCase, ConformanceStore, LifecycleState } from "./conformance-case.js";
 export type { ConformanceHarness, ConformanceModule, ConformanceRunner, DamagedPart } from "./harness.js";
 export type { LastWords, OtherProcess } from "./other-process.js";
-export type { Call } from "./protocol.js";
+export type { Call, Method } from "./protocol.js";
 export { registerConformance, runConformanceCase } from "./register.js";

@@ -17,7 +17,7 @@ function memoryWithGate() {
     appends: 0,
     atOnce: 0,
     mostAtOnce: 0,
-    failWith: undefined as unknown,
+    failWith: undefined as Error | undefined,
   };
   const storage: StorageAdapter = {
     name: "gated",

@@ -1,5 +1,6 @@
+import type { CheckpointDraft } from "../../checkpoint.js";
 import { ascending, holds, intact, same, sameAsAppended, show } from "../check.js";
-import type { ConformanceCase } from "../conformance-case.js";
+import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "../steps.js";
 
@@ -29,32 +30,46 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.killed-midway",
-    promise: "is all or nothing where the process is killed in the middle of it, and leaves the store usable",
+    promise: "is all or nothing where the process is killed in the middle of it, and can be asked for again",
     needs: "durable",
     async run(store) {
       const before = [draft("t", "before"), draft("t", "large", { body: largeBody("k") })];
       const stored = await withOpen(store, (adapter) => appendAll(adapter, before));
       for (const turns of TURNS) {
-        const one = draft("t", `midway-${turns}`, {
-          metadata: { turns },
-          stage: "midway",
-          body: largeBody(`${turns} `),
-        });
-        const other = await store.elsewhere();
-        const { answered, answer } = await other.dieWithin(turns, { method: "append", args: [one] });
+        const one = draft("t", `midway-${turns}`, { metadata: { turns }, body: largeBody(`${turns} `) });
+        const answered = await killedMidway(store, turns, one);
         await withOpen(store, async (adapter) => {
-          const found = await adapter.get("t", one.id);
-          holds(!answered || found !== undefined, "append MUST be stored once it has resolved");
-          if (found !== undefined) {
-            const { sequence } = intact(found, "append MUST be all or nothing: what a kill midway leaves is whole");
-            if (answered) same(sequence, answer, "append MUST return the sequence that is stored");
-            stored.push({ ...one, sequence });
-          }
-          stored.push(...(await appendAll(adapter, [draft("t", `after-${turns}`)])));
+          const sequence = await adapter.append(one);
+          if (answered !== undefined)
+            same(sequence, answered, "an append asked for again MUST give the sequence it has");
+          stored.push({ ...one, sequence }, ...(await appendAll(adapter, [draft("t", `after-${turns}`)])));
           await expectStored(adapter, stored);
         });
-        if (answered) return;
+        if (answered !== undefined) return;
       }
+    },
+  },
+  {
+    name: "append.killed-at-first",
+    promise: "is all or nothing where the process is killed in the middle of a store's or a task's very first write",
+    needs: "durable",
+    async run(store) {
+      const stored: Appended[] = [];
+      for (const turns of TURNS) {
+        const one = draft(`task-${turns}`, "first", { body: largeBody(`${turns} `) });
+        const answered = await killedMidway(store, turns, one);
+        // Only read, so that the next process finds what this one has left.
+        await withOpen(store, async (adapter) => {
+          const found = await adapter.get(one.taskId, one.id);
+          if (found !== undefined) stored.push({ ...one, sequence: intact(found, "it MUST be whole").sequence });
+          await expectStored(adapter, stored);
+        });
+        if (answered !== undefined) break;
+      }
+      await withOpen(store, async (adapter) => {
+        stored.push(...(await appendAll(adapter, [draft("task-0", "after")])));
+        await expectStored(adapter, stored);
+      });
     },
   },
   {
@@ -126,6 +141,23 @@ export const killCases: readonly ConformanceCase[] = [
     },
   },
 ];
+
+/**
+ * Appends in a process that is killed after so many turns, and throws unless the draft is then stored whole or not at
+ * all. Gives the sequence, where the append was answered before the end.
+ */
+async function killedMidway(store: ConformanceStore, turns: number, one: CheckpointDraft): Promise<number | undefined> {
+  const other = await store.elsewhere();
+  const { answered, answer } = await other.dieWithin(turns, { method: "append", args: [one] });
+  const found = await withOpen(store, (adapter) => adapter.get(one.taskId, one.id));
+  holds(!answered || found !== undefined, "append MUST be stored once it has resolved");
+  if (found !== undefined) {
+    const { sequence } = intact(found, "append MUST be all or nothing: what a kill midway leaves is whole");
+    sameAsAppended(found, { ...one, sequence }, "get, after a kill midway,");
+    if (answered) same(sequence, answer, "append MUST return the sequence that is stored");
+  }
+  return answered ? Number(answer) : undefined;
+}
 
 /** Some hundred kilobytes: more than one write, more than one page. */
 function largeBody(text: string): string {

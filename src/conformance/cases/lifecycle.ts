@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../../adapter.js";
-import { holds, refused, same } from "../check.js";
+import { codeOf, holds, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf } from "../steps.js";
@@ -111,6 +111,25 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       if (!store.capabilities.durable) return;
       const kept = first.slice(1).map((one) => (one.id === "c2" ? { ...one, status: "paused" as const } : one));
       await expectStored(await store.open(), [...kept, ...added]);
+    },
+  },
+  {
+    name: "lifecycle.close-beside-iteration",
+    promise: "doesn't wait for an iteration that nobody goes on with",
+    async run(store) {
+      const adapter = await store.open();
+      await appendAll(adapter, drafts("t", 3));
+      const iterations = [
+        adapter.read({ taskId: "t", order: "newest" }),
+        adapter.list({ taskId: "t", order: "newest" }),
+        adapter.tasks({ order: "taskId" }),
+      ].map((iterable) => iterable[Symbol.asyncIterator]());
+      for (const iteration of iterations) await iteration.next();
+      await adapter.close();
+      for (const iteration of iterations) {
+        const outcome = await iteration.next().then(() => "CLOSED", codeOf);
+        same(outcome, "CLOSED", "an iteration that goes on after close MUST give the rest, or be refused as closed");
+      }
     },
   },
 ];

@@ -28,7 +28,10 @@ export const processCases: readonly ConformanceCase[] = [
       const all = appended.flat();
       const given = sequencesOf(all.filter(({ taskId }) => taskId === "shared"));
       same(new Set(given).size, given.length, "a sequence MUST never be given twice, to another process neither");
-      for (const writer of writers.slice(0, 2)) await expectStored(writer, all);
+      for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
+      // One that leaves takes nothing from the others.
+      await writers[0]?.close();
+      for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
     },
   },
   {
@@ -122,7 +125,7 @@ export const processCases: readonly ConformanceCase[] = [
       for (let round = 1; round <= 5; round++) {
         const id = `c${round}`;
         const changes = everyone.flatMap((one, index) =>
-          (["paused", index === 1 ? "completed" : "failed", "running"] as const).map((status) =>
+          (["paused", index === 2 ? "completed" : "failed", "running"] as const).map((status) =>
             one.setStatus("t", id, { status }),
           ),
         );
@@ -153,6 +156,49 @@ export const processCases: readonly ConformanceCase[] = [
         Array.from({ length: 5 }, () => "completed"),
         "the others MUST be there, as they were left",
       );
+    },
+  },
+  {
+    name: "processes.remove-while-appending",
+    promise: "keeps what is appended after a task was removed, whichever processes do the two at once",
+    needs: "multiProcess",
+    async run(store) {
+      const here = await store.open();
+      const there = await store.elsewhere();
+      for (let round = 1; round <= 6; round++) {
+        await appendAll(here, drafts("t", 2));
+        const [remover, writer] = round % 2 === 0 ? [here, there] : [there, here];
+        const [, appended] = await Promise.all([
+          remover.remove("t", "all"),
+          appendAtOnce(writer, drafts("t", 6).slice(2)),
+        ]);
+        // The removal came before, between or after the appends, which it took with it so far.
+        const left = await idsOf(remover.list({ taskId: "t", order: "oldest" }));
+        const stayed = appended.slice(appended.length - left.length);
+        await expectStored(here, stayed);
+        await expectStored(there, stayed);
+        await here.remove("t", "all");
+      }
+    },
+  },
+  {
+    name: "processes.killed-beside",
+    promise: "goes on while another process is killed in the middle of a write",
+    needs: "multiProcess",
+    async run(store) {
+      const here = await store.open();
+      const stored = await appendAll(here, drafts("t", 2));
+      for (const turns of [1, 4, 16, 64, 256]) {
+        const one = draft("t", `killed-${turns}`, { body: JSON.stringify("x".repeat(200_000)) });
+        const other = await store.elsewhere();
+        const [appended] = await Promise.all([
+          appendAtOnce(here, [draft("t", `beside-${turns}-1`), draft("t", `beside-${turns}-2`)]),
+          other.dieWithin(turns, { method: "append", args: [one] }),
+        ]);
+        // Asked for again, it is stored once, whether the killed process had come to it or not.
+        stored.push(...appended, ...(await appendAll(here, [one])));
+        await expectStored(here, stored);
+      }
     },
   },
   {
@@ -201,7 +247,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** An instance here, and two processes: enough for every race that more would have. */
+/** Two instances here and two processes: all the ways to be strangers. None has opened the store yet. */
 async function everybody(store: ConformanceStore): Promise<readonly StorageAdapter[]> {
-  return [await store.open(), ...(await Promise.all([store.elsewhere(), store.elsewhere()]))];
+  return [await store.open(), await store.open(), ...(await Promise.all([store.elsewhere(), store.elsewhere()]))];
 }

@@ -1,7 +1,7 @@
 import { refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, expectStored, idsOf, sequencesOf } from "../steps.js";
+import { appendAll, appendAtOnce, expectStored, idsOf, sequencesOf } from "../steps.js";
 
 /** What every adapter owes of `remove`. */
 export const removeCases: readonly ConformanceCase[] = [
@@ -18,7 +18,8 @@ export const removeCases: readonly ConformanceCase[] = [
         await adapter.remove("nowhere", ["c1"]),
         await adapter.remove("t", ["c2", "nowhere", "c4", "c2"]),
         await adapter.remove("t", ["c2", "c4"]),
-        await adapter.remove("t", ["c5"]),
+        // More than a statement takes parameters, or a command line arguments.
+        await adapter.remove("t", [...Array.from({ length: 40_000 }, (_, number) => `nowhere-${number}`), "c5"]),
       ];
       same(counts, [0, 0, 0, 2, 0, 1], "remove MUST return how many checkpoints it removed");
       adapter = await store.carryOn(adapter);
@@ -149,6 +150,26 @@ export const removeCases: readonly ConformanceCase[] = [
         same(await adapter.get("t", id), undefined, "what was removed MUST stay removed: a change makes no checkpoint");
       }
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "what was removed MUST stay removed");
+    },
+  },
+  {
+    name: "remove.while-appending",
+    promise: "keeps what is appended after the task was removed, though both were called at once",
+    async run(store) {
+      const adapter = await store.open();
+      for (let round = 1; round <= 4; round++) {
+        await appendAll(adapter, drafts("t", 2));
+        const [before, , after] = await Promise.all([
+          appendAtOnce(adapter, [draft("t", "before")]),
+          adapter.remove("t", "all"),
+          appendAtOnce(adapter, [draft("t", "after-1"), draft("t", "after-2")]),
+        ]);
+        // The removal takes effect before, between or after the appends, and takes with it what came before.
+        const all = [...before, ...after];
+        const left = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+        await expectStored(adapter, all.slice(all.length - left.length));
+        await adapter.remove("t", "all");
+      }
     },
   },
   {

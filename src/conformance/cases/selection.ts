@@ -3,7 +3,7 @@ import type { CheckpointStatus, CheckpointSummary } from "../../checkpoint.js";
 import { ascending, holds, intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, collect, idsOf } from "../steps.js";
+import { appendAll, appendAtOnce, collect, idsOf } from "../steps.js";
 
 /** What `list` and `read` owe alike: they choose by the same query. */
 export function selectionCases(operation: "list" | "read"): readonly ConformanceCase[] {
@@ -51,6 +51,36 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             expectedIds(all, { taskId: "t", order }),
             `pages by ${order === "newest" ? "beforeSequence" : "afterSequence"} and limit MUST give each once`,
           );
+        }
+      },
+    },
+    {
+      name: `${operation}.many`,
+      promise: "gives hundreds as it gives a few",
+      replayed: true,
+      async run(store) {
+        let adapter = await store.open();
+        // More than are fetched at a time, with two of a kind far apart.
+        const stages = new Map([
+          [3, { stage: "rare" }],
+          [298, { stage: "rare" }],
+        ]);
+        const many = Array.from({ length: 300 }, (_, index) => draft("t", `c${index + 1}`, stages.get(index + 1)));
+        const all = await appendAtOnce(adapter, many);
+        adapter = await store.carryOn(adapter);
+        const middle = all[150]?.sequence ?? 0;
+        for (const order of ["newest", "oldest"] as const) {
+          for (const query of [
+            { taskId: "t", order },
+            { taskId: "t", order, limit: 290 },
+            { taskId: "t", order, skip: 260, limit: 20 },
+            { taskId: "t", order, beforeSequence: middle },
+            { taskId: "t", order, afterSequence: middle, limit: 100 },
+            { taskId: "t", order, stage: "rare" },
+            { taskId: "t", order, stage: "rare", limit: 2 },
+          ]) {
+            same(await idsOf(select(adapter, query)), expectedIds(all, query), `${operation}(${show(query)}) MUST fit`);
+          }
         }
       },
     },
@@ -201,8 +231,8 @@ function* skipQueries(): Iterable<CheckpointQuery> {
 
 function* ranges(): Iterable<CheckpointQuery> {
   for (const order of ["newest", "oldest"] as const) {
-    for (const beforeSequence of [undefined, 9]) {
-      for (const afterSequence of [undefined, 3, 4]) yield { taskId: "t", order, beforeSequence, afterSequence };
+    for (const beforeSequence of [undefined, 9, 1]) {
+      for (const afterSequence of [undefined, 3, 100]) yield { taskId: "t", order, beforeSequence, afterSequence };
     }
   }
 }

@@ -3,7 +3,7 @@ import { type CheckpointStatus, compareTaskIds, summaryOf, type TaskSummary } fr
 import { intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, collect } from "../steps.js";
+import { appendAll, appendAtOnce, collect } from "../steps.js";
 
 /** What every adapter owes of `tasks`. */
 export const tasksCases: readonly ConformanceCase[] = [
@@ -121,6 +121,30 @@ export const tasksCases: readonly ConformanceCase[] = [
       }
       const expected = expectedTasks(all, { order: "taskId" }).map(({ taskId }) => taskId);
       same(pages, expected, "pages by after and limit MUST give each task once");
+    },
+  },
+  {
+    name: "tasks.many",
+    promise: "gives hundreds as it gives a few",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      // More than are fetched at a time; every hundredth is completed, and the oldest are the last by their ids.
+      const many = Array.from({ length: 300 }, (_, index) =>
+        draft(`task-${String(index).padStart(3, "0")}`, "c1", {
+          createdAt: new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString(),
+          status: index % 100 === 99 ? "completed" : "running",
+        }),
+      );
+      const appended = await appendAtOnce(adapter, many);
+      adapter = await store.carryOn(adapter);
+      const all = appended.map((one) => ({ taskId: one.taskId, count: 1, newest: summaryOf(one) }));
+      for (const order of ["taskId", "recent"] as const) {
+        for (const query of [{ order }, { order, limit: 290 }, { order, status: ["completed" as const] }]) {
+          const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
+          same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST fit`);
+        }
+      }
     },
   },
   {

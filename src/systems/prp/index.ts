@@ -2,7 +2,7 @@ export { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manage
 export type { Coder, CoderAnswer, CoderRequest } from "./coder.js";
 export { PrpError, type PrpErrorCode } from "./errors.js";
 export type { OutputSource, PrpOutput } from "./output.js";
-export type { PrpDocument, PrpGate } from "./prp-document.js";
+export { type PrpDocument, PrpDocumentSchema, type PrpGate, PrpGateSchema } from "./prp-document.js";
 export { type ExecuteOptions, PrpExecutor, type PrpExecutorOptions } from "./prp-executor.js";
 export type { ExecutionResult } from "./prp-run.js";
 export {
@@ -13,6 +13,10 @@ export {
   type CheckpointFile,
   CheckpointFileSchema,
   type CoderResult,
+  CoderResultSchema,
+  PRP_STAGES,
+  PrpRunStateSchema,
   type PrpStage,
   type ValidationGateResult,
+  ValidationGateResultSchema,
 } from "./schema.js";

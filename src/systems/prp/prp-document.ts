@@ -6,7 +6,7 @@ import { PrpError } from "./errors.js";
 import { parsePrp } from "./parse-prp.js";
 import { describeDocument } from "./prompts.js";
 
-const GateSchema = z.object({
+export const PrpGateSchema = z.object({
   /** Gates run in the order of their levels; there is one per level. */
   level: z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)]),
   description: z.string(),
@@ -19,9 +19,9 @@ const GateSchema = z.object({
 });
 
 /** One level of a PRP's Validation Loop. */
-export type PrpGate = z.output<typeof GateSchema>;
+export type PrpGate = z.output<typeof PrpGateSchema>;
 
-const PrpDocumentSchema = z.object({
+export const PrpDocumentSchema = z.object({
   taskId: z.string().min(1),
   title: z.string().optional(),
   /** What the coder is told. Default: made of the parts below. */
@@ -34,7 +34,7 @@ const PrpDocumentSchema = z.object({
     .readonly()
     .optional(),
   references: z.array(z.string()).readonly().optional(),
-  validationGates: z.array(GateSchema).readonly(),
+  validationGates: z.array(PrpGateSchema).readonly(),
 });
 
 /** A Product Requirement Prompt: what a coder is to do, and the gates that its work has to pass. */

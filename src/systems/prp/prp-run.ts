@@ -72,13 +72,9 @@ export class PrpRun {
           "not what that work was done for. Nothing was changed; undo the change, or begin anew with restart: true.",
       );
     }
-    const { process } = state.waymark ?? {};
-    if (process !== undefined && (await endOrphanedGroup(process, this.#settings.killGraceMs))) {
-      const { logger } = this.#settings;
-      logger.warn(
-        { taskId: this.#prp.taskId, ...process },
-        `Ended the ${process.kind} that a killed run had left behind`,
-      );
+    const left = state.waymark?.process;
+    if (left !== undefined && (await endOrphanedGroup(left, this.#settings.killGraceMs))) {
+      this.#log("warn", { ...left }, `Ended the ${left.kind} that a killed run had left behind`);
     }
     if (restart) return this.#work(START, "new");
     const resumedFrom = { id, stage: state.stage };
@@ -120,8 +116,7 @@ export class PrpRun {
     const prepared = await this.#prepare(step);
     const { held } = prepared;
     try {
-      const process = held && { ...held.identity, ...sourceOf(step) };
-      await this.#journal.save(position, process === undefined ? { label } : { label, process });
+      await this.#journal.save(position, { label, process: held && { ...held.identity, ...sourceOf(step) } });
     } catch (error) {
       await held?.abandon();
       throw error;

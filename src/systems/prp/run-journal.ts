@@ -11,7 +11,7 @@ import { appendState, type PrpCheckpoints, statusOf } from "./storage.js";
 export interface EntryOptions {
   readonly label: string;
   /** The work that may start once this entry is acknowledged. */
-  readonly process?: PrpRunState["process"];
+  readonly process?: PrpRunState["process"] | undefined;
   readonly error?: unknown;
   /** Default: the stage's. */
   readonly status?: CheckpointStatus;

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type Database from "better-sqlite3";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointConflictError, ClosedError, compareTaskIds, isCorrupt } from "waymark";
 import { SqliteAdapter, type SqliteAdapterOptions } from "waymark/adapters/sqlite";
 import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
@@ -75,9 +75,14 @@ describe("the file", () => {
   });
 
   it("is made anew where somebody removed it, instead of writing on into what has no name", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
     const { adapter, folder, path } = await newStore();
     await adapter.append(draft("t", "c1"));
     for (const name of readdirSync(folder)) rmSync(join(folder, name));
+    vi.advanceTimersByTime(100);
     expect(await listed(adapter)).toEqual([]);
     expect(await adapter.append(draft("t", "c2"))).toBe(1);
     expect(await listed(openAdapter({ path }))).toEqual(["c2"]);

@@ -1,0 +1,13 @@
+import { describe, it } from "vitest";
+import { registerConformance } from "waymark/conformance";
+import { tempFolder } from "../support/temp-folder.js";
+
+registerConformance(
+  { describe, it },
+  {
+    name: "task-file",
+    module: new URL("./stores/task-file.js", import.meta.url),
+    capabilities: { durable: true, multiProcess: true },
+    newLocation: tempFolder,
+  },
+);
