@@ -7,7 +7,8 @@ export const MAX_ID_LENGTH = 1024;
 
 /** @throws {TypeError} An option is misspelled or unknown. */
 export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) throw new TypeError(`${what} must be an object.`);
+  if (typeof options !== "object" || options === null || Array.isArray(options))
+    throw new TypeError(`${what} must be an object.`);
   const unknown = Object.keys(options).find((key) => !known.includes(key));
   if (unknown === undefined) return;
   throw new TypeError(`${what} has no "${unknown}". There are: ${known.join(", ")}.`);
@@ -40,6 +41,12 @@ export function checkInteger(what: string, value: number | undefined, min: numbe
   if (typeof value !== "number") throw new TypeError(`${what} must be a number, not ${typeName(value)}.`);
   if (Number.isSafeInteger(value) && value >= min) return;
   throw new RangeError(`${what} must be a whole number from ${min}; it is ${value}.`);
+}
+
+/** @throws {TypeError} Given, and not a function. */
+export function checkFunction(what: string, value: unknown): void {
+  if (value === undefined || typeof value === "function") return;
+  throw new TypeError(`${what} must be a function, not ${typeName(value)}.`);
 }
 
 /** @throws {TypeError} Not one of the statuses. */

@@ -1,5 +1,6 @@
 import { checkId, checkInteger, checkKeys, checkText } from "./arguments.js";
 import type { CheckpointStatus } from "./checkpoint.js";
+import { ClosedError } from "./errors.js";
 import { onTermination } from "./termination.js";
 
 export interface AutoSaveOptions {
@@ -10,8 +11,8 @@ export interface AutoSaveOptions {
   /** The label of what is saved. Default `Auto-save`. */
   readonly label?: string | undefined;
   /**
-   * On SIGINT or SIGTERM save once with status `paused`, changed or not, then let the signal end the process as it
-   * would have. Default false.
+   * On SIGINT or SIGTERM save once with status `paused`, changed or not (a completed task is left as it is), then let
+   * the signal end the process as it would have. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
 }
@@ -21,6 +22,8 @@ export interface AutoSaveHost<State> {
   save(state: State, options: { stage: string | undefined; label: string; status: CheckpointStatus }): Promise<unknown>;
   /** Tells whether two states would be stored alike. */
   digest(state: State): string;
+  /** Whether the task's newest checkpoint is completed. */
+  isCompleted(): Promise<boolean>;
   failed(error: unknown): void;
   stopped(): void;
 }
@@ -40,9 +43,11 @@ export class AutoSave<State> {
   readonly #options: AutoSaveOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  #savedDigest: string | undefined;
+  #saved: { readonly digest: string; readonly sequence: number } | undefined;
   #underWay: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
+  /** From a signal on, what is saved is saved as paused: the process is about to end. */
+  #status: "running" | "paused" = "running";
 
   /** @internal */
   constructor(host: AutoSaveHost<State>, getState: () => State | undefined, options: AutoSaveOptions) {
@@ -64,12 +69,11 @@ export class AutoSave<State> {
   /**
    * Saves now what is unsaved, after the save under way.
    *
-   * @throws What `save` throws; `autoSaveFailed` is emitted too.
+   * @throws What `save` throws; `autoSaveFailed` is emitted too. A ClosedError after `stop()`.
    */
   async flush(): Promise<void> {
-    // Others may be waiting for the same save; whoever comes first begins the next one.
-    while (this.#underWay !== undefined) await this.#underWay.catch(() => undefined);
-    await this.#start("running");
+    if (this.#stopping !== undefined) throw new ClosedError("The auto-save");
+    await this.#saveNext();
   }
 
   /**
@@ -86,15 +90,20 @@ export class AutoSave<State> {
     await this.stop();
   }
 
-  /** @internal The task was saved by another call, so that state needs no second save. */
-  noteSaved(digest: string): void {
-    this.#savedDigest = digest;
+  /** @internal The task was saved, by whatever call: that state needs no second save. */
+  noteSaved(digest: string, sequence: number): void {
+    if (this.#saved === undefined || sequence > this.#saved.sequence) this.#saved = { digest, sequence };
+  }
+
+  /** @internal Checkpoints of the task were removed: its state may not be stored any more. */
+  noteRemoved(): void {
+    this.#saved = undefined;
   }
 
   async #stop(): Promise<void> {
     clearInterval(this.#timer);
     try {
-      await this.flush();
+      await this.#saveNext();
     } finally {
       this.#unsubscribe();
       this.#host.stopped();
@@ -104,32 +113,50 @@ export class AutoSave<State> {
   #tick(): void {
     if (this.#underWay !== undefined) return;
     // A failure has been reported where it happened; the next tick tries again.
-    this.#start("running").catch(() => undefined);
+    this.#start().catch(() => undefined);
   }
 
+  /** The process is told to end; where its program goes on all the same, so does the timer. */
   async #pause(): Promise<void> {
-    clearInterval(this.#timer);
-    while (this.#underWay !== undefined) await this.#underWay.catch(() => undefined);
-    await this.#start("paused").catch(() => undefined);
+    this.#status = "paused";
+    try {
+      // A task that is done stays done.
+      if (!(await this.#host.isCompleted())) {
+        this.#saved = undefined;
+        await this.#saveNext();
+      }
+    } catch {
+      // Reported where it happened.
+    } finally {
+      if (this.#stopping === undefined) this.#status = "running";
+    }
   }
 
-  #start(status: "running" | "paused"): Promise<void> {
-    const save = this.#save(status).finally(() => {
+  /** Waits for the save under way, then saves. Others may be waiting too: whoever comes first begins the next one. */
+  async #saveNext(): Promise<void> {
+    while (this.#underWay !== undefined) await this.#underWay.catch(() => undefined);
+    await this.#start();
+  }
+
+  #start(): Promise<void> {
+    const save = this.#save().finally(() => {
       this.#underWay = undefined;
     });
     this.#underWay = save;
     return save;
   }
 
-  async #save(status: "running" | "paused"): Promise<void> {
+  async #save(): Promise<void> {
     try {
       const state = this.#getState();
-      if (state === undefined) return;
-      const digest = this.#host.digest(state);
-      if (status === "running" && digest === this.#savedDigest) return;
+      if (state === undefined || this.#host.digest(state) === this.#saved?.digest) return;
       const { stage, label = "Auto-save" } = this.#options;
-      await this.#host.save(state, { stage: typeof stage === "function" ? stage() : stage, label, status });
-      this.#savedDigest = digest;
+      // It comes back as noteSaved.
+      await this.#host.save(state, {
+        stage: typeof stage === "function" ? stage() : stage,
+        label,
+        status: this.#status,
+      });
     } catch (error) {
       this.#host.failed(error);
       throw error;

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { types } from "node:util";
 import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
 
 /** Anything that JSON carries as it is. */
@@ -173,15 +174,15 @@ export function summaryOf(record: CheckpointSummary): CheckpointSummary {
   };
 }
 
-/** An error, or whatever was thrown, as plain data. */
+/** An error, or whatever was thrown, as plain data. Never throws: an error may have any shape, and getters too. */
 export function failureOf(error: unknown): CheckpointFailure {
-  if (!(error instanceof Error)) return { message: typeof error === "string" ? error : describe(error) };
-  const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
+  if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
+  const [message, name, code, stack] = ["message", "name", "code", "stack"].map((key) => textAt(error, key));
   return {
-    message: error.message,
-    name: error.name,
+    message: message ?? describe(error),
+    ...(name === undefined ? undefined : { name }),
     ...(code === undefined ? undefined : { code }),
-    ...(error.stack === undefined ? undefined : { stack: error.stack }),
+    ...(stack === undefined ? undefined : { stack }),
   };
 }
 
@@ -213,10 +214,26 @@ function withSortedKeys(value: JsonValue): JsonValue {
     .flatMap(([key, item]) => [key, withSortedKeys(item)]);
 }
 
+/** Errors of another realm (a vm, a worker's) too. */
+function isError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error || types.isNativeError(thrown);
+}
+
+/** The property as well-formed text, if it is text at all. */
+function textAt(error: Error, key: string): string | undefined {
+  try {
+    const value: unknown = Reflect.get(error, key);
+    return typeof value === "string" ? value.toWellFormed() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function describe(thrown: unknown): string {
   try {
-    return JSON.stringify(thrown) ?? String(thrown);
+    return (JSON.stringify(thrown) ?? String(thrown)).toWellFormed();
   } catch {
-    return String(thrown);
+    // A cycle, a BigInt, a getter that throws: what it is is all that can be said.
+    return `something of type ${typeof thrown} was thrown`;
   }
 }

@@ -63,10 +63,13 @@ export class EventHub {
 
   emit<Event extends keyof CheckpointEvents>(event: Event, details: CheckpointEvents[Event]): void {
     for (const listener of [...this.#listeners[event]]) {
+      const failed = (error: unknown) => this.#logger.error({ error, event }, `A listener of "${event}" threw`);
       try {
-        listener(details);
+        // An async listener's promise has nobody else to wait for it.
+        const returned: unknown = listener(details);
+        if (returned instanceof Promise) returned.catch(failed);
       } catch (error) {
-        this.#logger.error({ error, event }, `A listener of "${event}" threw`);
+        failed(error);
       }
     }
   }

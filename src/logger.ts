@@ -18,3 +18,15 @@ function emitWarning(details: object, message: string): void {
   const cause = "error" in details && details.error instanceof Error ? details.error.message : undefined;
   process.emitWarning(cause === undefined ? message : `${message}: ${cause}`, "WaymarkWarning");
 }
+
+/** The logger, such that one which throws fails no save: what it throws is a process warning. */
+export function safeLogger(logger: Logger): Logger {
+  const at = (level: keyof Logger) => (details: object, message: string) => {
+    try {
+      logger[level](details, message);
+    } catch (error) {
+      emitWarning({ error }, `The logger threw at "${message}"`);
+    }
+  };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}

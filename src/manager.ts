@@ -7,6 +7,7 @@ import {
   failureOf,
   type TaskSummary,
 } from "./checkpoint.js";
+import { KnownBodies } from "./codec/known-bodies.js";
 import { ClosedError } from "./errors.js";
 import { type CheckpointEvents, type CheckpointListener, EventHub } from "./events.js";
 import {
@@ -58,8 +59,9 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   constructor(options: CheckpointManagerOptions<Schema>) {
     this.#options = resolveOptions(options);
     this.#events = new EventHub(this.#options.logger);
-    this.#writer = new CheckpointWriter(this.#options);
-    this.#reader = new CheckpointReader(this.#options, (record) => {
+    const known = new KnownBodies();
+    this.#writer = new CheckpointWriter(this.#options, known);
+    this.#reader = new CheckpointReader(this.#options, known, (record) => {
       this.#options.logger.warn({ ...record }, `Corrupt checkpoint passed over: ${record.location}: ${record.reason}`);
       this.#events.emit("corrupt", record);
     });
@@ -149,14 +151,14 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#assertOpen();
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
-    return this.#track(async () => (await this.#pruner.remove(taskId, [id], "request")) > 0);
+    return this.#track(async () => (await this.#remove(taskId, [id])) > 0);
   }
 
   /** Removes the task and ends its numbering. Returns how many checkpoints it had. */
   async removeTask(taskId: string): Promise<number> {
     this.#assertOpen();
     checkTaskId(taskId);
-    return this.#track(() => this.#pruner.remove(taskId, "all", "request"));
+    return this.#track(() => this.#remove(taskId, "all"));
   }
 
   /**
@@ -242,6 +244,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
         // Not `save`: the last one comes while the manager is closing.
         save: (state, saveOptions) => this.#save(taskId, state, saveOptions),
         digest: (state) => this.#writer.digest(state),
+        isCompleted: () => this.#reader.isCompleted(taskId),
         failed: (error) => {
           this.#options.logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
           this.#events.emit("autoSaveFailed", { taskId, error });
@@ -279,12 +282,18 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     const digest = autoSave && this.#writer.digest(state);
     return this.#track(async () => {
       const saved = await this.#writer.append(taskId, state, options);
-      if (digest !== undefined) autoSave?.noteSaved(digest);
+      if (digest !== undefined) autoSave?.noteSaved(digest, saved.sequence);
       this.#options.logger.debug({ ...saved }, "Checkpoint saved");
       this.#events.emit("saved", saved);
       await this.#pruner.afterSave(taskId);
       return saved;
     });
+  }
+
+  async #remove(taskId: string, ids: readonly string[] | "all"): Promise<number> {
+    const removed = await this.#pruner.remove(taskId, ids, "request");
+    this.#autoSaves.get(taskId)?.noteRemoved();
+    return removed;
   }
 
   async #setNewestStatus(

@@ -1,10 +1,11 @@
 import { nanoid } from "nanoid";
 import type { CheckpointQuery, StorageAdapter, TaskQuery } from "./adapter.js";
-import { checkId, checkInteger, checkKeys, checkStatus, checkText, checkWord } from "./arguments.js";
+import { checkFunction, checkId, checkInteger, checkKeys, checkStatus, checkText, checkWord } from "./arguments.js";
 import type { CheckpointStatus, JsonObject } from "./checkpoint.js";
+import type { EncodedState } from "./codec/encoder.js";
 import { encodeJson } from "./codec/json.js";
 import { checkTransforms, type Transform } from "./codec/transforms.js";
-import { type Logger, warningLogger } from "./logger.js";
+import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
 import type { StateSchema } from "./schema.js";
 
@@ -104,6 +105,8 @@ export interface ResolvedOptions<Schema extends StateSchema> {
   readonly transforms: readonly Transform[];
   readonly maxPayloadBytes: number;
   readonly createId: (checkpoint: NewCheckpoint) => string;
+  /** Whether `createId` is the user's: then its ids may not be unique. */
+  readonly createsIds: boolean;
   readonly clock: () => number;
   readonly logger: Logger;
 }
@@ -151,6 +154,16 @@ export function resolveOptions<Schema extends StateSchema>(
       "CheckpointManagerOptions.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.",
     );
   }
+  checkFunction("CheckpointManagerOptions.createId", options.createId);
+  checkFunction("CheckpointManagerOptions.clock", options.clock);
+  checkLogger(options.logger);
+  checkMigrations(options.migrations);
+  if (options.ownsStorage !== undefined && typeof options.ownsStorage !== "boolean") {
+    throw new TypeError("CheckpointManagerOptions.ownsStorage must be true or false.");
+  }
+  if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
+    throw new TypeError("CheckpointManagerOptions.transforms must be an array: [gzip()].");
+  }
   checkInteger("stateVersion", options.stateVersion, 1);
   checkInteger("maxPayloadBytes", options.maxPayloadBytes, 1);
   if (options.retention !== undefined) checkRetentionPolicy(options.retention);
@@ -165,8 +178,9 @@ export function resolveOptions<Schema extends StateSchema>(
     transforms: options.transforms ?? [],
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
     createId: options.createId ?? (() => nanoid()),
+    createsIds: options.createId !== undefined,
     clock: options.clock ?? Date.now,
-    logger: options.logger ?? warningLogger,
+    logger: safeLogger(options.logger ?? warningLogger),
   };
 }
 
@@ -187,18 +201,26 @@ export function checkSaveOptions(options: SaveOptions): void {
  * @throws {RangeError} It is larger than 64 KiB.
  */
 export function copyMetadata(metadata: JsonObject): JsonObject {
-  const { encoding, text } = encodeJson(metadata, DEFAULT_MAX_PAYLOAD_BYTES);
-  if (encoding !== "json" || !text.startsWith("{")) {
-    throw new TypeError(
-      "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays.",
-    );
-  }
-  if (text.length > MAX_METADATA_BYTES) {
+  const { encoding, text } = encodeMetadata(metadata);
+  if (encoding !== "json" || !text.startsWith("{")) throw new TypeError(PLAIN_METADATA);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_METADATA_BYTES) {
     throw new RangeError(
-      `SaveOptions.metadata has ${text.length} characters as JSON; at most ${MAX_METADATA_BYTES} are allowed, since it stands in every list. Keep it in the state.`,
+      `SaveOptions.metadata has ${bytes} bytes as JSON; at most ${MAX_METADATA_BYTES} are allowed, since it stands in every list. Keep it in the state.`,
     );
   }
   return JSON.parse(text) as JsonObject;
+}
+
+const PLAIN_METADATA =
+  "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays. Nothing was saved.";
+
+function encodeMetadata(metadata: JsonObject): EncodedState {
+  try {
+    return encodeJson(metadata, DEFAULT_MAX_PAYLOAD_BYTES);
+  } catch (cause) {
+    throw new TypeError(PLAIN_METADATA, { cause });
+  }
 }
 
 /** @throws {TypeError | RangeError} A part is misspelled or out of range. */
@@ -233,6 +255,28 @@ export function resolveTasksQuery(query: TasksQuery): TaskQuery {
 /** The statuses of a task that is not done. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
+function checkLogger(logger: Logger | undefined): void {
+  if (logger === undefined) return;
+  for (const level of ["debug", "info", "warn", "error"] as const) {
+    if (typeof logger?.[level] !== "function") {
+      throw new TypeError(`CheckpointManagerOptions.logger must have the method ${level}, as pino's loggers have.`);
+    }
+  }
+}
+
+function checkMigrations(migrations: CheckpointManagerOptions["migrations"]): void {
+  if (migrations === undefined) return;
+  if (typeof migrations !== "object" || migrations === null || Array.isArray(migrations)) {
+    throw new TypeError("CheckpointManagerOptions.migrations must be an object: { 1: (stored) => … }.");
+  }
+  for (const [version, migration] of Object.entries(migrations)) {
+    if (!/^[1-9]\d*$/.test(version)) {
+      throw new TypeError(`CheckpointManagerOptions.migrations are under whole numbers from 1, not "${version}".`);
+    }
+    checkFunction(`CheckpointManagerOptions.migrations[${version}]`, migration);
+  }
+}
+
 function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "status"> {
   if (filter.stage !== undefined) checkId("A stage", filter.stage);
   return { stage: filter.stage, status: statuses(filter.status) };
@@ -240,7 +284,10 @@ function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "s
 
 function statuses(status: LatestFilter["status"]): readonly CheckpointStatus[] | undefined {
   if (status === undefined) return undefined;
-  const list = typeof status === "string" ? [status] : status;
+  if (typeof status !== "string" && !Array.isArray(status)) {
+    throw new TypeError("A status to look for is one, or an array of them.");
+  }
+  const list: readonly CheckpointStatus[] = typeof status === "string" ? [status] : status;
   for (const one of list) checkStatus(one);
   return list;
 }

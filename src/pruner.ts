@@ -1,9 +1,16 @@
+import { checkTaskId } from "./arguments.js";
 import type { CheckpointSummary } from "./checkpoint.js";
-import { PlanOutdatedError } from "./errors.js";
+import { CheckpointCorruptError, PlanOutdatedError } from "./errors.js";
 import type { EventHub, RemovedCheckpoints } from "./events.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
-import { checkRetentionPolicy, planRetention, type RetentionPlan, type RetentionPolicy } from "./retention.js";
+import {
+  checkRetentionPolicy,
+  type PlannedCheckpoint,
+  planRetention,
+  type RetentionPlan,
+  type RetentionPolicy,
+} from "./retention.js";
 import type { StateSchema } from "./schema.js";
 
 /** What a prune has removed. */
@@ -42,6 +49,7 @@ export class Pruner<Schema extends StateSchema> {
 
   /** @throws {PlanOutdatedError} What the plan keeps is gone, or what it removes has another status now. */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
+    checkPlan(plan);
     const now = new Map<string, CheckpointSummary>();
     for (const summary of await this.#reader.list({ taskId: plan.taskId, order: "newest" }))
       now.set(summary.id, summary);
@@ -57,7 +65,8 @@ export class Pruner<Schema extends StateSchema> {
           "Nothing was removed; make a new plan.",
       );
     }
-    return this.#apply(plan, "request");
+    const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
+    return this.#apply({ ...plan, remove }, "request");
   }
 
   async prune(taskId: string, policy: RetentionPolicy | undefined): Promise<PruneResult> {
@@ -100,10 +109,22 @@ export class Pruner<Schema extends StateSchema> {
     }
   }
 
-  async #apply(plan: RetentionPlan, by: RemovedCheckpoints["by"]): Promise<PruneResult> {
-    const ids = plan.remove.map(({ checkpoint }) => checkpoint.id);
-    const removed = ids.length === 0 ? 0 : await this.remove(plan.taskId, ids, by);
-    return { tasks: 1, removed, removedBytes: plan.removeBytes };
+  async #apply({ taskId, keep, remove }: RetentionPlan, by: RemovedCheckpoints["by"]): Promise<PruneResult> {
+    const bytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
+    if (remove.length === 0) return { tasks: 1, removed: 0, removedBytes: 0 };
+    await this.#assertLeavesSomething(taskId, keep);
+    const ids = remove.map(({ checkpoint }) => checkpoint.id);
+    return { tasks: 1, removed: await this.remove(taskId, ids, by), removedBytes: bytes };
+  }
+
+  /** A plan is made of summaries, which don't show a damaged payload: what it keeps must be good for something. */
+  async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
+    const ids = keep.map(({ checkpoint }) => checkpoint.id);
+    if (ids.length === 0 || (await this.#reader.firstIntact(taskId, ids)) !== undefined) return;
+    throw new CheckpointCorruptError(
+      `Nothing of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
+        "Save a new one first, or remove the damaged ones.",
+    );
   }
 
   #policy(policy: RetentionPolicy | undefined): RetentionPolicy {
@@ -112,4 +133,14 @@ export class Pruner<Schema extends StateSchema> {
     checkRetentionPolicy(used);
     return used;
   }
+}
+
+/** A plan may come from a file. @throws {TypeError} It is no plan. */
+function checkPlan(plan: RetentionPlan): void {
+  if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
+    checkTaskId(plan.taskId);
+    const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
+    if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
+  }
+  throw new TypeError("prune takes a task's id, or a plan as planRetention gives it.");
 }

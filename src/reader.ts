@@ -2,14 +2,16 @@ import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } f
 import {
   type Checkpoint,
   type CheckpointSummary,
+  failureOf,
   type StoredCheckpoint,
   seal,
   summaryOf,
   type TaskSummary,
 } from "./checkpoint.js";
-import { openPayload } from "./codec/payload.js";
+import type { KnownBodies } from "./codec/known-bodies.js";
+import { digestOf, openPayload } from "./codec/payload.js";
 import { CheckpointCorruptError, CheckpointNotFoundError, UnsupportedFormatError } from "./errors.js";
-import type { ResolvedOptions } from "./options.js";
+import type { Migration, ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
 
 /**
@@ -18,10 +20,12 @@ import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
  */
 export class CheckpointReader<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
+  readonly #known: KnownBodies;
   readonly #onCorrupt: (record: CorruptRecord) => void;
 
-  constructor(options: ResolvedOptions<Schema>, onCorrupt: (record: CorruptRecord) => void) {
+  constructor(options: ResolvedOptions<Schema>, known: KnownBodies, onCorrupt: (record: CorruptRecord) => void) {
     this.#options = options;
+    this.#known = known;
     this.#onCorrupt = onCorrupt;
   }
 
@@ -102,6 +106,26 @@ export class CheckpointReader<Schema extends StateSchema> {
     throw notFound(taskId);
   }
 
+  /** Whether the task's newest intact checkpoint is completed. */
+  async isCompleted(taskId: string): Promise<boolean> {
+    for await (const record of this.#options.storage.list({ taskId, order: "newest" })) {
+      if (!isCorrupt(record)) return record.status === "completed";
+    }
+    return false;
+  }
+
+  /** The first of the checkpoints that is whole, payload and all. */
+  async firstIntact(taskId: string, ids: readonly string[]): Promise<string | undefined> {
+    for (const id of ids) {
+      const record = await this.#options.storage.get(taskId, id);
+      if (record === undefined) continue;
+      const damage = isCorrupt(record) ? record : damageOf(record);
+      if (damage === undefined) return id;
+      this.#onCorrupt(damage);
+    }
+    return undefined;
+  }
+
   /** Whether anything of the task is stored, damaged or not. */
   async has(taskId: string): Promise<boolean> {
     for await (const _record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) return true;
@@ -139,9 +163,13 @@ export class CheckpointReader<Schema extends StateSchema> {
     record: StoredCheckpoint | CorruptRecord,
   ): Checkpoint<StateOf<Schema>> | CorruptRecord | Promise<Checkpoint<StateOf<Schema>> | CorruptRecord> {
     if (isCorrupt(record)) return record;
-    if (seal(record) !== record.seal) return corruptRecord(record, "its seal doesn't match its content");
+    if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
     try {
-      const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
+      const opened = openPayload(record.payload, {
+        transforms: this.#options.transforms,
+        context: record,
+        known: this.#known,
+      });
       if (!(opened instanceof Promise)) return this.#checkpoint(record, opened.state);
       return opened.then(
         ({ state }) => this.#checkpoint(record, state),
@@ -181,9 +209,21 @@ export class CheckpointReader<Schema extends StateSchema> {
             "It was left untouched; add the migration.",
         );
       }
-      state = migration(state);
+      state = migrate(
+        migration,
+        state,
+        `${what} was left untouched, but the migration from ${version} to ${version + 1} failed`,
+      );
     }
     return state;
+  }
+}
+
+function migrate(migration: Migration, state: unknown, what: string): unknown {
+  try {
+    return migration(state);
+  } catch (cause) {
+    throw new UnsupportedFormatError(`${what}: ${failureOf(cause).message}`, { cause });
   }
 }
 
@@ -208,6 +248,15 @@ class Damage {
       { cause: this.#first?.cause },
     );
   }
+}
+
+const BROKEN_SEAL = "its seal doesn't match its content";
+
+/** What is wrong with a record, without opening its payload, which may need a key or a schema. */
+function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
+  if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
+  const isWhole = digestOf(record.payload.body) === record.payload.sha256;
+  return isWhole ? undefined : corruptRecord(record, "its payload fails its SHA-256 checksum");
 }
 
 export function notFound(taskId: string, id?: string): CheckpointNotFoundError {

@@ -13,7 +13,7 @@ export type StateSchema<Input = unknown, Output = Input> = StandardSchemaV1<Inpu
 export type StateOf<Schema extends StateSchema> = StandardSchemaV1.InferOutput<Schema>;
 
 /** The state that saving takes: the output, where the schema can encode (Zod); else the input, which is stored as it is. */
-export type SavedStateOf<Schema extends StateSchema> = Schema extends { encode: (...args: never[]) => unknown }
+export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEncode: (...args: never[]) => unknown }
   ? StandardSchemaV1.InferOutput<Schema>
   : StandardSchemaV1.InferInput<Schema>;
 
@@ -56,13 +56,18 @@ export function decodeWithSchema<Schema extends StateSchema>(
 
 function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
   const result = callSchema(() => schema["~standard"].validate(value));
-  if (result instanceof Promise) {
+  if (isThenable(result)) {
     // Its failure, if any, has no other listener.
-    result.catch(() => undefined);
+    result.then(undefined, () => undefined);
     throw new TypeError("The schema validates asynchronously, but checkpoints need a synchronous one.");
   }
   if (result.issues !== undefined) throw invalid(what, result.issues);
   return result.value as StateOf<Schema>;
+}
+
+/** Promises of other libraries and realms too. */
+function isThenable<Result>(result: Result | PromiseLike<Result>): result is PromiseLike<Result> {
+  return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
 }
 
 function canEncode(schema: StateSchema): schema is StateSchema & EncodingSchema {

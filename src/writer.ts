@@ -1,19 +1,27 @@
 import { hash } from "node:crypto";
+import { isCorrupt } from "./adapter.js";
 import { checkId, checkTaskId } from "./arguments.js";
-import { type CheckpointSummary, failureOf, type Payload, summaryOf } from "./checkpoint.js";
+import { type CheckpointDraft, type CheckpointSummary, failureOf, type Payload, summaryOf } from "./checkpoint.js";
 import { encodeJson } from "./codec/json.js";
+import type { KnownBodies } from "./codec/known-bodies.js";
 import { byteLengthOf, makePayload } from "./codec/payload.js";
+import { CheckpointConflictError } from "./errors.js";
 import { checkSaveOptions, copyMetadata, type ResolvedOptions, type SaveOptions } from "./options.js";
 import { encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
+
+/** The end of the year 9999: later times have another form in ISO 8601, and another order. */
+const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** Makes drafts of states and appends them, in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
+  readonly #known: KnownBodies;
   /** The last append of each task, where payloads are made asynchronously. */
   readonly #queues = new Map<string, Promise<void>>();
 
-  constructor(options: ResolvedOptions<Schema>) {
+  constructor(options: ResolvedOptions<Schema>, known: KnownBodies) {
     this.#options = options;
+    this.#known = known;
   }
 
   /** Reads the state, and without transforms reaches the adapter, before its first await. */
@@ -28,6 +36,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
       const whole = { ...draft, sizeBytes: byteLengthOf(made.body), payload: made };
       const { expectedSequence } = options;
       const sequence = await this.#options.storage.append(whole, { expectedSequence });
+      if (this.#options.createsIds) await this.#assertStored(whole, sequence);
+      this.#known.add(made);
       return summaryOf({ ...whole, sequence });
     };
     return payload instanceof Promise ? this.#inOrder(taskId, payload, append) : append(payload);
@@ -39,10 +49,29 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return hash("sha256", `${encoding} ${text}`, "hex");
   }
 
+  /** An adapter answers an id that it has, with the same state, by what it has: right for a retry, not for a new save. */
+  async #assertStored(draft: CheckpointDraft, sequence: number): Promise<void> {
+    const { taskId, id, createdAt } = draft;
+    const near = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
+    for await (const record of this.#options.storage.list(near)) {
+      // Removed or damaged in the meantime: then it isn't the answer to this question.
+      if (isCorrupt(record) || record.id !== id) return;
+      const { label, stage, status } = record;
+      if (createdAt === record.createdAt && label === draft.label && stage === draft.stage && status === draft.status)
+        return;
+      throw new CheckpointConflictError(
+        `createId made ${JSON.stringify(id)}, which a checkpoint of task ${JSON.stringify(taskId)} has since ${record.createdAt}. ` +
+          "Nothing was saved; ids must be unique in their task.",
+      );
+    }
+  }
+
   #draft(taskId: string, options: SaveOptions) {
     const { createId, clock, stateVersion } = this.#options;
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
     const nowMs = clock();
+    if (!(Math.abs(nowMs) <= LAST_MS))
+      throw new RangeError(`The clock gives ${nowMs}, which is no time before the year 10000.`);
     const id = createId({ taskId, stage, nowMs });
     checkId("The id that createId made", id);
     return {

@@ -5,7 +5,6 @@ import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../
 import { CheckpointCorruptError } from "../../src/errors.js";
 import { assertSameTask, isOwner, type TaskContents } from "./folder-store.js";
 import {
-  type CheckpointContent,
   type CheckpointFile,
   knownByName,
   NUMBERING_FILE,
@@ -14,7 +13,7 @@ import {
   readCheckpoint,
   readHead,
 } from "./json-file-format.js";
-import { storedCheckpoint } from "./sealed-record.js";
+import { type EmbeddedRecord, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import { nameOf } from "./task-folder.js";
@@ -99,7 +98,7 @@ export class CheckpointFolder {
    * @throws {CheckpointCorruptError}
    * @throws {StorageError} It is another task's.
    */
-  async readToChange(file: CheckpointFile): Promise<CheckpointContent | undefined> {
+  async readToChange(file: CheckpointFile): Promise<EmbeddedRecord | undefined> {
     const path = this.pathOf(file);
     try {
       const content = await readCheckpoint(path, file);

@@ -37,6 +37,7 @@ export class FolderLock {
   readonly #loss: Loss;
   readonly #letGo: () => Promise<void>;
   #files = 0;
+  #isReleased = false;
 
   private constructor(claim: LockClaim, loss: Loss, letGo: () => Promise<void>) {
     this.#claim = claim;
@@ -128,6 +129,8 @@ export class FolderLock {
 
   /** Frees the lock. Idempotent. */
   release(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
     this.#letGo().catch(() => {
       // It was lost in the meantime, and proper-lockfile has let go of it already.
     });

@@ -84,7 +84,8 @@ export class FolderStore {
    * @throws {TypeError | RangeError} A wrong option.
    */
   constructor(adapter: string, options: FolderStoreOptions, lock: StoreLock) {
-    const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
+    const { path, lockTimeoutMs = LOCK_TIMEOUT_MS, ...unknown } = options;
+    for (const key of Object.keys(unknown)) throw new TypeError(`The ${adapter} adapter has no option "${key}".`);
     if (typeof path !== "string" || path === "") {
       throw new TypeError(`The ${adapter} adapter needs a path: the folder to keep checkpoints in.`);
     }

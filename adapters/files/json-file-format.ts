@@ -66,15 +66,10 @@ export function knownByName({ sequence, idName }: CheckpointFile): { readonly se
 
 /** A checkpoint as its file's content. */
 export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
-  return Buffer.from(`${renderHead(head)}"state":${bodyText}}\n`);
-}
-
-/**
- * The file's content under another head, its state copied to the byte: damage to the state stays visible, since the
- * digest in the head stays what it was.
- */
-export function withHead(content: Buffer, head: RecordHead): Buffer {
-  return Buffer.concat([Buffer.from(renderHead(head)), content.subarray(content.indexOf(LINE_FEED) + 1)]);
+  const { payload, bodyIs, seal } = head;
+  const { encoding, sha256 } = payload;
+  const fields = { waymark: FORMAT_VERSION, ...summaryOf(head), encoding, bodyIs, sha256, seal };
+  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n"state":${bodyText}}\n`);
 }
 
 /**
@@ -88,18 +83,13 @@ export function readHead(path: string, file: CheckpointFile): RecordHead | undef
   return start && parseFirstLine(start.bytes, start.size, path, file).head;
 }
 
-/** A checkpoint file as it was read. */
-export interface CheckpointContent extends EmbeddedRecord {
-  readonly content: Buffer;
-}
-
 /**
  * A whole checkpoint file; `undefined` where it is gone.
  *
  * @throws {UnreadableError}
  * @throws {UnsupportedFormatError} A newer program wrote it.
  */
-export async function readCheckpoint(path: string, file: CheckpointFile): Promise<CheckpointContent | undefined> {
+export async function readCheckpoint(path: string, file: CheckpointFile): Promise<EmbeddedRecord | undefined> {
   const content = await readStored(path);
   if (content === undefined) return undefined;
   const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, path, file);
@@ -107,7 +97,7 @@ export async function readCheckpoint(path: string, file: CheckpointFile): Promis
   if (!key.equals(STATE_KEY) || !/^\}\r?\n$/.test(content.toString("latin1", stateEnd))) {
     throw new UnreadableError("its second line doesn't hold a state");
   }
-  return { head, bodyText: decodeText(content.subarray(stateAt, stateEnd)), content };
+  return { head, bodyText: decodeText(content.subarray(stateAt, stateEnd)) };
 }
 
 /** The numbering as its file's content. */
@@ -122,13 +112,6 @@ export function renderNumbering(numbering: Numbering): Buffer {
 export function parseNumberingFile(content: Buffer, path: string): Numbering {
   checkVersion(content, path);
   return parseNumbering(parseObject(decodeText(content)));
-}
-
-function renderHead(head: RecordHead): string {
-  const { payload, bodyIs, seal } = head;
-  const { encoding, sha256 } = payload;
-  const fields = { waymark: FORMAT_VERSION, ...summaryOf(head), encoding, bodyIs, sha256, seal };
-  return `${JSON.stringify(fields).slice(0, -1)},\n`;
 }
 
 interface FirstLine {

@@ -28,7 +28,6 @@ import {
   NUMBERING_FILE,
   renderCheckpoint,
   renderNumbering,
-  withHead,
 } from "./json-file-format.js";
 import { RecentMap } from "./recent-map.js";
 import { embedDraft, sequenceOfIntact } from "./sealed-record.js";
@@ -74,7 +73,7 @@ export class JsonFileAdapter implements StorageAdapter {
         if (file && stored) {
           const sequence = sequenceOfIntact(stored, draft, folder.pathOf(file));
           // Whoever stored it may have been killed, or failed, before it was durable. Now it will be.
-          await lock.write(folder.pathOf(file), stored.content, { firstInFolder: true });
+          await lock.write(folder.pathOf(file), renderCheckpoint(stored), { firstInFolder: true });
           return sequence;
         }
 
@@ -127,7 +126,8 @@ export class JsonFileAdapter implements StorageAdapter {
         const stored = file && (await folder.readToChange(file));
         if (file === undefined || stored === undefined) return false;
         checkExpected(taskId, folder.newestSequence, condition);
-        const content = withHead(stored.content, withStatus(stored.head, wanted));
+        // The state stays to the byte, and its digest with it: damage to it stays visible.
+        const content = renderCheckpoint({ ...stored, head: withStatus(stored.head, wanted) });
         await lock.write(folder.pathOf(file), content, { firstInFolder: false });
         return true;
       },

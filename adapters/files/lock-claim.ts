@@ -82,6 +82,7 @@ export class LockClaim {
   /** The claim's file has been renamed away. */
   markCommitted(): void {
     this.#made = false;
+    claimsInUse.delete(this.#name);
   }
 
   isThere(): boolean {
@@ -95,12 +96,13 @@ export class LockClaim {
     if (file !== undefined) closeSync(file);
     if (!this.#made) return;
     this.#made = false;
+    claimsInUse.delete(this.#name);
     try {
       if (this.#kind === "file") unlinkSync(this.path);
       else rmSync(this.path, { recursive: true });
     } catch {
-      // Stolen and deleted, as a rule. Else it stays, and is stale in some seconds: what was done under the lock is
-      // done, so this must not fail it.
+      // Stolen and deleted, as a rule. Else it stays, and others wait some seconds for it to go stale: what was done
+      // under the lock is done, so this must not fail it.
     }
   }
 
@@ -120,6 +122,7 @@ export class LockClaim {
       if (this.#kind === "file") this.#file = makeFile(this.path);
       else mkdirSync(this.path, { mode: 0o700 });
       this.#made = true;
+      claimsInUse.add(this.#name);
     } catch (error) {
       if (codeOf(error) !== "ENOENT") throw error;
       makeLockFolder(this.#lockFolder);
@@ -142,7 +145,7 @@ export class LockClaim {
       const stats = lstatSync(join(this.#lockFolder, name), { throwIfNoEntry: false });
       if (stats === undefined) continue;
       // A dead holder needn't be waited for. Should that be wrong, stealing is safe.
-      lastMs = Math.max(lastMs ?? 0, isDead(parseHolder(name)) ? 0 : stats.mtimeMs);
+      lastMs = Math.max(lastMs ?? 0, isDead(name) ? 0 : stats.mtimeMs);
     }
     if (lastMs === undefined) throw noSuchLock(this.#lockFolder);
     return new Date(lastMs);
@@ -198,6 +201,7 @@ const THIS_MACHINE = `${nameOf(hostname() || "unknown")}+${hash("sha256", pidNam
 /** With a count of claims it makes a name that is never used again, not even by a process of the same number. */
 const THIS_PROCESS = `${process.pid}@${THIS_MACHINE}+${randomBytes(8).toString("hex")}`;
 let claims = 0;
+const claimsInUse = new Set<string>();
 
 interface Holder {
   readonly pid: number;
@@ -209,7 +213,10 @@ function parseHolder(name: string): Holder | undefined {
   return pid === undefined || machine === undefined ? undefined : { pid: Number(pid), machine };
 }
 
-function isDead(holder: Holder | undefined): boolean {
+/** Whether nobody holds the lock by this claim any more. */
+function isDead(name: string): boolean {
+  if (name.startsWith(THIS_PROCESS)) return !claimsInUse.has(name);
+  const holder = parseHolder(name);
   if (holder?.machine !== THIS_MACHINE) return false;
   try {
     process.kill(holder.pid, 0);

@@ -33,7 +33,7 @@ const RETRYABLE = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EA
 export function storageFailure(error: unknown, call: FailedCall): unknown {
   if (error instanceof CheckpointError || !isSystemError(error)) return error;
   const { code } = error;
-  const path = error.path ?? call.path;
+  const path = "path" in error && typeof error.path === "string" ? error.path : call.path;
   return new StorageError(
     `Could not ${call.doing}: ${code} at ${path}. Nothing of it was acknowledged; what was saved before is intact. ` +
       `${ADVICE[code] ?? "Look at the cause, then try again."}`,
@@ -46,12 +46,6 @@ export function codeOf(error: unknown): string | undefined {
   return isSystemError(error) ? error.code : undefined;
 }
 
-function isSystemError(error: unknown): error is Error & { readonly code: string; readonly path?: string } {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    typeof error.code === "string" &&
-    "syscall" in error &&
-    (!("path" in error) || typeof error.path === "string")
-  );
+function isSystemError(error: unknown): error is Error & { readonly code: string } {
+  return error instanceof Error && "code" in error && typeof error.code === "string" && "syscall" in error;
 }

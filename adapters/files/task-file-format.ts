@@ -13,6 +13,7 @@ import {
   type AdoptRecord,
   type ForeignEntry,
   hintsOf,
+  holdsSealed,
   parseRecord,
   parseRecordLine,
   type RecordEntry,
@@ -77,7 +78,8 @@ export function isDamaged(entry: object): entry is DamagedEntry {
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const lines = splitLines(bytes);
   const parsed = parseOurs(lines, path, adopt) ?? parseWhole(bytes, path, adopt) ?? salvage(lines, adopt);
-  return { ...parsed, entries: numberForeign(parsed) };
+  const entries = numberForeign(parsed);
+  return { ...parsed, entries: parsed.refusal === undefined ? entries : [...entries, { reason: parsed.refusal }] };
 }
 
 /** The newest checkpoint of a task's file, and how many lines hold checkpoints. */
@@ -166,11 +168,10 @@ function parseWhole(bytes: Buffer, path: string, adopt: AdoptRecord | undefined)
 /** What is left of a file that is damaged where it says what it is. */
 function salvage(lines: readonly Line[], adopt: AdoptRecord | undefined): Parsed {
   const refusal = lines.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const file = { refusal, extra: {} };
   const [first, ...rest] = lines.filter((line) => !isLastLine(line)).map((line) => parseLine(line, adopt));
   const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
   // Of another kind of file each line would be reported else.
-  return { ...file, entries: [...(entries.every(isDamaged) ? [] : entries), { reason: refusal }] };
+  return { refusal, extra: {}, entries: entries.every(isDamaged) ? [] : entries };
 }
 
 function parseFirstLine(line: string | Buffer): JsonObject {
@@ -182,13 +183,15 @@ function parseFirstLine(line: string | Buffer): JsonObject {
 
 function parseFileHead(head: JsonObject, path: string): Omit<TaskFileContent, "entries"> {
   const { version, lastModified: _then, waymark, ...extra } = head;
+  const isOurs = waymark !== undefined || holdsSealed(extra);
+  if (version === undefined && isOurs) return { extra, refusal: "its version is damaged" };
   if (version !== FORMAT_VERSION) {
     throw new UnsupportedFormatError(
       `${path} has format version ${JSON.stringify(version) ?? "none"}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
-  if (waymark === undefined) return { extra };
+  if (waymark === undefined) return isOurs ? { extra, refusal: "the name of its waymark key is damaged" } : { extra };
   const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
   return numbering instanceof UnreadableError ? { extra, refusal: numbering.message } : { extra, numbering };
 }

@@ -85,6 +85,11 @@ export function hintsOf(line: string): { readonly id?: string; readonly sequence
   };
 }
 
+/** Whether one of the keys that seem to be another program's holds what only this adapter writes. */
+export function holdsSealed(extra: JsonObject): boolean {
+  return Object.values(extra).some((value) => isJsonObject(value) && "seal" in value);
+}
+
 function parseFields(fields: JsonObject, bodyText: string, adopt: AdoptRecord | undefined): RecordEntry | ForeignEntry {
   const waymark = fields["waymark"];
   if (waymark === undefined) return foreignEntry(fields, bodyText, adopt);
@@ -105,6 +110,9 @@ function extraOf(fields: JsonObject): JsonObject {
 }
 
 function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord | undefined): ForeignEntry {
+  const extra = extraOf(fields);
+  // Adopted, it would become the newest.
+  if (holdsSealed(extra)) throw new UnreadableError("the name of its waymark key is damaged");
   const error = fields["error"];
   const createdAt = new Date(text(fields, "createdAt"));
   if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
@@ -124,7 +132,7 @@ function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord |
     numbered(sequence) {
       const { stage, status = error === undefined ? "running" : "failed" } = adopt?.({ ...fields, state }) ?? {};
       const adopted = { ...draft, ...(stage === undefined ? undefined : { stage }), status };
-      return { ...embedDraft(adopted)(sequence), extra: extraOf(fields) };
+      return { ...embedDraft(adopted)(sequence), extra };
     },
   };
 }

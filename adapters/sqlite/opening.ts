@@ -1,6 +1,7 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { StorageError } from "../../src/errors.js";
+import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { holdsStore, migrate } from "./schema.js";
 import { SqliteStore } from "./store.js";
@@ -23,6 +24,7 @@ export interface OpenStore {
 interface FileIdentity {
   readonly dev: number;
   readonly ino: number;
+  readonly size: number;
 }
 
 /**
@@ -31,12 +33,25 @@ interface FileIdentity {
  */
 const LOCK_SLICE_MS = 3;
 
-/** Opens the store at that place; gives `undefined` where there is none, and creates nothing. */
+/**
+ * Opens the store at that place; gives `undefined` where there is none, and creates nothing.
+ *
+ * @throws {CheckpointCorruptError} The file is empty, or gone while its log is still there. SQLite would take either for
+ *   a new database and delete the log, which may hold all that is left.
+ */
 export function openStore(place: StorePlace): OpenStore | undefined {
-  const file = identityOf(place.path);
+  const { path } = place;
+  const file = identityOf(path);
+  const log = `${path}-wal`;
+  if (file === undefined ? (identityOf(log)?.size ?? 0) > 0 : file.size === 0) {
+    throw new CheckpointCorruptError(
+      `The database ${path} is ${file === undefined ? `gone, and its log ${log} is still there` : "empty"}, which Waymark ` +
+        "never leaves it. It was left untouched, and so was its log; put back a backup, or move both away to begin anew.",
+    );
+  }
   if (file === undefined) return undefined;
-  return connect(place, (database) => {
-    if (holdsStore(database, place.path)) return ready(place, database, file);
+  return connect(place, path, (database) => {
+    if (holdsStore(database, path)) return ready(place, database, file);
     database.close();
     return undefined;
   });
@@ -45,14 +60,14 @@ export function openStore(place: StorePlace): OpenStore | undefined {
 /** Opens the store at that place; where there is none, makes one, and the folders above it. */
 export function createStore(place: StorePlace): OpenStore {
   const { path } = place;
-  const madeFolder = createFile(path);
+  const madeFolder = identityOf(path) === undefined ? createFile(place) : undefined;
   const file = identityOf(path);
   if (file === undefined) {
     throw new StorageError(`${path} was removed while it was being opened. Nothing was written; try again.`, {
       retryable: true,
     });
   }
-  return connect(place, (database) => {
+  return connect(place, path, (database) => {
     // Before anything is changed: a database of another program stays as it is.
     holdsStore(database, path);
     return ready(place, database, file, madeFolder);
@@ -65,8 +80,8 @@ export function isSameFile(path: string, file: FileIdentity): boolean {
   return now !== undefined && now.ino === file.ino && now.dev === file.dev;
 }
 
-function connect<Result>(place: StorePlace, use: (database: SqliteDatabase) => Result): Result {
-  const database = openDatabase(place.driver(), place.path, LOCK_SLICE_MS);
+function connect<Result>(place: StorePlace, path: string, use: (database: SqliteDatabase) => Result): Result {
+  const database = openDatabase(place.driver(), path, LOCK_SLICE_MS);
   try {
     return use(database);
   } catch (error) {
@@ -99,17 +114,31 @@ function configure(database: SqliteDatabase, path: string, durability: StorePlac
 }
 
 /**
- * Creates the file and the folders above it, where they don't exist, for their owner alone.
+ * Creates the database and the folders above it, for their owner alone. It is made whole under another name first, so
+ * that a process which dies here leaves no empty file under this one.
  *
  * @returns The topmost folder it made.
  */
-function createFile(path: string): string | undefined {
+function createFile(place: StorePlace): string | undefined {
+  const { path, durability } = place;
+  // Where the driver is missing, nothing is made.
+  place.driver();
   const madeFolder = mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
   try {
-    // Never opened where it exists: closing it would drop the locks that SQLite holds on it in this process.
-    closeSync(openSync(path, "wx", 0o600));
+    closeSync(openSync(draft, "wx", 0o600));
+    connect(place, draft, (database) => {
+      configure(database, draft, durability);
+      migrate(database, draft);
+      // The last one to close a database brings its log into it and deletes the log.
+      database.close();
+    });
+    linkSync(draft, path);
   } catch (error) {
+    // Another process has made it meanwhile.
     if (!hasCode(error, "EEXIST")) throw error;
+  } finally {
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(`${draft}${suffix}`, { force: true });
   }
   return madeFolder;
 }

@@ -35,8 +35,11 @@ export interface Transform {
  */
 export function checkTransforms(transforms: readonly Transform[]): void {
   const names = new Set<string>();
-  for (const { name } of transforms) {
-    if (!/^[A-Za-z][\w-]*$/.test(name) || name === "json" || name === "json-tagged") {
+  for (const { name, encode, decode } of transforms) {
+    if (typeof encode !== "function" || typeof decode !== "function") {
+      throw new TypeError(`The transform ${JSON.stringify(name)} must have the methods encode and decode.`);
+    }
+    if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || name === "json" || name === "json-tagged") {
       throw new TypeError(
         `${JSON.stringify(name)} is no name for a transform: it must be a letter, then letters, digits, "-" or "_", and not "json" or "json-tagged".`,
       );

@@ -69,6 +69,15 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
   );
 }
 
+/**
+ * Which of these, in the order they were appended, came after a removal of their task that was called at the same time:
+ * those from the one with which the numbering began again.
+ */
+export function sinceRemoval(appended: readonly Appended[]): readonly Appended[] {
+  const first = appended.findIndex(({ sequence }) => sequence === 1);
+  return first === -1 ? [] : appended.slice(first);
+}
+
 /** The one sequence given to rivals that expected the same newest checkpoint; throws unless the others conflicted. */
 export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
   const outcomes = await Promise.allSettled(rivals);

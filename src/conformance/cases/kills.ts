@@ -159,7 +159,7 @@ async function killedMidway(store: ConformanceStore, turns: number, one: Checkpo
   return answered ? Number(answer) : undefined;
 }
 
-/** Some hundred kilobytes: more than one write, more than one page. */
+/** Tens of kilobytes: more than one write, more than one page. */
 function largeBody(text: string): string {
-  return JSON.stringify({ text: text.repeat(200_000) });
+  return JSON.stringify({ text: text.repeat(40_000) });
 }

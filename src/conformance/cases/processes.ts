@@ -4,7 +4,16 @@ import { seal } from "../../checkpoint.js";
 import { ascending, codeOf, intact, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf, soleWinner } from "../steps.js";
+import {
+  appendAll,
+  appendAtOnce,
+  collect,
+  expectStored,
+  idsOf,
+  sequencesOf,
+  sinceRemoval,
+  soleWinner,
+} from "../steps.js";
 
 /** What an adapter owes that declares to be used by several processes at once. */
 export const processCases: readonly ConformanceCase[] = [
@@ -172,11 +181,7 @@ export const processCases: readonly ConformanceCase[] = [
           remover.remove("t", "all"),
           appendAtOnce(writer, drafts("t", 6).slice(2)),
         ]);
-        // The removal came before, between or after the appends, which it took with it so far.
-        const left = await idsOf(remover.list({ taskId: "t", order: "oldest" }));
-        const stayed = appended.slice(appended.length - left.length);
-        await expectStored(here, stayed);
-        await expectStored(there, stayed);
+        for (const reader of [here, there]) await expectStored(reader, sinceRemoval(appended));
         await here.remove("t", "all");
       }
     },

@@ -57,9 +57,8 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     {
       name: `${operation}.many`,
       promise: "gives hundreds as it gives a few",
-      replayed: true,
       async run(store) {
-        let adapter = await store.open();
+        const adapter = await store.open();
         // More than are fetched at a time, with two of a kind far apart.
         const stages = new Map([
           [3, { stage: "rare" }],
@@ -67,7 +66,6 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         ]);
         const many = Array.from({ length: 300 }, (_, index) => draft("t", `c${index + 1}`, stages.get(index + 1)));
         const all = await appendAtOnce(adapter, many);
-        adapter = await store.carryOn(adapter);
         const middle = all[150]?.sequence ?? 0;
         for (const order of ["newest", "oldest"] as const) {
           for (const query of [
@@ -231,8 +229,10 @@ function* skipQueries(): Iterable<CheckpointQuery> {
 
 function* ranges(): Iterable<CheckpointQuery> {
   for (const order of ["newest", "oldest"] as const) {
-    for (const beforeSequence of [undefined, 9, 1]) {
-      for (const afterSequence of [undefined, 3, 100]) yield { taskId: "t", order, beforeSequence, afterSequence };
-    }
+    yield { taskId: "t", order };
+    yield { taskId: "t", order, beforeSequence: 9 };
+    yield { taskId: "t", order, afterSequence: 3 };
+    yield { taskId: "t", order, beforeSequence: 9, afterSequence: 3 };
+    yield { taskId: "t", order, beforeSequence: 1, afterSequence: 100 };
   }
 }

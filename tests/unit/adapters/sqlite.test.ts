@@ -1,7 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type Database from "better-sqlite3";
@@ -46,7 +55,8 @@ describe("options", () => {
       database: spyingDriver({ prepared: (_sql, database) => connections.add(database) }),
     });
     await adapter.append(draft("t", "c1"));
-    const [connection] = connections;
+    // The one before it made the database under another name.
+    const connection = [...connections].at(-1);
     expect(connection?.pragma("journal_mode", { simple: true })).toBe("wal");
     expect(connection?.pragma("synchronous", { simple: true })).toBe(synchronous);
   });
@@ -298,14 +308,44 @@ describe("a store that was there before", () => {
     expect(await other.append(draft("t", "c2"))).toBe(2);
   });
 
-  it("may be empty: an interrupted start leaves a file of no bytes", async () => {
-    const path = join(await tempFolder(), "a", "checkpoints.db");
-    mkdirSync(dirname(path));
+  it.each([
+    ["is empty", (path: string) => truncateSync(path)],
+    ["is gone", (path: string) => rmSync(path)],
+  ] as const)(
+    "whose file %s while its log is still there is a typed error, and the log is left as it is",
+    async (_what, damage) => {
+      const path = join(await tempFolder(), "checkpoints.db");
+      const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
+      await once(writer.stdout, "data");
+      writer.kill("SIGKILL");
+      await once(writer, "exit");
+      damage(path);
+      const log = readFileSync(`${path}-wal`);
+      expect(log.length).toBeGreaterThan(0);
+      const adapter = openAdapter({ path });
+      const corrupt = { code: "CHECKPOINT_CORRUPT", message: expect.stringContaining("left untouched") };
+      await expect(listed(adapter)).rejects.toMatchObject(corrupt);
+      await expect(adapter.append(draft("t", "c2"))).rejects.toMatchObject(corrupt);
+      await adapter.close();
+      expect(readFileSync(`${path}-wal`)).toEqual(log);
+    },
+  );
+
+  it("that is empty is a typed error, without a log too", async () => {
+    const path = join(await tempFolder(), "checkpoints.db");
     writeFileSync(path, "");
     const adapter = openAdapter({ path });
-    expect(await listed(adapter)).toEqual([]);
+    await expect(listed(adapter)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    await expect(adapter.append(draft("t", "c1"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
     expect(readFileSync(path)).toHaveLength(0);
-    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+  });
+
+  it("is made whole under another name first, and leaves nothing of that", async () => {
+    const folder = await tempFolder();
+    const adapter = openAdapter({ path: join(folder, "checkpoints.db") });
+    await adapter.append(draft("t", "c1"));
+    await adapter.close();
+    expect(readdirSync(folder)).toEqual(["checkpoints.db"]);
   });
 });
 

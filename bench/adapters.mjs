@@ -1,0 +1,73 @@
+// @ts-check
+import { join } from "node:path";
+import { CheckpointManager } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { medians } from "./compare.mjs";
+import { printHeading, printRow } from "./report.mjs";
+import { agentState } from "./state.mjs";
+
+const TASKS = 1000;
+
+/**
+ * What every adapter has to do in a given time: a save, and a look for the incomplete among 1,000 tasks.
+ *
+ * @param {string} folder
+ */
+export async function benchAdapters(folder) {
+  const managers = {
+    memory: new CheckpointManager({ storage: new MemoryAdapter() }),
+    "json-file": new CheckpointManager({ storage: new JsonFileAdapter({ path: join(folder, "all-json-files") }) }),
+    "task-file": new CheckpointManager({ storage: new TaskFileAdapter({ path: join(folder, "all-task-files") }) }),
+    sqlite: new CheckpointManager({ storage: new SqliteAdapter({ path: join(folder, "all.db") }) }),
+  };
+
+  const state = agentState(0);
+  const save = await medians(
+    contestants(managers, (manager) => manager.save("P1.M3.T2.S4", state, { stage: "validation-gate-2" })),
+    { rounds: 40 },
+  );
+  printHeading("Every adapter");
+  for (const [name, measuredMs] of Object.entries(save))
+    printRow({ what: `save a state of 9 KB: ${name}`, measuredMs, limit: 50 });
+
+  for (const manager of Object.values(managers)) await fill(manager);
+  const find = await medians(
+    contestants(managers, (manager) => manager.findIncomplete()),
+    { rounds: 20 },
+  );
+  for (const [name, measuredMs] of Object.entries(find)) {
+    printRow({ what: `findIncomplete among ${TASKS.toLocaleString("en")} tasks: ${name}`, measuredMs, limit: 100 });
+  }
+  for (const manager of Object.values(managers)) await manager.close();
+}
+
+/**
+ * One in three is completed.
+ *
+ * @param {CheckpointManager} manager
+ */
+async function fill(manager) {
+  for (let start = 0; start < TASKS; start += 50) {
+    const batch = Array.from({ length: 50 }, (_, index) => start + index);
+    await Promise.all(
+      batch.map((task) =>
+        manager.save(`P${task % 7}.T${task}`, agentState(task), { status: task % 3 === 0 ? "completed" : "running" }),
+      ),
+    );
+  }
+}
+
+/**
+ * @template {string} Name
+ * @param {Record<Name, CheckpointManager>} managers
+ * @param {(manager: CheckpointManager) => unknown} call
+ */
+function contestants(managers, call) {
+  const entries = /** @type {[Name, CheckpointManager][]} */ (Object.entries(managers));
+  return /** @type {Record<Name, () => unknown>} */ (
+    Object.fromEntries(entries.map(([name, manager]) => [name, () => call(manager)]))
+  );
+}

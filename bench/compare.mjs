@@ -1,0 +1,54 @@
+// @ts-check
+import { performance } from "node:perf_hooks";
+
+/**
+ * One thing to measure: does one call and resolves when it is done.
+ *
+ * @typedef {() => unknown} Contestant
+ */
+
+/**
+ * Measures contestants side by side: each round calls every one of them once, each time in another order. So what else
+ * the machine is doing, and what the disk is still busy with, falls on all of them alike. (mitata measures one function
+ * after the other, and has no way to take turns.)
+ *
+ * @template {string} Name
+ * @param {Record<Name, Contestant>} contestants
+ * @param {{ rounds: number, warmup?: number }} options
+ * @returns {Promise<Record<Name, number>>} The median of each, in milliseconds.
+ */
+export async function medians(contestants, { rounds, warmup = Math.ceil(rounds / 10) }) {
+  const entries = /** @type {[Name, Contestant][]} */ (Object.entries(contestants));
+  const samples = entries.map(() => /** @type {number[]} */ ([]));
+  for (let round = -warmup; round < rounds; round++) {
+    for (const index of shuffled(entries.length)) {
+      const contestant = entries[index]?.[1] ?? (() => undefined);
+      const start = performance.now();
+      const result = contestant();
+      // Not of what is done already: a turn of the microtask queue would be charged to a synchronous contestant.
+      if (result instanceof Promise) await result;
+      const elapsed = performance.now() - start;
+      if (round >= 0) samples[index]?.push(elapsed);
+    }
+  }
+  return /** @type {Record<Name, number>} */ (
+    Object.fromEntries(entries.map(([name], index) => [name, median(samples[index] ?? [])]))
+  );
+}
+
+/** @param {number[]} samples */
+function median(samples) {
+  const sorted = samples.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+}
+
+/** @param {number} count */
+function shuffled(count) {
+  const order = Array.from({ length: count }, (_, index) => index);
+  for (let last = count - 1; last > 0; last--) {
+    const other = Math.floor(Math.random() * (last + 1));
+    [order[last], order[other]] = [order[other] ?? 0, order[last] ?? 0];
+  }
+  return order;
+}

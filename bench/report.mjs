@@ -1,0 +1,62 @@
+// @ts-check
+import { cpus, totalmem } from "node:os";
+
+/**
+ * One bar, and how it was met.
+ *
+ * @typedef {object} Row
+ * @property {string} what
+ * @property {number} measuredMs
+ * @property {number} [againstMs] - The baseline, for a bar that is a ratio.
+ * @property {number} limit - The highest ratio that passes, or the highest time in milliseconds.
+ */
+
+/**
+ * Prints when, where and on what the figures were taken: without that they say nothing.
+ *
+ * @param {string} folder
+ */
+export function printMachine(folder) {
+  const [cpu] = cpus();
+  const memory = Math.round(totalmem() / 2 ** 30);
+  console.log(`Waymark benchmark, ${new Date().toISOString()}`);
+  console.log(`Node ${process.version}, ${process.platform} ${process.arch}`);
+  console.log(`${cpus().length} × ${cpu?.model.trim() ?? "unknown processor"}, ${memory} GiB of memory`);
+  console.log(`Stores in ${folder}`);
+  console.log("Medians. The two sides of a ratio took turns in one run on the same disk.\n");
+}
+
+/** @param {Row} row */
+export function printRow({ what, measuredMs, againstMs, limit }) {
+  const ratio = againstMs === undefined ? undefined : measuredMs / againstMs;
+  const passes = (ratio ?? measuredMs) <= limit;
+  const against = againstMs === undefined ? "" : time(againstMs);
+  const result = ratio === undefined ? time(measuredMs) : `${ratio.toFixed(2)}×`;
+  const bar = ratio === undefined ? `≤ ${limit} ms` : `≤ ${limit}×`;
+  const columns = [
+    what.padEnd(62),
+    time(measuredMs).padStart(10),
+    against.padStart(10),
+    result.padStart(10),
+    bar.padStart(9),
+  ];
+  console.log(`${columns.join(" ")}  ${passes ? "PASS" : "FALLS SHORT"}`);
+}
+
+/** @param {string} title */
+export function printHeading(title) {
+  const columns = [
+    title.padEnd(62),
+    "measured".padStart(10),
+    "baseline".padStart(10),
+    "result".padStart(10),
+    "bar".padStart(9),
+  ];
+  console.log(`\n${columns.join(" ")}`);
+}
+
+/** @param {number} ms */
+function time(ms) {
+  if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`;
+  return ms < 100 ? `${ms.toFixed(2)} ms` : `${ms.toFixed(0)} ms`;
+}

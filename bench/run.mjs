@@ -1,0 +1,30 @@
+// @ts-check
+// All benchmarks, or those named: `npm run bench`, `node bench/run.mjs sqlite importing`. Needs a build. What falls
+// short is printed as such and is no failure: the machine may be busy.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { benchAdapters } from "./adapters.mjs";
+import { benchFiles } from "./files.mjs";
+import { benchImporting } from "./importing.mjs";
+import { printMachine } from "./report.mjs";
+import { benchSqlite } from "./sqlite.mjs";
+
+const benchmarks = { importing: benchImporting, adapters: benchAdapters, files: benchFiles, sqlite: benchSqlite };
+
+// On the project's own disk: the system's folder for temporary files may be in memory, where fsync costs nothing.
+const cache = fileURLToPath(new URL("../node_modules/.cache", import.meta.url));
+mkdirSync(cache, { recursive: true });
+const folder = mkdtempSync(join(cache, "waymark-bench-"));
+const chosen = process.argv.slice(2);
+const unknown = chosen.find((name) => !(name in benchmarks));
+try {
+  if (unknown !== undefined)
+    throw new RangeError(`There is no benchmark "${unknown}", only ${Object.keys(benchmarks).join(", ")}.`);
+  printMachine(folder);
+  for (const [name, run] of Object.entries(benchmarks)) {
+    if (chosen.length === 0 || chosen.includes(name)) await run(folder);
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,173 @@
+// @ts-check
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { CheckpointManager } from "waymark";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { medians } from "./compare.mjs";
+import { printHeading, printRow } from "./report.mjs";
+import { agentState } from "./state.mjs";
+
+const SMALL = { tasks: 1, checkpointsPerTask: 10 };
+const LARGE = { tasks: 1000, checkpointsPerTask: 100 };
+const ROUNDS = 500;
+
+/**
+ * Save and latest against bare better-sqlite3, in stores of 10 and of 100,000 checkpoints. The bare table is the least
+ * that can find a task's latest state again: task, sequence and state, with a primary key of the first two.
+ *
+ * @param {string} folder
+ */
+export async function benchSqlite(folder) {
+  console.log("Filling four stores, two of them with 100,000 checkpoints …");
+  const small = await openPair(folder, "small", SMALL);
+  const large = await openPair(folder, "large", LARGE);
+
+  const save = await medians(
+    { bareSmall: small.bareSave, ourSmall: small.ourSave, bareLarge: large.bareSave, ourLarge: large.ourSave },
+    { rounds: ROUNDS },
+  );
+  printHeading("SQLite, write-ahead log, synchronous FULL, states of 9 KB");
+  printRow({
+    what: "save: 10 checkpoints, to a bare insert",
+    measuredMs: save.ourSmall,
+    againstMs: save.bareSmall,
+    limit: 1.3,
+  });
+  printRow({
+    what: "save: 100,000 checkpoints, to a bare insert",
+    measuredMs: save.ourLarge,
+    againstMs: save.bareLarge,
+    limit: 1.3,
+  });
+  printRow({
+    what: "save: 100,000 checkpoints, to 10",
+    measuredMs: save.ourLarge,
+    againstMs: save.ourSmall,
+    limit: 1.3,
+  });
+
+  const latest = await medians(
+    { bareSmall: small.bareLatest, ourSmall: small.ourLatest, bareLarge: large.bareLatest, ourLarge: large.ourLatest },
+    { rounds: ROUNDS * 2 },
+  );
+  const bare = "to a bare select and JSON.parse";
+  printRow({
+    what: `latest: 10 checkpoints, ${bare}`,
+    measuredMs: latest.ourSmall,
+    againstMs: latest.bareSmall,
+    limit: 1.5,
+  });
+  printRow({
+    what: `latest: 100,000 checkpoints, ${bare}`,
+    measuredMs: latest.ourLarge,
+    againstMs: latest.bareLarge,
+    limit: 1.5,
+  });
+  printRow({
+    what: "latest: 100,000 checkpoints, to 10",
+    measuredMs: latest.ourLarge,
+    againstMs: latest.ourSmall,
+    limit: 1.3,
+  });
+
+  await Promise.all([small.close(), large.close()]);
+}
+
+/**
+ * A store of ours and a bare one, of the same size; each call takes the next task.
+ *
+ * @param {string} folder
+ * @param {string} name
+ * @param {typeof SMALL} size
+ */
+async function openPair(folder, name, size) {
+  const [barePath, ourPath] = [join(folder, `${name}-bare.db`), join(folder, `${name}-waymark.db`)];
+  fillBare(barePath, size);
+  await fillOurs(ourPath, size);
+
+  const bare = openBare(barePath, "FULL");
+  const insert = bare.prepare("INSERT INTO checkpoints (task_id, sequence, state) VALUES (?, ?, ?)");
+  const select = bare.prepare("SELECT state FROM checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1").pluck();
+  const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ourPath }) });
+  const state = agentState(0);
+  const bytes = JSON.stringify(state);
+
+  let turn = 0;
+  let sequence = size.checkpointsPerTask;
+  // 7,919 is prime to the number of tasks: each is met once before any is met again, and neighbours aren't next.
+  const nextTask = () => taskName((turn++ * 7919) % size.tasks);
+  return {
+    bareSave: () => insert.run(nextTask(), ++sequence, bytes),
+    ourSave: () => manager.save(nextTask(), state, { stage: "validation-gate-2" }),
+    bareLatest: () => JSON.parse(String(select.get(nextTask()))),
+    ourLatest: () => manager.latest(nextTask()),
+    async close() {
+      bare.close();
+      await manager.close();
+    },
+  };
+}
+
+/**
+ * @param {string} path
+ * @param {"FULL" | "OFF"} synchronous
+ */
+function openBare(path, synchronous) {
+  const database = new Database(path);
+  database.pragma("journal_mode = WAL");
+  database.pragma(`synchronous = ${synchronous}`);
+  database.exec(
+    "CREATE TABLE IF NOT EXISTS checkpoints (task_id TEXT, sequence INTEGER, state TEXT, PRIMARY KEY (task_id, sequence))",
+  );
+  return database;
+}
+
+/**
+ * @param {string} path
+ * @param {typeof SMALL} size
+ */
+function fillBare(path, size) {
+  const database = openBare(path, "OFF");
+  const insert = database.prepare("INSERT INTO checkpoints (task_id, sequence, state) VALUES (?, ?, ?)");
+  for (let sequence = 1; sequence <= size.checkpointsPerTask; sequence++) {
+    const bytes = JSON.stringify(agentState(sequence));
+    const round = database.transaction(() => {
+      for (let task = 0; task < size.tasks; task++) insert.run(taskName(task), sequence, bytes);
+    });
+    round();
+  }
+  database.close();
+}
+
+/**
+ * By the adapter, whose drafts can be made once for many tasks: it is the storage that is measured later.
+ *
+ * @param {string} path
+ * @param {typeof SMALL} size
+ */
+async function fillOurs(path, size) {
+  const adapter = new SqliteAdapter({ path, durability: "normal" });
+  for (let sequence = 1; sequence <= size.checkpointsPerTask; sequence++) {
+    const body = JSON.stringify(agentState(sequence));
+    const payload = { encoding: "json", body, sha256: createHash("sha256").update(body).digest("hex") };
+    for (let task = 0; task < size.tasks; task++) {
+      await adapter.append({
+        taskId: taskName(task),
+        id: `${sequence}-${createHash("sha256").update(`${task} ${sequence}`).digest("base64url").slice(0, 18)}`,
+        createdAt: new Date(Date.UTC(2026, 10, 21) + sequence * 60_000 + task).toISOString(),
+        stage: `validation-gate-${sequence % 4}`,
+        status: "running",
+        stateVersion: 1,
+        sizeBytes: Buffer.byteLength(body),
+        payload,
+      });
+    }
+  }
+  await adapter.close();
+}
+
+/** @param {number} number */
+function taskName(number) {
+  return `P1.M${number % 10}.T${number}`;
+}

@@ -1,0 +1,21 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { conformanceCases } from "waymark/conformance";
+
+const FILE = fileURLToPath(new URL("../fixtures/node-test-conformance.mjs", import.meta.url));
+
+it("runs under node:test as it does here, from the build", { timeout: 300_000 }, async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, ["--test", "--test-reporter=tap", FILE], {
+    maxBuffer: 2 ** 26,
+  });
+  const summary = (name: string) => Number(new RegExp(`^# ${name} (\\d+)$`, "m").exec(stdout)?.[1]);
+  const forMemory = conformanceCases.filter(({ needs }) => needs === undefined).length;
+  const forJsonFile = conformanceCases.length + conformanceCases.filter(({ replayed }) => replayed).length;
+  expect({ pass: summary("pass"), fail: summary("fail"), skipped: summary("skipped") }).toEqual({
+    pass: forMemory + forJsonFile,
+    fail: 0,
+    skipped: 0,
+  });
+});

@@ -1,0 +1,90 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { describe, expect, it } from "vitest";
+import { type CorruptRecord, type StorageAdapter, type StoredCheckpoint, UnsupportedFormatError } from "waymark";
+import { collect, draft, isWhole } from "./drafts.js";
+import { newJsonStore, newTaskStore } from "./stores.js";
+
+const OLDEST = { taskId: "t", order: "oldest" } as const;
+/** Bits that make another letter or digit, change its case, make it a sign, and leave ASCII: each byte gets two. */
+const FLIPS = [0x01, 0x02, 0x20, 0x10, 0x80] as const;
+
+const stores = {
+  "json-file": async () => {
+    const { adapter, root } = await newJsonStore();
+    return { adapter, path: join(root, "t", "000000000002-c2.json") };
+  },
+  "task-file": async () => {
+    const { adapter, pathOf } = await newTaskStore();
+    return { adapter, path: pathOf("t") };
+  },
+};
+
+/** Three checkpoints: with all it can have, with bytes, and a plain one. */
+async function populated(make: () => Promise<{ adapter: StorageAdapter; path: string }>) {
+  const { adapter, path } = await make();
+  await adapter.append(draft("t", "c1", { stage: "s", body: '{"state":{"n":1}}' }));
+  await adapter.append(
+    draft("t", "c2", {
+      status: "failed",
+      error: { message: "m", code: "E" },
+      metadata: { state: 1, list: [{ state: 2 }] },
+      label: 'a "label"',
+      body: '{"n":2,"text":"ü"}',
+    }),
+  );
+  await adapter.append(draft("t", "c3", { body: Uint8Array.of(1, 2, 3, 250) }));
+  const originals = (await collect(adapter.read(OLDEST))) as StoredCheckpoint[];
+  return { adapter, path, originals, content: readFileSync(path) };
+}
+
+/** What a manager would get: records that are whole. `undefined` where the whole task is refused. */
+async function wholeRecords(adapter: StorageAdapter): Promise<(StoredCheckpoint | CorruptRecord)[] | undefined> {
+  try {
+    const found = await collect(adapter.read(OLDEST));
+    await collect(adapter.list(OLDEST));
+    await collect(adapter.tasks({ order: "recent" }));
+    return found.filter((record) => "seal" in record && isWhole(record));
+  } catch (error) {
+    expect(error).toBeInstanceOf(UnsupportedFormatError);
+    return undefined;
+  }
+}
+
+describe.each(Object.entries(stores))("%s", (name, make) => {
+  it("never gives another state than was saved, whichever byte is damaged", async () => {
+    const { adapter, path, originals, content } = await populated(make);
+    let refusals = 0;
+    for (let at = 0; at < content.length; at++) {
+      for (const flip of [0x04, FLIPS[at % FLIPS.length] ?? 0]) {
+        const damaged = Buffer.from(content);
+        damaged[at] = (damaged[at] ?? 0) ^ flip;
+        writeFileSync(path, damaged);
+        const found = await wholeRecords(adapter);
+        if (found === undefined) refusals += 1;
+        else {
+          const wrong = found.filter((record) => !originals.some((original) => isDeepStrictEqual(original, record)));
+          expect(wrong, `byte ${at} of ${damaged.toString()}`).toEqual([]);
+          // A line end that is damaged makes one line of two.
+          expect(found.length).toBeGreaterThanOrEqual(name === "json-file" ? 2 : 1);
+        }
+      }
+    }
+    // A format version that seems to be another.
+    expect(refusals).toBeLessThan(10);
+  });
+
+  it("never gives another state than was saved, wherever the file was cut short", async () => {
+    const { adapter, path, originals, content } = await populated(make);
+    for (let length = 0; length < content.length; length++) {
+      writeFileSync(path, content.subarray(0, length));
+      const found = await wholeRecords(adapter);
+      const wrong = found?.filter((record) => !originals.some((original) => isDeepStrictEqual(original, record)));
+      expect(wrong, `the first ${length} bytes`).toEqual([]);
+      const all = await collect(adapter.list(OLDEST));
+      const corrupt = all.filter((record) => "corrupt" in record);
+      expect(corrupt.length > 0 || found?.length === 3, `the first ${length} bytes`).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,42 @@
+import { createHash } from "node:crypto";
+import { type CorruptRecord, isCorrupt } from "../../../../src/adapter.js";
+import { type CheckpointDraft, type StoredCheckpoint, seal } from "../../../../src/checkpoint.js";
+
+export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
+  readonly body?: string | Uint8Array;
+}
+
+/** A draft as the manager makes it. */
+export function draft(taskId: string, id: string, parts: DraftParts = {}): CheckpointDraft {
+  const { body = JSON.stringify({ of: id }), ...fields } = parts;
+  return {
+    taskId,
+    id,
+    createdAt: "2026-01-02T03:04:05.678Z",
+    status: "running",
+    stateVersion: 1,
+    ...fields,
+    sizeBytes: Buffer.byteLength(body),
+    payload: { encoding: "json", body, sha256: sha256Of(body) },
+  };
+}
+
+export function sha256Of(body: string | Uint8Array): string {
+  return createHash("sha256").update(body).digest("hex");
+}
+
+/** Whether the manager would take the record: its seal and its digest hold. */
+export function isWhole(record: StoredCheckpoint): boolean {
+  return seal(record) === record.seal && sha256Of(record.payload.body) === record.payload.sha256;
+}
+
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+/** The ids in the order given; `!` before a corrupt one. */
+export async function idsOf(items: AsyncIterable<{ readonly id: string } | CorruptRecord>): Promise<string[]> {
+  return (await collect(items)).map((item) => (isCorrupt(item) ? `!${item.id ?? "?"}` : item.id));
+}

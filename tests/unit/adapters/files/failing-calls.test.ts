@@ -1,0 +1,137 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { CheckpointError, type StorageAdapter, StorageError } from "waymark";
+import { collect, draft, idsOf, isWhole } from "./drafts.js";
+import { newJsonStore, newTaskStore } from "./stores.js";
+
+const OLDEST = { taskId: "t", order: "oldest" } as const;
+
+/** Which call of the file system fails next, counted from 1, and how. */
+const faults = vi.hoisted(() => ({ failing: 0, calls: 0, code: "EIO", names: [] as string[] }));
+
+/** The real file system, of which any one call can be made to fail. */
+vi.mock("node:fs", async (importOriginal) => {
+  const real = await importOriginal<typeof import("node:fs")>();
+  const failure = (name: string): Error | undefined => {
+    faults.calls += 1;
+    faults.names.push(name);
+    if (faults.calls !== faults.failing) return undefined;
+    return Object.assign(new Error(`${faults.code}: made to fail, ${name}`), { code: faults.code, syscall: name });
+  };
+  const failing =
+    <Args extends unknown[], Result>(name: string, call: (...args: Args) => Result) =>
+    (...args: Args): Result => {
+      const error = failure(name);
+      if (error === undefined) return call(...args);
+      const callback = args.at(-1);
+      if (typeof callback !== "function") throw error;
+      queueMicrotask(() => callback(error));
+      return undefined as Result;
+    };
+  const wrapped = Object.fromEntries(
+    [
+      ...["openSync", "closeSync", "writeSync", "readSync", "fstatSync", "lstatSync", "readdirSync", "mkdirSync"],
+      ...["renameSync", "unlinkSync", "rmdirSync", "rmSync", "utimesSync", "fsync"],
+    ].map((name) => [name, failing(name, real[name as "openSync"] as (...args: unknown[]) => unknown)]),
+  );
+  return { ...real, ...wrapped, default: { ...real, ...wrapped } };
+});
+
+function arm(failing: number, code = "EIO"): void {
+  Object.assign(faults, { failing, calls: 0, code, names: [] });
+}
+
+afterEach(() => arm(0));
+
+const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
+
+const writes: Record<string, (adapter: StorageAdapter) => Promise<unknown>> = {
+  "a first save": (adapter) => adapter.append(draft("new", "b1")),
+  "a save": (adapter) => adapter.append(draft("t", "a3")),
+  "a save of what is there": (adapter) => adapter.append(draft("t", "a2")),
+  "a change of status": (adapter) => adapter.setStatus("t", "a2", { status: "paused" }),
+  "a removal of the newest": (adapter) => adapter.remove("t", ["a2"]),
+  "a removal of the task": (adapter) => adapter.remove("t", "all"),
+};
+
+describe.each(Object.entries(stores))("%s, where a call of the file system fails", (_kind, make) => {
+  it.each(Object.entries(writes))("in %s, harms nothing that was saved, and says so", async (what, write) => {
+    for (let failing = 1; ; failing++) {
+      const { adapter, open } = await make({ lockTimeoutMs: 0 });
+      for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
+      await adapter.append(draft("other", "x"));
+
+      arm(failing);
+      const outcome = await write(adapter).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      const { calls, names } = faults;
+      arm(0);
+
+      const where = `call ${failing}, ${names[failing - 1]}`;
+      if (outcome !== undefined) {
+        expect(outcome, where).toBeInstanceOf(StorageError);
+        expect((outcome as Error).message, where).toContain("what was saved before is intact");
+      }
+      const stored = await collect(open().read(OLDEST));
+      expect(
+        stored.filter((record) => !("seal" in record && isWhole(record))),
+        where,
+      ).toEqual([]);
+      if (!what.includes("removal")) {
+        expect(stored.map(({ id }) => id).slice(0, 2), where).toEqual(["a1", "a2"]);
+      }
+      expect(await idsOf(open().list({ taskId: "other", order: "oldest" })), where).toEqual(["x"]);
+
+      // The lock is free again, and what failed can be done.
+      await write(adapter);
+      expect(await open().append(draft("t", "after")), where).toBeGreaterThan(0);
+      if (calls < failing) return;
+    }
+  });
+
+  it.each([
+    ["get", (adapter: StorageAdapter) => adapter.get("t", "a2")],
+    ["read", (adapter: StorageAdapter) => collect(adapter.read(OLDEST))],
+    ["list", (adapter: StorageAdapter) => collect(adapter.list(OLDEST))],
+    ["tasks", (adapter: StorageAdapter) => collect(adapter.tasks({ order: "recent" }))],
+  ])("in %s, throws it, and never shows less than there is", async (_what, read) => {
+    const { adapter } = await make();
+    for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
+    const whole = await read(adapter);
+    for (let failing = 1; ; failing++) {
+      arm(failing);
+      const found = await read(adapter).catch((error: unknown) => error);
+      const { calls } = faults;
+      arm(0);
+      if (found instanceof Error) expect(found).toBeInstanceOf(StorageError);
+      else expect(found).toEqual(whole);
+      if (calls < failing) return;
+    }
+  });
+
+  it("says that the disk is full, and saves once it no longer is", async () => {
+    const { adapter } = await make();
+    await adapter.append(draft("t", "a1"));
+    arm(1, "ENOSPC");
+    const error = await adapter.append(draft("t", "a2")).catch((thrown: unknown) => thrown);
+    arm(0);
+    expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true, cause: { code: "ENOSPC" } });
+    expect((error as Error).message).toContain("The disk is full");
+    expect(await adapter.append(draft("t", "a2"))).toBe(2);
+  });
+
+  it("never takes a save for durable whose folder could not be synced", async () => {
+    const { adapter } = await make();
+    await adapter.append(draft("t", "a1"));
+    arm(-1);
+    await adapter.append(draft("t", "a2"));
+    const lastSync = faults.names.lastIndexOf("fsync") + 1;
+    arm(lastSync);
+    const again = draft("t", "a3");
+    await expect(adapter.append(again)).rejects.toBeInstanceOf(CheckpointError);
+    arm(-1);
+    expect(await adapter.append(again)).toBe(3);
+    expect(faults.names.filter((name) => name === "fsync").length).toBeGreaterThanOrEqual(2);
+  });
+});
