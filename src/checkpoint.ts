@@ -179,7 +179,7 @@ export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
   const [message, name, code, stack] = ["message", "name", "code", "stack"].map((key) => textAt(error, key));
   return {
-    message: message ?? describe(error),
+    message: message ?? `an error without a text as its message (${describe(error)})`,
     ...(name === undefined ? undefined : { name }),
     ...(code === undefined ? undefined : { code }),
     ...(stack === undefined ? undefined : { stack }),

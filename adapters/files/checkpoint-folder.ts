@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
 import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
-import { assertSameTask, isOwner, type TaskContents } from "./folder-store.js";
 import {
   type CheckpointFile,
   knownByName,
@@ -17,6 +16,7 @@ import { type EmbeddedRecord, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import { nameOf } from "./task-folder.js";
+import { assertSameTask, isOwner, type TaskContents } from "./task-scan.js";
 
 /** What was looked for, what stands in its place where it can't be read, or nothing where it is gone. */
 export type Found<Item> = Item | CorruptRecord | undefined;
@@ -119,10 +119,11 @@ export class CheckpointFolder {
    * @throws {CheckpointCorruptError} It can't be read, so that a sequence could be given twice.
    */
   async keptSequence(): Promise<number> {
+    if (!this.hasNumbering) return 0;
     const path = join(this.#path, NUMBERING_FILE);
-    const content = this.hasNumbering ? await readStored(path) : undefined;
-    if (content === undefined) return 0;
     try {
+      const content = await readStored(path);
+      if (content === undefined) return 0;
       const numbering = parseNumberingFile(content, path);
       this.#assertOurs(numbering, path);
       return numbering.lastSequence;

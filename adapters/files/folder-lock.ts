@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { lock } from "proper-lockfile";
 import { StorageError } from "../../src/errors.js";
 import { makeFile, syncFolder, writeDurably } from "./durable-write.js";
-import { type ClaimKind, describeHolders, LockClaim } from "./lock-claim.js";
+import { type ClaimOptions, describeHolders, LockClaim } from "./lock-claim.js";
 import { codeOf } from "./storage-failure.js";
 
 /** A holder renews its lock every half of this; one that didn't is taken for dead. */
@@ -49,22 +49,22 @@ export class FolderLock {
    * Waits until the lock is free or stale.
    *
    * @param lockFolder - Made where it isn't there; the one above it must exist, or the error is the system's ENOENT.
-   * @param kind - `file` for one write, which frees the lock as it commits and costs hardly more than without a lock.
-   *   `folder` for any number of writes and removals.
+   * @param options.kind - `file` for one write, which frees the lock as it commits and costs hardly more than without a
+   *   lock. `folder` for any number of writes and removals.
    * @throws {StorageError} Others held it for all of `timeoutMs`; retryable.
    */
-  static async acquire(lockFolder: string, kind: ClaimKind, timeoutMs: number): Promise<FolderLock> {
+  static async acquire(lockFolder: string, options: ClaimOptions, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
     for (let attempt = 0; ; attempt++) {
-      const claim = new LockClaim(lockFolder, kind, attempt > 0);
+      const claim = new LockClaim(lockFolder, options, attempt > 0);
       const loss: Loss = { isLost: false };
       // Called from a timer, where throwing would end the process.
       const onCompromised = (): void => {
         loss.isLost = true;
       };
       try {
-        const options = { lockfilePath: lockFolder, realpath: false, stale: STALE_MS, fs: claim, onCompromised };
-        return new FolderLock(claim, loss, await lock(lockFolder, options));
+        const how = { lockfilePath: lockFolder, realpath: false, stale: STALE_MS, fs: claim, onCompromised };
+        return new FolderLock(claim, loss, await lock(lockFolder, how));
       } catch (error) {
         claim.giveUp();
         if (!isHeld(error)) throw error;

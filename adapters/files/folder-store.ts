@@ -1,15 +1,15 @@
-import { lstatSync, readdirSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { lstatSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import type { CorruptRecord, TaskQuery } from "../../src/adapter.js";
-import { type CheckpointSummary, compareTaskIds, type TaskSummary } from "../../src/checkpoint.js";
+import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
 import { makeFolder, makeFolderUnsynced, syncFolder } from "./durable-write.js";
 import { FolderLock, LockLostError } from "./folder-lock.js";
-import { type ClaimKind, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
+import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { RecentMap } from "./recent-map.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
-import { idOf, isHashedName, nameOf } from "./task-folder.js";
-import { TimeSlices } from "./time-slices.js";
+import { nameOf } from "./task-folder.js";
+import { type ReadContents, scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
 export interface FolderStoreOptions {
@@ -19,15 +19,14 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** The folder that locks a task's folder, inside of it. */
-export interface StoreLock {
+/** How a store locks a task's folder. */
+interface StoreLock extends Pick<ClaimOptions, "leavesFolder"> {
+  /** What the lock's folder is named, in the task's. */
   readonly name: string;
-  /** Leaves it there between writes, which makes them a good deal cheaper: disks are slow at making folders. */
-  readonly stays: boolean;
 }
 
 /** A write of one task. */
-export interface TaskWrite<Result> {
+interface TaskWrite<Result> {
   readonly taskId: string;
   /** In the words of a message: `save`. */
   readonly verb: string;
@@ -40,23 +39,6 @@ export interface TaskWrite<Result> {
   /** Reads what it goes by after it was called: what was known before the lock was taken may no longer be true. */
   readonly work: (lock: FolderLock, folder: string) => Promise<Result>;
 }
-
-/** What a task's folder holds. */
-export interface TaskContents {
-  /** Whose it is, as far as that can be told. */
-  readonly taskId: string | undefined;
-  readonly count: number;
-  /** The newest readable checkpoint. */
-  readonly newest: CheckpointSummary | undefined;
-  /** What is newer than that and can't be read. */
-  readonly corrupt: readonly CorruptRecord[];
-}
-
-/** Reads a task's folder; `undefined` where it holds no checkpoint. `taskId` is what its name says, if it says it. */
-export type ReadContents = (
-  folder: string,
-  taskId: string | undefined,
-) => TaskContents | undefined | Promise<TaskContents | undefined>;
 
 /** Longer than a dead holder's lock takes to go stale. */
 const LOCK_TIMEOUT_MS = 15_000;
@@ -147,24 +129,9 @@ export class FolderStore {
     );
   }
 
-  /** The tasks that a query asks for; see {@link StorageAdapter.tasks}. Reads no more folders than it must. */
-  async *tasks(query: TaskQuery, read: ReadContents): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const slices = new TimeSlices();
-    const candidates = await this.#candidates(query, read, slices);
-    let left = query.limit ?? Number.POSITIVE_INFINITY;
-    for (const candidate of candidates) {
-      if (left === 0) return;
-      const contents = candidate.contents ?? (await read(candidate.folder, candidate.taskId));
-      if (contents) {
-        yield* contents.corrupt;
-        const task = taskSummary(contents, query);
-        if (task) {
-          left -= 1;
-          yield task;
-        }
-      }
-      if (slices.due) await slices.pause();
-    }
+  /** The tasks that a query asks for; see {@link StorageAdapter.tasks}. */
+  tasks(query: TaskQuery, read: ReadContents): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    return this.iterate(scanTasks(this.#root, query, read));
   }
 
   async close(): Promise<void> {
@@ -222,7 +189,6 @@ export class FolderStore {
         lost = error;
       } finally {
         lock.release();
-        if (!this.#lock.stays) removeIfEmpty(join(folder, this.#lock.name));
       }
     }
     throw new StorageError(
@@ -233,13 +199,14 @@ export class FolderStore {
   }
 
   /** `undefined` where there is no folder. */
-  async #acquire(folder: string, claim: ClaimKind): Promise<FolderLock | undefined> {
+  async #acquire(folder: string, kind: ClaimKind): Promise<FolderLock | undefined> {
     if (!this.#folders.get(folder)) {
       if (!isFolder(folder)) return undefined;
       this.#folders.set(folder, true);
     }
     try {
-      return await FolderLock.acquire(join(folder, this.#lock.name), claim, this.#lockTimeoutMs);
+      const { name, leavesFolder } = this.#lock;
+      return await FolderLock.acquire(join(folder, name), { kind, leavesFolder }, this.#lockTimeoutMs);
     } catch (error) {
       // Another process removed the task just now.
       if (codeOf(error) === "ENOENT") return undefined;
@@ -252,84 +219,6 @@ export class FolderStore {
     // Otherwise other programs have files there, or the task is back already, or another process was first.
     if (!removeIfEmpty(folder)) return;
     await syncFolder(dirname(folder));
-  }
-
-  /** In the query's order, with the contents that had to be read to find it. */
-  async #candidates(query: TaskQuery, read: ReadContents, slices: TimeSlices): Promise<readonly Candidate[]> {
-    const candidates: Candidate[] = [];
-    for (const name of folderNames(this.#root)) {
-      const folder = join(this.#root, name);
-      let taskId = idOf(name);
-      let contents: TaskContents | undefined;
-      if (taskId === undefined && !isHashedName(name)) continue;
-      if (taskId !== undefined && !isAskedFor(taskId, query)) continue;
-      if (taskId === undefined || query.order === "recent") {
-        contents = await read(folder, taskId);
-        if (contents === undefined) continue;
-        taskId ??= contents.taskId;
-      }
-      if (taskId === undefined || isAskedFor(taskId, query)) candidates.push({ folder, taskId, contents });
-      if (slices.due) await slices.pause();
-    }
-    return candidates.sort(query.order === "recent" ? byRecency : byTaskId);
-  }
-}
-
-interface Candidate {
-  readonly folder: string;
-  readonly taskId: string | undefined;
-  readonly contents: TaskContents | undefined;
-}
-
-/** Whether a record's task is the one that the folder's name stands for. */
-export function isOwner(taskId: string, folder: string): boolean {
-  return nameOf(taskId) === basename(folder);
-}
-
-/**
- * @param path - What was found there names its task: `owner`.
- * @throws {StorageError} It is another one than the one asked for.
- */
-export function assertSameTask(taskId: string, owner: string, path: string): void {
-  if (owner === taskId) return;
-  throw new StorageError(
-    `${path} belongs to task ${JSON.stringify(owner)}, not to ${JSON.stringify(taskId)}. Nothing was changed. ` +
-      "Where the two differ in case alone, this disk takes their folders for one: rename a task. " +
-      "Otherwise the file was copied there: move it away.",
-  );
-}
-
-function isAskedFor(taskId: string, { prefix, after }: TaskQuery): boolean {
-  return (
-    (prefix === undefined || taskId.startsWith(prefix)) && (after === undefined || compareTaskIds(taskId, after) > 0)
-  );
-}
-
-function taskSummary({ taskId, count, newest }: TaskContents, { status }: TaskQuery): TaskSummary | undefined {
-  if (taskId === undefined || newest === undefined) return undefined;
-  return status === undefined || status.includes(newest.status) ? { taskId, count, newest } : undefined;
-}
-
-/** Those that nobody can tell the id of come first. */
-function byTaskId(a: Candidate, b: Candidate): number {
-  return compareTaskIds(a.taskId ?? "", b.taskId ?? "");
-}
-
-/** Those without a readable checkpoint come first: a limit must not hide the damage. */
-function byRecency(a: Candidate, b: Candidate): number {
-  const [left, right] = [a.contents?.newest?.createdAt, b.contents?.newest?.createdAt];
-  if (left === right) return byTaskId(a, b);
-  if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
-  return left > right ? -1 : 1;
-}
-
-/** Links are no folders here. */
-function folderNames(root: string): string[] {
-  try {
-    return readdirSync(root, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
   }
 }
 

@@ -1,5 +1,4 @@
-import type { JsonObject } from "../../src/checkpoint.js";
-import { summaryOf } from "../../src/checkpoint.js";
+import { type JsonObject, summaryOf } from "../../src/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/errors.js";
 import {
   decodeText,
@@ -140,8 +139,9 @@ function parseFirstLine(bytes: Buffer, size: number, path: string, file: Checkpo
   const stateAt = end + 1 + STATE_KEY.length;
   const stateEnd = stateAt + embeddedSize(head);
   const expected = stateEnd + 1 + lineEnd.length;
-  if (size !== expected)
+  if (size !== expected) {
     throw new UnreadableError(`it has ${size} bytes, not ${expected}: it was cut short or changed`);
+  }
   return { head, stateAt, stateEnd };
 }
 

@@ -55,7 +55,7 @@ export class JsonFileAdapter implements StorageAdapter {
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: JsonFileAdapterOptions) {
-    this.#store = new FolderStore(this.name, options, { name: ".lock", stays: true });
+    this.#store = new FolderStore(this.name, options, { name: ".lock", leavesFolder: true });
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
@@ -108,9 +108,7 @@ export class JsonFileAdapter implements StorageAdapter {
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.iterate(
-      this.#store.tasks(query, (path, taskId) => new CheckpointFolder(path, taskId).contents()),
-    );
+    return this.#store.tasks(query, (path, taskId) => new CheckpointFolder(path, taskId).contents());
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -153,7 +151,7 @@ export class JsonFileAdapter implements StorageAdapter {
         // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
         if (removed === 0) checkExpected(taskId, newestSequence, condition);
         const doomed = folder.files().filter(({ idName }) => names === undefined || names.has(idName));
-        if (doomed.length === 0 && names) return 0;
+        if (names && doomed.length === 0 && removed === 0) return 0;
         if (names && doomed.at(-1)?.sequence === newestSequence && (await folder.keptSequence()) < newestSequence) {
           // First the sequence is kept, then its checkpoint is removed.
           const content = renderNumbering({ taskId, lastSequence: newestSequence });

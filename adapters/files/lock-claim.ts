@@ -21,6 +21,16 @@ import { nameOf } from "./task-folder.js";
 /** What a claim is made of: the file that will be committed, or a folder for any number of files. */
 export type ClaimKind = "file" | "folder";
 
+/** How a lock is taken. */
+export interface ClaimOptions {
+  readonly kind: ClaimKind;
+  /**
+   * Leaves the lock's folder there when the lock is free, which makes locks a good deal cheaper: disks are slow at
+   * making folders.
+   */
+  readonly leavesFolder: boolean;
+}
+
 type Callback<Result> = (error: unknown, result?: Result) => void;
 
 /**
@@ -34,19 +44,19 @@ export class LockClaim {
   readonly path: string;
   readonly #lockFolder: string;
   readonly #name: string;
-  readonly #kind: ClaimKind;
+  readonly #options: ClaimOptions;
   readonly #looksFirst: boolean;
   /** The claim's file, open. */
   #file: number | undefined;
-  #made = false;
-  #held = false;
+  #state: "unmade" | "made" | "committed" = "unmade";
+  #isHeld = false;
   #isChecked = false;
   #renewed = new Date();
 
   /** @param looksFirst - Makes no claim where it sees another's, which might make that one step back. */
-  constructor(lockFolder: string, kind: ClaimKind, looksFirst: boolean) {
+  constructor(lockFolder: string, options: ClaimOptions, looksFirst: boolean) {
     this.#lockFolder = lockFolder;
-    this.#kind = kind;
+    this.#options = options;
     this.#looksFirst = looksFirst;
     this.#name = `${THIS_PROCESS}${(claims++).toString(16).padStart(8, "0")}`;
     this.path = join(lockFolder, this.#name);
@@ -55,7 +65,7 @@ export class LockClaim {
   readonly mkdir = (_path: string, callback: Callback<void>): void => answer(callback, () => this.#take());
 
   readonly stat = (_path: string, callback: Callback<Pick<Stats, "mtime">>): void =>
-    answer(callback, () => ({ mtime: this.#held ? this.#ownTime() : this.#othersTime() }));
+    answer(callback, () => ({ mtime: this.#isHeld ? this.#ownTime() : this.#othersTime() }));
 
   readonly utimes = (_path: string, _accessed: Date, modified: Date, callback: Callback<void>): void =>
     answer(callback, () => {
@@ -66,7 +76,7 @@ export class LockClaim {
   /** proper-lockfile removes stale locks before it takes them, and its own afterwards, which is `giveUp`'s matter. */
   readonly rmdir = (_path: string, callback: Callback<void>): void =>
     answer(callback, () => {
-      if (!this.#held) this.#steal();
+      if (!this.#isHeld) this.#steal();
     });
 
   /** At the end of the process. */
@@ -79,10 +89,9 @@ export class LockClaim {
     return file;
   }
 
-  /** The claim's file has been renamed away. */
+  /** The claim's file has been renamed away, which freed the lock. */
   markCommitted(): void {
-    this.#made = false;
-    claimsInUse.delete(this.#name);
+    this.#state = "committed";
   }
 
   isThere(): boolean {
@@ -91,43 +100,52 @@ export class LockClaim {
 
   /** Frees the lock, if it is still held. It never touches another's claim. */
   giveUp(): void {
-    this.#held = false;
+    const state = this.#state;
+    this.#isHeld = false;
+    this.#state = "unmade";
+    claimsInUse.delete(this.#name);
     const file = this.takeFile();
     if (file !== undefined) closeSync(file);
-    if (!this.#made) return;
-    this.#made = false;
-    claimsInUse.delete(this.#name);
+    if (state === "unmade") return;
     try {
-      if (this.#kind === "file") unlinkSync(this.path);
-      else rmSync(this.path, { recursive: true });
+      if (state === "made") this.#remove();
+      if (!this.#options.leavesFolder) removeIfEmpty(this.#lockFolder);
     } catch {
       // Stolen and deleted, as a rule. Else it stays, and others wait some seconds for it to go stale: what was done
       // under the lock is done, so this must not fail it.
     }
   }
 
+  #remove(): void {
+    if (this.#options.kind === "file") unlinkSync(this.path);
+    else rmSync(this.path, { recursive: true });
+  }
+
   #take(): void {
-    if (!(this.#looksFirst && namesIn(this.#lockFolder).length > 0)) {
-      this.#make();
+    if (!(this.#looksFirst && namesIn(this.#lockFolder).length > 0) && this.#make()) {
       const inside = namesIn(this.#lockFolder);
-      this.#held = inside.length === 1 && inside[0] === this.#name;
-      if (this.#held) return;
+      this.#isHeld = inside.length === 1 && inside[0] === this.#name;
+      if (this.#isHeld) return;
       this.giveUp();
     }
     throw Object.assign(new Error(`${this.#lockFolder} is another's`), { code: "EEXIST" });
   }
 
-  #make(): void {
-    try {
-      if (this.#kind === "file") this.#file = makeFile(this.path);
-      else mkdirSync(this.path, { mode: 0o700 });
-      this.#made = true;
-      claimsInUse.add(this.#name);
-    } catch (error) {
-      if (codeOf(error) !== "ENOENT") throw error;
-      makeLockFolder(this.#lockFolder);
-      this.#make();
+  /** @returns False where the lock's folder went away meanwhile. */
+  #make(): boolean {
+    for (const isThere of [true, false]) {
+      if (!isThere) makeLockFolder(this.#lockFolder);
+      try {
+        if (this.#options.kind === "file") this.#file = makeFile(this.path);
+        else mkdirSync(this.path, { mode: 0o700 });
+        this.#state = "made";
+        claimsInUse.add(this.#name);
+        return true;
+      } catch (error) {
+        if (codeOf(error) !== "ENOENT") throw error;
+      }
     }
+    return false;
   }
 
   /** Not the file's own time, which changes as it is written. */

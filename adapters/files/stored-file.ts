@@ -41,7 +41,7 @@ export async function readStored(path: string): Promise<Buffer | undefined> {
 }
 
 /** The beginning of a file, and how large the whole of it is. */
-export interface StoredStart {
+interface StoredStart {
   readonly bytes: Buffer;
   readonly size: number;
 }

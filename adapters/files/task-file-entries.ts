@@ -2,7 +2,6 @@ import { dirname } from "node:path";
 import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/adapter.js";
 import { summaryOf } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
-import { assertSameTask, isOwner, type TaskContents } from "./folder-store.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import {
   type DamagedEntry,
@@ -14,6 +13,7 @@ import {
   type TaskFileContent,
 } from "./task-file-format.js";
 import type { AdoptRecord } from "./task-file-record.js";
+import { assertSameTask, isOwner, type TaskContents } from "./task-scan.js";
 
 /** What a task's file held when it was read, damage included. */
 export class TaskFileEntries {

@@ -83,7 +83,7 @@ export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | 
 }
 
 /** The newest checkpoint of a task's file, and how many lines hold checkpoints. */
-export interface NewestEntry {
+interface NewestEntry {
   readonly newest: RecordEntry;
   readonly count: number;
 }
@@ -96,8 +96,8 @@ export function parseNewest(bytes: Buffer): NewestEntry | undefined {
   const end = bytes.length - LAST_LINE.length - 2;
   const firstEnd = bytes.indexOf(LINE_FEED);
   const lastStart = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
-  if (firstEnd === -1 || lastStart <= firstEnd || bytes.toString("latin1", end) !== `\n${LAST_LINE}\n`)
-    return undefined;
+  const isOurs = lastStart > firstEnd && bytes.toString("latin1", end) === `\n${LAST_LINE}\n`;
+  if (firstEnd === -1 || !isOurs) return undefined;
   const parsed = attempt(() => {
     const { version, waymark } = parseFirstLine(decodeText(bytes.subarray(0, firstEnd)));
     if (version !== FORMAT_VERSION || !isJsonObject(waymark)) return undefined;
@@ -175,8 +175,9 @@ function salvage(lines: readonly Line[], adopt: AdoptRecord | undefined): Parsed
 }
 
 function parseFirstLine(line: string | Buffer): JsonObject {
-  if (typeof line !== "string" || !line.endsWith(FIRST_LINE_END))
+  if (typeof line !== "string" || !line.endsWith(FIRST_LINE_END)) {
     throw new UnreadableError("its first line holds no head");
+  }
   const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`);
   return head;
 }

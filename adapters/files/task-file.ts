@@ -56,7 +56,7 @@ export class TaskFileAdapter implements StorageAdapter {
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: TaskFileAdapterOptions) {
     const { adopt, ...rest } = options;
-    this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, stays: false });
+    this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, leavesFolder: false });
     this.#adopt = adopt;
   }
 
@@ -104,10 +104,7 @@ export class TaskFileAdapter implements StorageAdapter {
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    const items = this.#store.tasks(query, (folder, taskId) =>
-      readContents(join(folder, FILE_NAME), taskId, this.#adopt),
-    );
-    return this.#store.iterate(items);
+    return this.#store.tasks(query, (folder, taskId) => readContents(join(folder, FILE_NAME), taskId, this.#adopt));
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {

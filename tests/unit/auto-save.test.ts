@@ -159,6 +159,32 @@ describe("auto-save", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it("saves again a state that came back, and one whose checkpoint was removed", async () => {
+    const { manager, gate } = memoryWithGate();
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await autoSave.flush();
+    await manager.save("t", { n: 2 });
+    await autoSave.flush();
+    expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
+    await manager.removeTask("t");
+    await autoSave.flush();
+    expect(await manager.has("t")).toBe(true);
+    await autoSave.flush();
+    expect(gate.appends).toBe(4);
+  });
+
+  it("saves nothing more once it is stopped", async () => {
+    const { manager, gate } = memoryWithGate();
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await manager.close();
+    state.n = 2;
+    await expect(autoSave.flush()).rejects.toMatchObject({ code: "CLOSED" });
+    await autoSave.stop();
+    expect(gate.appends).toBe(1);
+  });
+
   it("stop() and flush() reject with what the save threw, and the timer has ended all the same", async () => {
     const { manager, gate } = memoryWithGate();
     const autoSave = manager.autoSave("t", () => 1);
@@ -219,6 +245,16 @@ describe("auto-save and signals", () => {
       expect(await manager.has("three")).toBe(false);
     },
   );
+
+  it("leaves a completed task as it is", async () => {
+    const folder = await tempFolder();
+    const child = await started(folder, "completed");
+    child.kill("SIGTERM");
+    expect(await once(child, "exit")).toEqual([null, "SIGTERM"]);
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    expect(await manager.list("one")).toMatchObject([{ status: "completed" }]);
+    expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
+  });
 
   it("leaves the ending to a program that listens to the signal itself", async () => {
     const folder = await tempFolder();

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointManager, type CheckpointManagerOptions, type StorageAdapter, type Transform } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../support/deferred.js";
@@ -394,5 +394,118 @@ describe("close", () => {
     release.resolve();
     await Promise.all([saved, closed]);
     expect(order).toEqual(["saved", "closed"]);
+  });
+});
+
+describe("what others hand in", () => {
+  it.each<[string, unknown, string]>([
+    ["whose message is an object", Object.assign(new Error("x"), { message: { code: 500 } }), "without a text"],
+    ["whose name is a symbol", Object.assign(new Error("kept"), { name: Symbol("s") }), "kept"],
+    ["whose stack is a number", Object.assign(new Error("kept"), { stack: 7 }), "kept"],
+    [
+      "that throws when it is read",
+      new Proxy(new Error("x"), {
+        get: () => {
+          throw new Error("no");
+        },
+      }),
+      "",
+    ],
+    [
+      "that is a cycle",
+      (() => {
+        const cycle: { self?: unknown } = {};
+        cycle.self = cycle;
+        return cycle;
+      })(),
+      "object",
+    ],
+    ["that is a lone surrogate", "\ud800", "\ufffd"],
+  ])("is kept as text where an error is one %s", async (_name, error, message) => {
+    const manager = managerInMemory();
+    await manager.save("t", 1);
+    await manager.fail("t", error);
+    const failure = (await manager.latest("t"))?.error;
+    expect(failure?.message).toContain(message);
+    for (const part of Object.values(failure ?? {})) expect(part).toBeTypeOf("string");
+  });
+
+  it("fails no save where the logger throws, or a listener rejects", async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => warnings.push(warning);
+    process.on("warning", onWarning);
+    onTestFinished(() => void process.off("warning", onWarning));
+    const broken = () => {
+      throw new Error("broken logger");
+    };
+    const manager = managerInMemory({ logger: { debug: broken, info: broken, warn: broken, error: broken } });
+    manager.on("saved", async () => {
+      throw new Error("late");
+    });
+    expect((await manager.save("t", 1)).sequence).toBe(1);
+    await vi.waitFor(() =>
+      expect(warnings.map(({ message }) => message)).toContainEqual(expect.stringContaining("broken logger")),
+    );
+  });
+
+  it("is refused where createId repeats an id, though the state is the same", async () => {
+    const manager = managerInMemory({ createId: ({ stage }) => stage ?? "none" });
+    await manager.save("t", 1, { stage: "plan", label: "first" });
+    await expect(manager.save("t", 1, { stage: "plan", label: "again" })).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+    });
+    await expect(manager.save("t", 2, { stage: "plan" })).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    expect((await manager.latest("t"))?.label).toBe("first");
+    expect((await manager.save("t", 1, { stage: "build" })).sequence).toBe(2);
+  });
+
+  it("is passed over where an adapter gives a record whose seal doesn't hold", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, logger: recordingLogger() });
+    await manager.save("t", 1);
+    await manager.save("t", 2);
+    const read = storage.read.bind(storage);
+    storage.read = async function* (query) {
+      for await (const record of read(query)) yield record.sequence === 2 ? { ...record, label: "forged" } : record;
+    };
+    expect((await manager.latest("t"))?.state).toBe(1);
+  });
+
+  it("is refused where somebody saves while a task is being completed", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage });
+    await manager.save("t", 1);
+    const setStatus = storage.setStatus.bind(storage);
+    storage.setStatus = async (...args) => {
+      await new CheckpointManager({ storage, ownsStorage: false }).save("t", 2);
+      return setStatus(...args);
+    };
+    await expect(manager.complete("t")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    expect(await manager.list("t")).toMatchObject([{ status: "running" }, { status: "running" }]);
+  });
+
+  it.each<[object, string]>([
+    [{ logger: {} }, "logger"],
+    [{ clock: 5 }, "clock"],
+    [{ createId: "x" }, "createId"],
+    [{ migrations: [] }, "migrations"],
+    [{ migrations: { one: () => 1 } }, "one"],
+    [{ migrations: { 1: "x" } }, "migrations[1]"],
+    [{ ownsStorage: "no" }, "ownsStorage"],
+    [{ transforms: "gz" }, "transforms"],
+    [{ transforms: [{ name: "x" }] }, "encode and decode"],
+  ])("is refused at once where an option is %j", (options, culprit) => {
+    expect(() => managerInMemory(options)).toThrow(TypeError);
+    expect(() => managerInMemory(options)).toThrow(culprit);
+  });
+
+  it("is refused by name where it is no plan, no status, or no time", async () => {
+    const manager = managerInMemory();
+    for (const plan of [null, {}, [], { taskId: "t", keep: [1], remove: [] }]) {
+      await expect(manager.prune(plan as never)).rejects.toThrow(/plan as planRetention gives it/);
+    }
+    await expect(manager.list("t", { status: 5 as never })).rejects.toThrow(/status/);
+    await expect(managerInMemory({ clock: () => Number.NaN }).save("t", 1)).rejects.toThrow(/clock/);
+    await expect(managerInMemory({ clock: () => 8.64e15 }).save("t", 1)).rejects.toThrow(/10000/);
   });
 });

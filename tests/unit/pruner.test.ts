@@ -77,7 +77,7 @@ describe("prune", () => {
     await manager.save("t", 4);
     expect(await manager.prune(JSON.parse(JSON.stringify(plan)))).toEqual({ tasks: 1, removed: 2, removedBytes: 2 });
     expect(await sequencesOf(manager)).toEqual([4, 3]);
-    expect(await manager.prune(plan)).toMatchObject({ removed: 0 });
+    expect(await manager.prune(plan)).toEqual({ tasks: 1, removed: 0, removedBytes: 0 });
   });
 
   it("refuses a plan when something it keeps is gone, or something it removes has changed", async () => {
@@ -114,6 +114,25 @@ describe("prune", () => {
     await manager.save("c", 1);
     expect(await manager.pruneAll({ keepLast: 1 })).toEqual({ tasks: 3, removed: 4, removedBytes: 4 });
     await expect(manager.pruneAll()).rejects.toThrow(TypeError);
+  });
+
+  it("removes nothing where none of what it would keep can be read", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, logger: recordingLogger() });
+    await manager.save("t", 1);
+    const { id } = await manager.save("t", 2);
+    const get = storage.get.bind(storage);
+    storage.get = async (taskId, wanted) => {
+      const record = await get(taskId, wanted);
+      // A damaged payload under an intact header: no list shows it.
+      return wanted === id && record && "payload" in record
+        ? { ...record, payload: { ...record.payload, body: "3" } }
+        : record;
+    };
+    await expect(manager.prune("t", { keepLast: 1 })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    expect(await sequencesOf(manager)).toEqual([2, 1]);
+    await manager.save("t", 3);
+    expect(await manager.prune("t", { keepLast: 2 })).toMatchObject({ removed: 1 });
   });
 
   it("keeps the newest of an incomplete task, whatever its age", async () => {

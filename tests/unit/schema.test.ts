@@ -73,6 +73,11 @@ describe("a schema", () => {
       { "~standard": { version: 1, vendor: "tests", validate: async (value) => ({ value }) } },
     ],
     [
+      "one that gives a thenable",
+      // biome-ignore lint/suspicious/noThenProperty: the thenable is what is tested
+      { "~standard": { version: 1, vendor: "tests", validate: () => ({ then: () => undefined }) as never } },
+    ],
+    [
       "one that fails asynchronously",
       { "~standard": { version: 1, vendor: "tests", validate: () => Promise.reject(new Error("late")) } },
     ],
@@ -106,6 +111,19 @@ describe("a state's version", () => {
     await new CheckpointManager({ storage }).save("t", { names: [] });
     await expect(versioned(storage, 2).latest("t")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
     await expect(versioned(storage, 2).latest("t")).rejects.toThrow("from 1 to 2");
+  });
+
+  it("whose migration throws is refused by name, with the cause", async () => {
+    const storage = new MemoryAdapter();
+    await new CheckpointManager({ storage }).save("t", { names: [] });
+    const cause = new Error("no such field");
+    const manager = versioned(storage, 2, {
+      1: () => {
+        throw cause;
+      },
+    });
+    await expect(manager.latest("t")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT", cause });
+    await expect(manager.latest("t")).rejects.toThrow("from 1 to 2 failed: no such field");
   });
 
   it("newer than the program's is refused, and not passed over", async () => {

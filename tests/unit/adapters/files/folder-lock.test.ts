@@ -1,5 +1,15 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -14,7 +24,7 @@ async function newLock() {
   const folder = await tempFolder();
   const path = join(folder, ".lock");
   const acquire = async (kind: "file" | "folder" = "file", timeoutMs = 0) => {
-    const lock = await FolderLock.acquire(path, kind, timeoutMs);
+    const lock = await FolderLock.acquire(path, { kind, leavesFolder: true }, timeoutMs);
     onTestFinished(() => lock.release());
     return lock;
   };
@@ -147,7 +157,7 @@ describe("FolderLock", () => {
 
   it("needs the folder that it locks", async () => {
     const { folder } = await newLock();
-    const acquiring = FolderLock.acquire(join(folder, "nowhere", ".lock"), "file", 0);
+    const acquiring = FolderLock.acquire(join(folder, "nowhere", ".lock"), { kind: "file", leavesFolder: true }, 0);
     await expect(acquiring).rejects.toMatchObject({ code: "ENOENT" });
   });
 
@@ -176,6 +186,24 @@ describe("FolderLock", () => {
     await expect(acquire()).rejects.toBeInstanceOf(StorageError);
     await lock.write(target, Buffer.from("x"), LATER);
     expect(readFileSync(target, "utf8")).toBe("x");
+  });
+});
+
+describe("FolderLock, where its folder doesn't stay", () => {
+  it.each(["file", "folder"] as const)("leaves nothing when it is released, with a claim by %s", async (kind) => {
+    const { folder, path, target } = await newLock();
+    const lock = await FolderLock.acquire(path, { kind, leavesFolder: false }, 0);
+    await expect(FolderLock.acquire(path, { kind, leavesFolder: false }, 0)).rejects.toBeInstanceOf(StorageError);
+    await lock.write(target, Buffer.from("x"), LATER);
+    lock.release();
+    expect(readdirSync(folder)).toEqual(["target"]);
+  });
+
+  it("gives up where a link that leads nowhere stands in its folder's place", async () => {
+    const { folder, path, acquire } = await newLock();
+    symlinkSync(join(folder, "nowhere"), path);
+    await expect(acquire()).rejects.toThrow("others in turn held");
+    expect(existsSync(join(folder, "nowhere"))).toBe(false);
   });
 });
 

@@ -1,0 +1,129 @@
+import { readdirSync } from "node:fs";
+import { basename, join } from "node:path";
+import type { CorruptRecord, TaskQuery } from "../../src/adapter.js";
+import { type CheckpointSummary, compareTaskIds, type TaskSummary } from "../../src/checkpoint.js";
+import { StorageError } from "../../src/errors.js";
+import { codeOf } from "./storage-failure.js";
+import { idOf, isHashedName, nameOf } from "./task-folder.js";
+import { TimeSlices } from "./time-slices.js";
+
+/** What a task's folder holds. */
+export interface TaskContents {
+  /** Whose it is, as far as that can be told. */
+  readonly taskId: string | undefined;
+  readonly count: number;
+  /** The newest readable checkpoint. */
+  readonly newest: CheckpointSummary | undefined;
+  /** What is newer than that and can't be read. */
+  readonly corrupt: readonly CorruptRecord[];
+}
+
+/** Reads a task's folder; `undefined` where it holds no checkpoint. `taskId` is what its name says, if it says it. */
+export type ReadContents = (
+  folder: string,
+  taskId: string | undefined,
+) => TaskContents | undefined | Promise<TaskContents | undefined>;
+
+/** The tasks below a root folder that a query asks for. Reads no more folders than it must. */
+export async function* scanTasks(
+  root: string,
+  query: TaskQuery,
+  read: ReadContents,
+): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+  const slices = new TimeSlices();
+  const candidates = await candidatesFor(root, query, read, slices);
+  let left = query.limit ?? Number.POSITIVE_INFINITY;
+  for (const candidate of candidates) {
+    if (left === 0) return;
+    const contents = candidate.contents ?? (await read(candidate.folder, candidate.taskId));
+    if (contents) {
+      yield* contents.corrupt;
+      const task = taskSummary(contents, query);
+      if (task) {
+        left -= 1;
+        yield task;
+      }
+    }
+    if (slices.due) await slices.pause();
+  }
+}
+
+/** Whether a record's task is the one that the folder's name stands for. */
+export function isOwner(taskId: string, folder: string): boolean {
+  return nameOf(taskId) === basename(folder);
+}
+
+/**
+ * @param path - What was found there names its task: `owner`.
+ * @throws {StorageError} It is another one than the one asked for.
+ */
+export function assertSameTask(taskId: string, owner: string, path: string): void {
+  if (owner === taskId) return;
+  throw new StorageError(
+    `${path} belongs to task ${JSON.stringify(owner)}, not to ${JSON.stringify(taskId)}. Nothing was changed. ` +
+      "Where the two differ in case alone, this disk takes their folders for one: rename a task. " +
+      "Otherwise the file was copied there: move it away.",
+  );
+}
+
+interface Candidate {
+  readonly folder: string;
+  readonly taskId: string | undefined;
+  readonly contents: TaskContents | undefined;
+}
+
+/** In the query's order, with the contents that had to be read to find it. */
+async function candidatesFor(
+  root: string,
+  query: TaskQuery,
+  read: ReadContents,
+  slices: TimeSlices,
+): Promise<readonly Candidate[]> {
+  const candidates: Candidate[] = [];
+  for (const name of folderNames(root)) {
+    const folder = join(root, name);
+    const named = idOf(name);
+    if (named === undefined ? !isHashedName(name) : !isAskedFor(named, query)) continue;
+    const isNeeded = named === undefined || query.order === "recent";
+    const contents = isNeeded ? await read(folder, named) : undefined;
+    const taskId = named ?? contents?.taskId;
+    const isKnown = !isNeeded || contents !== undefined;
+    if (isKnown && (taskId === undefined || isAskedFor(taskId, query))) candidates.push({ folder, taskId, contents });
+    if (slices.due) await slices.pause();
+  }
+  return candidates.sort(query.order === "recent" ? byRecency : byTaskId);
+}
+
+function isAskedFor(taskId: string, { prefix, after }: TaskQuery): boolean {
+  return (
+    (prefix === undefined || taskId.startsWith(prefix)) && (after === undefined || compareTaskIds(taskId, after) > 0)
+  );
+}
+
+function taskSummary({ taskId, count, newest }: TaskContents, { status }: TaskQuery): TaskSummary | undefined {
+  if (taskId === undefined || newest === undefined) return undefined;
+  return status === undefined || status.includes(newest.status) ? { taskId, count, newest } : undefined;
+}
+
+/** Those that nobody can tell the id of come first. */
+function byTaskId(a: Candidate, b: Candidate): number {
+  return compareTaskIds(a.taskId ?? "", b.taskId ?? "");
+}
+
+/** Those without a readable checkpoint come first: a limit must not hide the damage. */
+function byRecency(a: Candidate, b: Candidate): number {
+  const [left, right] = [a.contents?.newest?.createdAt, b.contents?.newest?.createdAt];
+  if (left === right) return byTaskId(a, b);
+  if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
+  return left > right ? -1 : 1;
+}
+
+/** Links are no folders here. */
+function folderNames(root: string): string[] {
+  try {
+    return readdirSync(root, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  }
+}
