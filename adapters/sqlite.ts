@@ -5,6 +5,7 @@ import {
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
+  checkKeys,
   isCorrupt,
   nextSequence,
   type StorageAdapter,
@@ -267,11 +268,7 @@ const OPTIONS: readonly string[] = [
 ] satisfies (keyof SqliteAdapterOptions)[];
 
 function checkOptions(options: SqliteAdapterOptions): void {
-  if (typeof options !== "object" || options === null) throw new TypeError("SqliteAdapterOptions must be an object.");
-  const unknown = Object.keys(options).find((key) => !OPTIONS.includes(key));
-  if (unknown !== undefined) {
-    throw new TypeError(`SqliteAdapterOptions has no "${unknown}". There are: ${OPTIONS.join(", ")}.`);
-  }
+  checkKeys("SqliteAdapterOptions", options, OPTIONS);
   const { path, durability, busyTimeoutMs, database } = options;
   if (typeof path !== "string" || path === "" || path.includes("\0")) {
     throw new TypeError("SqliteAdapterOptions.path must be the path of a file.");

@@ -210,3 +210,19 @@ export function inRange(sequence: number, query: CheckpointQuery): boolean {
     (query.afterSequence === undefined || sequence > query.afterSequence)
   );
 }
+
+/**
+ * Refuses what is no object of options, or has one that doesn't exist: a misspelled option must not be an option that is
+ * silently not there.
+ *
+ * @param what - What has the options, for the message: `SqliteAdapterOptions`.
+ * @throws {TypeError} It names the option.
+ */
+export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new TypeError(`${what} must be an object.`);
+  }
+  const unknown = Object.keys(options).find((key) => !known.includes(key));
+  if (unknown === undefined) return;
+  throw new TypeError(`${what} has no "${unknown}". There are: ${known.join(", ")}.`);
+}

@@ -5,15 +5,6 @@ export const MAX_TASK_ID_LENGTH = 512;
 /** The longest checkpoint id, stage, or parent id: an id may be made of a task id and more. */
 export const MAX_ID_LENGTH = 1024;
 
-/** @throws {TypeError} An option is misspelled or unknown. */
-export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== "object" || options === null || Array.isArray(options))
-    throw new TypeError(`${what} must be an object.`);
-  const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown === undefined) return;
-  throw new TypeError(`${what} has no "${unknown}". There are: ${known.join(", ")}.`);
-}
-
 /** @throws {TypeError | RangeError} Not a string, empty, too long, or not well-formed Unicode. */
 export function checkTaskId(taskId: string): void {
   checkText("A taskId", taskId, 1, MAX_TASK_ID_LENGTH);

@@ -1,4 +1,5 @@
-import { checkId, checkInteger, checkKeys, checkText } from "./arguments.js";
+import { checkKeys } from "./adapter.js";
+import { checkId, checkInteger, checkText } from "./arguments.js";
 import type { CheckpointStatus } from "./checkpoint.js";
 import { ClosedError } from "./errors.js";
 import { onTermination } from "./termination.js";

@@ -4,6 +4,7 @@ export {
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
+  checkKeys,
   inRange,
   isCorrupt,
   matchesQuery,

@@ -1,4 +1,5 @@
-import { checkId, checkKeys, checkStatus, checkTaskId } from "./arguments.js";
+import { checkKeys } from "./adapter.js";
+import { checkId, checkStatus, checkTaskId } from "./arguments.js";
 import { AutoSave, type AutoSaveOptions } from "./auto-save.js";
 import {
   type Checkpoint,

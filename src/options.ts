@@ -1,6 +1,6 @@
-import { nanoid } from "nanoid";
-import type { CheckpointQuery, StorageAdapter, TaskQuery } from "./adapter.js";
-import { checkFunction, checkId, checkInteger, checkKeys, checkStatus, checkText, checkWord } from "./arguments.js";
+import { randomUUID } from "node:crypto";
+import { type CheckpointQuery, checkKeys, type StorageAdapter, type TaskQuery } from "./adapter.js";
+import { checkFunction, checkId, checkInteger, checkStatus, checkText, checkWord } from "./arguments.js";
 import type { CheckpointStatus, JsonObject } from "./checkpoint.js";
 import type { EncodedState } from "./codec/encoder.js";
 import { encodeJson } from "./codec/json.js";
@@ -37,7 +37,7 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   readonly transforms?: readonly Transform[] | undefined;
   /** The largest encoded state, in bytes. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
-  /** Makes a checkpoint's id, unique in its task. Default: a nanoid. */
+  /** Makes a checkpoint's id, unique in its task. Default: a random UUID. */
   readonly createId?: ((checkpoint: NewCheckpoint) => string) | undefined;
   /** Milliseconds since 1970. Default `Date.now`. It dates checkpoints, and never orders them. */
   readonly clock?: (() => number) | undefined;
@@ -177,7 +177,7 @@ export function resolveOptions<Schema extends StateSchema>(
     retention: options.retention,
     transforms: options.transforms ?? [],
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
-    createId: options.createId ?? (() => nanoid()),
+    createId: options.createId ?? (() => randomUUID()),
     createsIds: options.createId !== undefined,
     clock: options.clock ?? Date.now,
     logger: safeLogger(options.logger ?? warningLogger),

@@ -1,4 +1,5 @@
-import { checkInteger, checkKeys } from "./arguments.js";
+import { checkKeys } from "./adapter.js";
+import { checkInteger } from "./arguments.js";
 import { type CheckpointSummary, summaryOf } from "./checkpoint.js";
 
 /**

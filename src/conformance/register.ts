@@ -1,3 +1,5 @@
+import { AssertionError } from "node:assert";
+import { checkKeys } from "../adapter.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
 import type { ConformanceCase, LifecycleState } from "./conformance-case.js";
@@ -23,6 +25,7 @@ import type { ConformanceHarness, ConformanceRunner } from "./harness.js";
  * ```
  */
 export function registerConformance(runner: ConformanceRunner, harness: ConformanceHarness): void {
+  checkHarness(harness);
   runner.describe(`${harness.name} keeps the storage contract`, () => {
     for (const conformanceCase of conformanceCases) {
       for (const state of statesOf(conformanceCase, harness)) {
@@ -49,9 +52,30 @@ export async function runConformanceCase(
   } catch (error) {
     // What fails while clearing up after a failed case says less than the case does.
     await store.release().catch(() => undefined);
-    throw error;
+    throw explained(error, conformanceCase);
   }
   await store.release();
+}
+
+/** What a check throws explains itself; what an adapter throws doesn't say what it was asked. */
+function explained(error: unknown, { name, promise }: ConformanceCase): unknown {
+  if (error instanceof AssertionError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new Error(`${name}: an adapter ${promise}; here a call failed instead: ${message}`, { cause: error });
+}
+
+/** A misspelled capability would leave out cases that the adapter owes. */
+function checkHarness(harness: ConformanceHarness): void {
+  checkKeys("ConformanceHarness", harness, ["name", "module", "capabilities", "newLocation"]);
+  const { capabilities, module, newLocation } = harness;
+  const known = ["durable", "multiProcess"] as const;
+  checkKeys("ConformanceHarness.capabilities", capabilities, known);
+  const missing = known.find((name) => typeof capabilities[name] !== "boolean");
+  if (missing !== undefined) throw new TypeError(`ConformanceHarness.capabilities.${missing} must be true or false.`);
+  if (typeof module !== "string" && !(module instanceof URL)) {
+    throw new TypeError("ConformanceHarness.module must be the URL or the path of a JavaScript module.");
+  }
+  if (typeof newLocation !== "function") throw new TypeError("ConformanceHarness.newLocation must be a function.");
 }
 
 function statesOf({ needs, replayed }: ConformanceCase, { capabilities }: ConformanceHarness): LifecycleState[] {

@@ -11,9 +11,12 @@ export class BoundedCapture {
   #tailLength = 0;
   #total = 0;
 
-  /** @param maxBytes - At most so many bytes are kept, from 0. */
-  constructor(maxBytes: number) {
-    this.#headBytes = Math.floor(maxBytes / 2);
+  /**
+   * @param maxBytes - At most so many bytes are kept, from 0.
+   * @param headBytes - So many of them from the beginning. Default: half of them.
+   */
+  constructor(maxBytes: number, headBytes = Math.floor(maxBytes / 2)) {
+    this.#headBytes = headBytes;
     this.#tailBytes = maxBytes - this.#headBytes;
   }
 

@@ -1,6 +1,7 @@
-import { checkInteger, checkKeys, checkText } from "../../arguments.js";
+import { checkKeys } from "../../adapter.js";
+import { checkInteger, checkText } from "../../arguments.js";
 import type { Checkpoint } from "../../checkpoint.js";
-import { CheckpointNotFoundError } from "../../errors.js";
+import { CheckpointNotFoundError, ClosedError } from "../../errors.js";
 import type { Logger } from "../../logger.js";
 import { taskOfCheckpointId } from "./checkpoint-id.js";
 import type { CheckpointData, CheckpointExecutionState } from "./schema.js";
@@ -41,6 +42,7 @@ export class PrpCheckpointManager {
   readonly sessionPath: string;
   readonly #config: CheckpointConfig;
   readonly #checkpoints: PrpCheckpoints;
+  #isClosed = false;
 
   /**
    * @param sessionPath - The session's folder; made by the first save.
@@ -71,10 +73,13 @@ export class PrpCheckpointManager {
    * @param taskId - Any non-empty string of at most 512 UTF-16 units.
    * @param error - What went wrong, if the checkpoint is about that; its message, code and stack are kept.
    * @returns The checkpoint's id, `{taskId}_{timestamp}_{stage}_{unique end}`; `''` where checkpoints are not enabled.
+   * @throws {TypeError | RangeError} The task's name or the label is no well-formed string; nothing was saved.
    * @throws {StateInvalidError} The state is not of the schema; nothing was saved.
    * @throws {StorageError} The disk failed; what was saved before is intact.
    */
   async saveCheckpoint(taskId: string, label: string, state: CheckpointExecutionState, error?: Error): Promise<string> {
+    if (this.#isClosed) throw new ClosedError("The checkpoint manager");
+    checkText("A label", label);
     if (!this.#config.enabled) return "";
     return (await appendState(this.#checkpoints, taskId, label, state, { error })).id;
   }
@@ -86,7 +91,13 @@ export class PrpCheckpointManager {
    * @throws {CheckpointCorruptError} It can't be read.
    */
   async restoreCheckpoint(checkpointId: string): Promise<CheckpointData> {
-    return dataOf(await this.#checkpoints.restore(taskOf(checkpointId), checkpointId));
+    const taskId = taskOf(checkpointId);
+    try {
+      return dataOf(await this.#checkpoints.restore(taskId, checkpointId));
+    } catch (error) {
+      // The core's own advises a method that this class doesn't have.
+      throw error instanceof CheckpointNotFoundError ? notFound(checkpointId, taskId) : error;
+    }
   }
 
   /**
@@ -115,11 +126,13 @@ export class PrpCheckpointManager {
    * Removes the task's oldest checkpoints.
    *
    * @param retain - How many stay, from 0; with 0 the task is gone. Default: `maxCheckpoints`.
+   * @throws {CheckpointCorruptError} The task's file can't be read; it was left as it is.
    */
   async cleanup(taskId: string, retain?: number): Promise<void> {
     checkInteger("retain", retain, 0);
+    // Also before all of it goes: this reads the file, and refuses one that can't be read.
+    await this.#checkpoints.prune(taskId, { keepLast: (retain ?? this.#config.maxCheckpoints) || 1 });
     if (retain === 0) await this.#checkpoints.removeTask(taskId);
-    else await this.#checkpoints.prune(taskId, { keepLast: retain ?? this.#config.maxCheckpoints });
   }
 
   /**
@@ -139,6 +152,7 @@ export class PrpCheckpointManager {
 
   /** Waits for the calls under way. Idempotent; every later call is a ClosedError. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#checkpoints.close();
   }
 
@@ -200,7 +214,7 @@ function taskOf(checkpointId: string): string {
 function notFound(id: string, taskId: string): CheckpointNotFoundError {
   return new CheckpointNotFoundError(
     `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. ` +
-      "listCheckpoints() shows those it has.",
+      "listCheckpoints(taskId) shows those it has.",
     { taskId, id },
   );
 }

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { z } from "zod";
 import { type CoderResult, CoderResultSchema } from "./schema.js";
@@ -19,7 +20,8 @@ const QUOTED = 300;
  * there is none, the result is an error that says what came instead.
  */
 export function parseCoderReply(response: string): CoderReply {
-  const text = response.trim();
+  // Agents colour what they write. In JSON itself a control character can't stand.
+  const text = stripVTControlCharacters(response).trim();
   if (text === "") return failed("The coder wrote nothing, so there is no JSON result.");
   const lastLine = text.slice(text.lastIndexOf("\n") + 1);
   for (const candidate of [lastLine, lastFencedBlock(text), text]) {

@@ -36,6 +36,9 @@ export type CoderAnswer =
  */
 export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
 
+/** A command's result is looked for in so many bytes at the end of its stdout, however little of that is kept. */
+export const REPLY_BYTES = 1024 * 1024;
+
 /** A coder's turn is over. */
 export interface CoderOutcome {
   /** What it wrote, bounded. */
@@ -77,14 +80,14 @@ export async function callCoder(
 
 /** Reads the outcome of a coder that is a command. */
 export function coderOutcomeOf(result: CommandResult): CoderOutcome {
-  const { stdout, stderr, exitCode, timedOut: late } = result;
+  const { stdout, stdoutEnd, stderr, exitCode, timedOut: late } = result;
   if (late || exitCode !== 0) {
     const how = late ? "timed out" : exitCode === null ? "was ended by a signal" : `exited with ${exitCode}`;
     const last = stderr.trimEnd().split("\n").slice(-5).join("\n");
     const message = `The coder ${how}${last === "" ? "" : `: ${last}`}`;
     return { response: stdout, reply: { result: "error", message, artifacts: [] } };
   }
-  return { response: stdout, reply: parseCoderReply(stdout) };
+  return { response: stdout, reply: parseCoderReply(stdoutEnd) };
 }
 
 async function answerOf(coder: Exclude<Coder, string>, request: CoderRequest): Promise<CoderOutcome> {

@@ -1,3 +1,6 @@
+import { constants, type ReadStream } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { nanoid } from "nanoid";
@@ -25,12 +28,14 @@ export interface ProcessEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A process could not be started: its folder is gone, the disk is full, the machine has no more processes. */
+/** A process could not be started: its folder or its shell is missing, the disk is full, there are too many processes. */
 export class ProcessStartError extends Error {
   override readonly name = "ProcessStartError";
+  readonly reason: string;
 
   constructor(reason: string, cause?: unknown) {
     super(`The command could not be started: ${reason}`, { cause });
+    this.reason = reason;
   }
 }
 
@@ -66,23 +71,13 @@ export class HeldProcess {
 
   /** @throws {ProcessStartError} It can't be started. */
   static async start(options: HeldProcessOptions): Promise<HeldProcess> {
+    await checkFolder(options.cwd);
+    await checkShell(options.shell);
     const token = nanoid();
     const decision = new Decision();
-    const prompt = options.input === undefined ? undefined : await openPrompt(options.input).catch(refuse);
+    const prompt = options.input === undefined ? undefined : await openPrompt(options.input).catch(refuseInput);
     try {
-      const subprocess = execa("/bin/sh", ["-c", HOLD, "waymark", ...argumentsOf(options)], {
-        cwd: options.cwd,
-        // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
-        detached: true,
-        // Spares the PRP's author "npx": as in npm's scripts, what the project has installed is found.
-        preferLocal: true,
-        localDir: options.cwd,
-        env: { [GROUP_VARIABLE]: token },
-        stdio: [prompt ?? "ignore", "pipe", "pipe", decision.line()],
-        buffer: false,
-        encoding: "buffer",
-        reject: false,
-      });
+      const subprocess = spawn(options, token, prompt, decision);
       const { pid } = subprocess;
       if (pid === undefined) {
         decision.make(false);
@@ -158,8 +153,53 @@ class Decision {
   }
 }
 
-function refuse(cause: unknown): never {
-  throw new ProcessStartError(`its input can't be written: ${cause instanceof Error ? cause.message : cause}`, cause);
+function spawn(options: HeldProcessOptions, token: string, prompt: ReadStream | undefined, decision: Decision) {
+  try {
+    return execa("/bin/sh", ["-c", HOLD, "waymark", ...argumentsOf(options)], {
+      cwd: options.cwd,
+      // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
+      detached: true,
+      // Spares the PRP's author "npx": as in npm's scripts, what the project has installed is found.
+      preferLocal: true,
+      localDir: options.cwd,
+      env: { [GROUP_VARIABLE]: token },
+      stdio: [prompt ?? "ignore", "pipe", "pipe", decision.line()],
+      buffer: false,
+      encoding: "buffer",
+      reject: false,
+    });
+  } catch (cause) {
+    // What can't be an argument at all (a NUL in it) is thrown, and not reported as the other failures are.
+    throw new ProcessStartError(reasonOf(cause), cause);
+  }
+}
+
+async function checkFolder(path: string): Promise<void> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw new ProcessStartError(`its folder ${path} can't be entered: ${reasonOf(cause)}`, cause);
+  });
+  if (!found.isDirectory()) throw new ProcessStartError(`${path}, where it is to run, is not a folder`);
+}
+
+/** Without this, the holding shell would report a missing one as the command's own exit code 127. */
+async function checkShell(shell: ShellCommand["shell"]): Promise<void> {
+  const folders = (process.env["PATH"] ?? "/usr/bin:/bin").split(delimiter);
+  for (const folder of folders) {
+    const isThere = await access(join(folder, shell), constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return;
+  }
+  throw new ProcessStartError(`there is no ${shell} in the folders of PATH`);
+}
+
+function refuseInput(cause: unknown): never {
+  throw new ProcessStartError(`its input can't be written: ${reasonOf(cause)}`, cause);
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 function argumentsOf({ shell, command, strict }: ShellCommand): string[] {

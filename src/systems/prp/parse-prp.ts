@@ -12,22 +12,38 @@ export interface ParsedPrp {
 
 /**
  * Reads a PRP's id and its gates: the headings "Level 1: …" to "Level 4: …" under "Validation Loop". A level's fenced
- * blocks together are its command; `bash` runs under bash, `sh`, `shell` and no language under sh, and what stands in
- * other languages (expected output, examples) isn't run. A level without a block is for a person to check.
+ * blocks together are its command; `bash` runs under bash, `sh`, `shell` and no language under sh, and what stands
+ * beside them in other languages (expected output, examples) isn't run. A level without a block is for a person to
+ * check.
  *
  * @param path - For messages.
- * @throws {PrpError} `PRP_INVALID`: a level comes twice, or isn't one of 1 to 4.
+ * @throws {PrpError} `PRP_INVALID`: a level comes twice, isn't one of 1 to 4, or has code but none that is run; or the
+ *   levels stand in two Validation Loops.
  */
 export function parsePrp(markdown: string, path: string): ParsedPrp {
   const root = fromMarkdown(markdown);
-  const levels = levelsOf(validationLoopOf(root.children), path);
+  const loops = validationLoopsOf(root.children)
+    .map((loop) => levelsOf(loop, path))
+    .filter((found) => found.length > 0);
+  const [levels = [], another] = loops;
+  if (another !== undefined) {
+    throw new PrpError("PRP_INVALID", `${path} has two "Validation Loop" sections with levels. Put them into one.`);
+  }
   const twice = levels.find(({ level }, i) => levels.some((other, j) => j > i && other.level === level));
   if (twice !== undefined) {
     throw new PrpError("PRP_INVALID", `${path} has "Level ${twice.level}" twice in its Validation Loop.`);
   }
   return {
     taskId: taskIdOf(root),
-    gates: levels.map(({ level, title, blocks }) => gateOf(level, title, blocks.flatMap(codeIn), markdown)),
+    gates: levels.map(({ level, title, blocks }) => {
+      const gate = gateOf(level, title, blocks.flatMap(codeIn), markdown);
+      if (gate !== undefined) return gate;
+      throw new PrpError(
+        "PRP_INVALID",
+        `${path} has code under "Level ${level}" in its Validation Loop, but none that is run: fenced blocks in sh, ` +
+          "shell, bash or no language are. A level for a person to check has no code block.",
+      );
+    }),
   };
 }
 
@@ -44,11 +60,14 @@ interface Level {
 /** The shell for each language that is one. */
 const SHELLS: Readonly<Record<string, "sh" | "bash">> = { bash: "bash", sh: "sh", shell: "sh", "": "sh" };
 
-function validationLoopOf(blocks: readonly Block[]): readonly Block[] {
+/** What stands under each heading "Validation Loop" that isn't itself in a section of that name. */
+function validationLoopsOf(blocks: readonly Block[]): (readonly Block[])[] {
   const start = blocks.findIndex(
     (block) => block.type === "heading" && /^[^a-z]*validation loop\b/i.test(textOf(block)),
   );
-  return start === -1 ? [] : sectionAt(blocks, start);
+  if (start === -1) return [];
+  const loop = sectionAt(blocks, start);
+  return [loop, ...validationLoopsOf(blocks.slice(start + 1 + loop.length))];
 }
 
 function levelsOf(loop: readonly Block[], path: string): Level[] {
@@ -79,14 +98,20 @@ function codeIn(block: Block): Code[] {
   return "children" in block ? block.children.flatMap(codeIn) : [];
 }
 
-function gateOf(level: PrpGate["level"], description: string, blocks: readonly Code[], markdown: string): PrpGate {
+/** The level's gate; `undefined` where it has code blocks, and no command. */
+function gateOf(
+  level: PrpGate["level"],
+  description: string,
+  blocks: readonly Code[],
+  markdown: string,
+): PrpGate | undefined {
   const commands = blocks.flatMap((block) => {
     // Four blanks make a code block too, but mostly by accident.
     const fenced = /^[`~]/.test(markdown.slice(block.position?.start.offset));
     const shell = fenced ? SHELLS[(block.lang ?? "").toLowerCase()] : undefined;
     return shell === undefined ? [] : [{ shell, text: block.value }];
   });
-  if (commands.length === 0) return { level, description, command: null };
+  if (commands.length === 0) return blocks.length === 0 ? { level, description, command: null } : undefined;
   // What is written for sh runs under bash as well; not the other way round.
   const shell = commands.some((command) => command.shell === "bash") ? "bash" : "sh";
   return { level, description, command: commands.map(({ text }) => text).join("\n"), shell };

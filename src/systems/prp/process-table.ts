@@ -35,6 +35,11 @@ export async function listFromPs(): Promise<ProcessEntry[]> {
   const { stdout } = await execa("ps", ["-A", "-o", "pid=", "-o", "pgid=", "-o", "stat=", "-o", "lstart="], {
     env: { LC_ALL: "C", TZ: "UTC" },
   });
+  return parsePs(stdout);
+}
+
+/** Reads lines of pid, group, state and start time, as {@link listFromPs} asks for them. */
+export function parsePs(stdout: string): ProcessEntry[] {
   return stdout.split("\n").flatMap((line) => {
     const [pid, group, state, ...started] = line.trim().split(/\s+/);
     if (pid === undefined || group === undefined || state === undefined) return [];

@@ -6,12 +6,18 @@ import { PrpError } from "./errors.js";
 import { parsePrp } from "./parse-prp.js";
 import { describeDocument } from "./prompts.js";
 
-export const PrpGateSchema = z.object({
+/** Strict: a misspelled `manual` would run what a person is to check. */
+export const PrpGateSchema = z.strictObject({
   /** Gates run in the order of their levels; there is one per level. */
-  level: z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)]),
+  level: z.literal([1, 2, 3, 4], {
+    error: ({ input }) => `Levels are 1 to 4; this one is ${JSON.stringify(input) ?? "missing"}`,
+  }),
   description: z.string(),
-  /** Null where a person checks. */
-  command: z.string().nullable(),
+  /** Null, blank, or nothing but comments where a person checks. */
+  command: z
+    .string()
+    .refine((command) => !command.includes("\0"), "A command can't hold a NUL character")
+    .nullable(),
   /** A gate that a person checks: it is skipped. Default false. */
   manual: z.boolean().optional(),
   /** What runs the command, so that its first failing line fails the gate. Default `bash`, with `pipefail`. */
@@ -78,18 +84,37 @@ export function isSkipped(gate: PrpGate): boolean {
   return gate.manual === true || gate.command === null;
 }
 
+const NOTHING_TELLS = "so nothing would tell whether its work is done";
+
+/** A command in which nothing would run passes always: it counts as none. */
+function withoutIdleCommand(gate: PrpGate): PrpGate {
+  const runs = gate.command?.split("\n").some((line) => /^\s*[^#\s]/.test(line));
+  return runs === true ? gate : { ...gate, command: null };
+}
+
 function prepare(parts: Omit<LoadedPrp, "digest">): LoadedPrp {
   const what = parts.path === "" ? `PRP ${JSON.stringify(parts.taskId)}` : `PRP ${parts.path}`;
-  const gates = [...parts.gates].sort((a, b) => a.level - b.level);
+  const gates = parts.gates.map(withoutIdleCommand).sort((a, b) => a.level - b.level);
   if (gates.length === 0) {
-    throw new PrpError(
-      "PRP_INVALID",
-      `${what} has no validation gate, so nothing would tell whether its work is done.`,
-    );
+    const where =
+      parts.path === ""
+        ? "Its validationGates are empty."
+        : 'What is looked for are headings "### Level 1: …" to "### Level 4: …" below a "## Validation Loop" heading, ' +
+          "each with a ```sh or ```bash block.";
+    throw new PrpError("PRP_INVALID", `${what} has no validation gate, ${NOTHING_TELLS}. ${where}`);
   }
   const twice = gates.find((gate, i) => gate.level === gates[i + 1]?.level);
   if (twice !== undefined) {
     throw new PrpError("PRP_INVALID", `${what} has two gates of level ${twice.level}. Put their commands into one.`);
+  }
+  if (gates.every(isSkipped)) {
+    const why = gates.every(({ manual }) => manual === true)
+      ? "only manual validation gates"
+      : "no gate with a command";
+    throw new PrpError(
+      "PRP_INVALID",
+      `${what} has ${why}, ${NOTHING_TELLS}. Give one of them a command that checks it.`,
+    );
   }
   const commands = gates.map((gate) => [gate.level, isSkipped(gate) ? null : [gate.command, gate.shell ?? "bash"]]);
   return { ...parts, gates, digest: hash("sha256", JSON.stringify([parts.body, commands]), "hex") };
@@ -103,7 +128,9 @@ function checkDocument(prp: PrpDocument): PrpDocument {
 
 async function readPrp(path: string): Promise<string> {
   try {
-    return await readFile(path, "utf8");
+    const text = await readFile(path, "utf8");
+    // The Markdown parser passes over a BOM, and its offsets are then off by one; a shell takes "\r" for a character.
+    return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new PrpError("PRP_UNREADABLE", `The PRP can't be read: ${reason}`, { cause });

@@ -1,7 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { checkInteger, checkKeys, checkTaskId, checkText } from "../../arguments.js";
+import { checkKeys } from "../../adapter.js";
+import { checkInteger, checkTaskId, checkText } from "../../arguments.js";
 import { UnsupportedOperationError } from "../../errors.js";
 import { type Logger, warningLogger } from "../../logger.js";
 import { onTermination } from "../../termination.js";
@@ -129,7 +130,8 @@ export class PrpExecutor {
    *
    * @param prp - The document, or the path of its Markdown file.
    * @returns Also where a gate or the coder failed: then `success` is false, and `error` says why.
-   * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`).
+   * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`); or a
+   *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): then the work up to it is saved as paused.
    * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched.
    * @throws {StorageError} A checkpoint could not be saved. The work up to the one before it is safe.
    * @throws The signal's reason, once it aborts.
@@ -180,6 +182,9 @@ function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSe
   const { coder, maxFixAttempts, gateTimeoutMs, coderTimeoutMs, killGraceMs, maxOutputBytes, cwd, output } = options;
   if (typeof coder !== "function" && (typeof coder !== "string" || coder.trim() === "")) {
     throw new TypeError("PrpExecutorOptions.coder must be a function, or a shell command.");
+  }
+  if (typeof coder === "string" && coder.includes("\0")) {
+    throw new RangeError("PrpExecutorOptions.coder can't hold a NUL character: no command line can.");
   }
   if (cwd !== undefined) checkText("PrpExecutorOptions.cwd", cwd, 1);
   checkInteger("PrpExecutorOptions.maxFixAttempts", maxFixAttempts, 0);

@@ -1,6 +1,6 @@
 import type { Logger } from "../../logger.js";
 import { boundText } from "./bounded-capture.js";
-import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf } from "./coder.js";
+import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
 import { PrpError } from "./errors.js";
 import { HeldProcess, type HeldProcessOptions, ProcessStartError } from "./held-process.js";
 import { afterCoder, afterGate, nextStep, type Position, positionOf, START, type Step } from "./next-step.js";
@@ -42,9 +42,6 @@ export interface ExecutionResult {
 }
 
 type Work = Extract<Step, { kind: "coder" | "gate" }>;
-
-/** Work that is ready: its process is held, couldn't be started, or isn't needed (a coder that is a function). */
-type Prepared = { readonly held?: HeldProcess; readonly failure?: ProcessStartError };
 
 /** One execution of one PRP: works from position to position, and writes each down before it goes on. */
 export class PrpRun {
@@ -113,8 +110,7 @@ export class PrpRun {
   /** Saves the position, names in it the process that works on the step, and only then lets that one go. */
   async #workOn(step: Work, position: Position, label: string): Promise<{ position: Position; error?: unknown }> {
     if (this.#signal.aborted) return this.#pause(position);
-    const prepared = await this.#prepare(step);
-    const { held } = prepared;
+    const held = await this.#prepare(step, position);
     try {
       await this.#journal.save(position, { label, process: held && { ...held.identity, ...sourceOf(step) } });
     } catch (error) {
@@ -126,9 +122,7 @@ export class PrpRun {
       return this.#pause(position);
     }
     const done =
-      step.kind === "gate"
-        ? await this.#runGate(step, position, prepared)
-        : await this.#runCoder(step, position, prepared);
+      step.kind === "gate" ? await this.#runGate(step, position, held) : await this.#runCoder(step, position, held);
     return done ?? this.#pause(position);
   }
 
@@ -142,15 +136,23 @@ export class PrpRun {
     throw this.#signal.reason;
   }
 
-  async #prepare(step: Work): Promise<Prepared> {
+  /** Holds the step's process; `undefined` where it needs none (a coder that is a function). */
+  async #prepare(step: Work, position: Position): Promise<HeldProcess | undefined> {
     const command = this.#commandOf(step);
-    if (command === undefined) return {};
+    if (command === undefined) return undefined;
     try {
-      return { held: await HeldProcess.start(command) };
-    } catch (failure) {
-      // The position before it must be saved in any case: a response would be lost for a missing folder.
-      if (failure instanceof ProcessStartError) return { failure };
-      throw failure;
+      return await HeldProcess.start(command);
+    } catch (cause) {
+      if (!(cause instanceof ProcessStartError)) throw cause;
+      // No coder can mend the machine. What was done up to here would be lost for a missing folder: it is saved first.
+      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused", error: cause });
+      const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
+      throw new PrpError(
+        "PROCESS_NOT_STARTED",
+        `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. What was done before is saved; ` +
+          "mend this and execute the PRP again to go on.",
+        { cause },
+      );
     }
   }
 
@@ -166,10 +168,10 @@ export class PrpRun {
   async #runGate(
     step: Extract<Work, { kind: "gate" }>,
     position: Position,
-    prepared: Prepared,
+    held: HeldProcess | undefined,
   ): Promise<{ position: Position } | undefined> {
     const { level, description, command } = step.gate;
-    const ran = await this.#run(step, prepared, this.#settings.gateTimeoutMs);
+    const ran = await this.#run(step, held, this.#settings.gateTimeoutMs);
     if (ran.aborted) return undefined;
     const { exitCode, stdout, stderr } = ran;
     const success = exitCode === 0;
@@ -181,12 +183,12 @@ export class PrpRun {
   async #runCoder(
     step: Extract<Work, { kind: "coder" }>,
     position: Position,
-    prepared: Prepared,
+    held: HeldProcess | undefined,
   ): Promise<{ position: Position; error?: unknown } | undefined> {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const ran = await this.#run(step, prepared, timeoutMs);
+      const ran = await this.#run(step, held, timeoutMs);
       outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
     } else {
       outcome = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
@@ -198,17 +200,15 @@ export class PrpRun {
     return { position: afterCoder(position, step.fixAttempt, { ...outcome, response }), error };
   }
 
-  async #run(step: Work, { held, failure }: Prepared, timeoutMs: number | undefined): Promise<CommandResult> {
-    if (held === undefined) {
-      const stderr = `[waymark: ${failure?.message ?? "it was not started"}]\n`;
-      return { exitCode: null, stdout: "", stderr, timedOut: false, aborted: false };
-    }
+  async #run(step: Work, held: HeldProcess | undefined, timeoutMs: number | undefined): Promise<CommandResult> {
+    if (held === undefined) throw new Error("A command is held before it is run.");
     const { output, logger, killGraceMs, maxOutputBytes } = this.#settings;
     const source = { taskId: this.#prp.taskId, ...sourceOf(step) };
     return runCommand(held, {
       timeoutMs,
       killGraceMs,
       maxOutputBytes,
+      endBytes: step.kind === "coder" ? REPLY_BYTES : 0,
       signal: this.#signal,
       stdout: openSink(output, { ...source, stream: "stdout" }, logger),
       stderr: openSink(output, { ...source, stream: "stderr" }, logger),

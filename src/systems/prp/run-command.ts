@@ -13,6 +13,8 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** At most so many bytes are kept of stdout, and of stderr. */
   readonly maxOutputBytes: number;
+  /** Besides, so many bytes are kept of the end of stdout, for who looks for an answer there. Default: 0. */
+  readonly endBytes?: number | undefined;
   readonly stdout: OutputSink;
   readonly stderr: OutputSink;
 }
@@ -22,6 +24,8 @@ export interface CommandResult {
   readonly exitCode: number | null;
   /** Bounded; says what was cut. */
   readonly stdout: string;
+  /** The end of stdout, up to `endBytes`. */
+  readonly stdoutEnd: string;
   /** Bounded; its last lines, in brackets, say what is worth knowing besides the exit code. */
   readonly stderr: string;
   readonly timedOut: boolean;
@@ -43,7 +47,7 @@ const DRAIN_MS = 1_000;
  * @throws {PrpError} `PROCESS_STUCK`: its group can't be ended.
  */
 export async function runCommand(held: HeldProcess, options: RunOptions): Promise<CommandResult> {
-  const stdout = new Pump(held.stdout, options.stdout, options.maxOutputBytes);
+  const stdout = new Pump(held.stdout, options.stdout, options.maxOutputBytes, options.endBytes);
   const stderr = new Pump(held.stderr, options.stderr, options.maxOutputBytes);
   try {
     const end = await endOf(held, options);
@@ -53,6 +57,7 @@ export async function runCommand(held: HeldProcess, options: RunOptions): Promis
     return {
       exitCode: end.timedOut || end.aborted ? null : end.exitCode,
       stdout: stdout.text(),
+      stdoutEnd: stdout.end(),
       stderr: withLastLines(stderr.text(), lines),
       timedOut: end.timedOut,
       aborted: end.aborted,
@@ -128,12 +133,14 @@ class Pump {
   readonly closed: Promise<void>;
   readonly #stream: Readable;
   readonly #capture: BoundedCapture;
+  readonly #end: BoundedCapture;
   #hurried = false;
   #readError: Error | undefined;
 
-  constructor(stream: Readable, sink: OutputSink, maxBytes: number) {
+  constructor(stream: Readable, sink: OutputSink, maxBytes: number, endBytes = 0) {
     this.#stream = stream;
     this.#capture = new BoundedCapture(maxBytes);
+    this.#end = new BoundedCapture(endBytes, 0);
     this.closed = new Promise((resolve) => {
       stream.once("close", resolve);
     });
@@ -142,6 +149,7 @@ class Pump {
     });
     stream.on("data", (chunk: Buffer) => {
       this.#capture.push(chunk);
+      this.#end.push(chunk);
       const caughtUp = sink.write(chunk);
       if (caughtUp === undefined || this.#hurried) return;
       stream.pause();
@@ -166,6 +174,10 @@ class Pump {
     const text = this.#capture.text();
     if (this.#readError === undefined) return text;
     return withLastLines(text, `[waymark: its output can't be read to the end: ${this.#readError.message}]\n`);
+  }
+
+  end(): string {
+    return this.#end.text();
   }
 }
 
