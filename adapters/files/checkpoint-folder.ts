@@ -5,6 +5,9 @@ import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../
 import { CheckpointCorruptError } from "../../src/errors.js";
 import {
   type CheckpointFile,
+  checkpointFileNameEnd,
+  compareCheckpointFileNames,
+  isCheckpointFileName,
   knownByName,
   NUMBERING_FILE,
   parseCheckpointFileName,
@@ -25,8 +28,8 @@ export type Found<Item> = Item | CorruptRecord | undefined;
 export class CheckpointFolder {
   readonly #path: string;
   readonly #taskId: string | undefined;
-  /** In no order. */
-  readonly #files: CheckpointFile[] = [];
+  /** Of checkpoints, in no order. They are taken apart where it is needed: each save lists all of them. */
+  readonly #names: string[] = [];
   readonly #newest: CheckpointFile | undefined;
   /** Whether it keeps the sequence of a newest checkpoint that was removed. */
   readonly hasNumbering: boolean = false;
@@ -35,19 +38,21 @@ export class CheckpointFolder {
   constructor(path: string, taskId: string | undefined) {
     this.#path = path;
     this.#taskId = taskId;
+    let newest: string | undefined;
     for (const name of namesIn(path)) {
-      const file = parseCheckpointFileName(name);
-      // Whatever has another form of name is somebody else's.
-      if (file === undefined) this.hasNumbering ||= name === NUMBERING_FILE;
-      else {
-        this.#files.push(file);
-        if (this.#newest === undefined || byAge(file, this.#newest) > 0) this.#newest = file;
+      if (isCheckpointFileName(name)) {
+        this.#names.push(name);
+        if (newest === undefined || compareCheckpointFileNames(name, newest) > 0) newest = name;
+      } else {
+        // Whatever has another form of name is somebody else's.
+        this.hasNumbering ||= name === NUMBERING_FILE;
       }
     }
+    this.#newest = newest === undefined ? undefined : parseCheckpointFileName(newest);
   }
 
   get count(): number {
-    return this.#files.length;
+    return this.#names.length;
   }
 
   get newestName(): string | undefined {
@@ -61,12 +66,15 @@ export class CheckpointFolder {
 
   /** The oldest first. */
   files(): CheckpointFile[] {
-    return this.#files.toSorted(byAge);
+    return this.#names.toSorted(compareCheckpointFileNames).map(parseCheckpointFileName);
   }
 
   find(id: string): CheckpointFile | undefined {
-    const name = nameOf(id);
-    return this.#files.find(({ idName }) => idName === name);
+    const idName = nameOf(id);
+    const end = checkpointFileNameEnd(idName);
+    // Another id may end like it.
+    const name = this.#names.find((other) => other.endsWith(end) && parseCheckpointFileName(other).idName === idName);
+    return name === undefined ? undefined : parseCheckpointFileName(name);
   }
 
   pathOf(file: CheckpointFile): string {
@@ -199,10 +207,6 @@ export class CheckpointFolder {
   #assertOurs(owner: { readonly taskId: string }, path: string): void {
     if (this.#taskId !== undefined) assertSameTask(this.#taskId, owner.taskId, path);
   }
-}
-
-function byAge(a: CheckpointFile, b: CheckpointFile): number {
-  return a.sequence - b.sequence || (a.name < b.name ? -1 : 1);
 }
 
 function namesIn(folder: string): string[] {

@@ -84,6 +84,7 @@ export class FolderLock {
    */
   async write(target: string, content: Uint8Array, options: { readonly firstInFolder: boolean }): Promise<void> {
     const folder = dirname(target);
+    let durable: Promise<void>;
     try {
       const claimed = this.#claim.takeFile();
       const path = claimed === undefined ? this.#newPath() : this.#claim.path;
@@ -91,15 +92,15 @@ export class FolderLock {
       await (options.firstInFolder ? Promise.all([written, syncFolder(dirname(folder))]) : written);
       this.#assertNotLost();
       renameSync(path, target);
-      if (claimed !== undefined) {
-        // That freed the lock: the next one may go on while this one waits for its name to be on the disk.
-        this.#claim.markCommitted();
-        this.release();
-      }
+      durable = syncFolder(folder);
+      // The rename freed the lock: the next one may go on while this one waits for its name to be on the disk.
+      if (claimed !== undefined) this.#claim.markCommitted();
     } catch (error) {
       throw codeOf(error) === "ENOENT" ? new LockLostError("The lock was stolen before the commit.") : error;
     }
-    await syncFolder(folder);
+    // There is time for this while the disk works.
+    if (this.#claim.isCommitted) this.release();
+    await durable;
   }
 
   /**

@@ -45,16 +45,30 @@ export interface CheckpointFile {
 
 /** The sequence comes first, with zeros before it, so that folders show a task's checkpoints in their order. */
 export function checkpointFileName(sequence: number, id: string): string {
-  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
+  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}${checkpointFileNameEnd(nameOf(id))}`;
 }
 
-/** `undefined` for the name of anything else. Each save calls it for each file of the task. */
-export function parseCheckpointFileName(name: string): CheckpointFile | undefined {
-  if (!CHECKPOINT_FILE.test(name)) return undefined;
+/** What comes after the sequence. */
+export function checkpointFileNameEnd(idName: string): string {
+  return `-${idName}${EXTENSION}`;
+}
+
+/** Whether a file of that name is a checkpoint's. */
+export function isCheckpointFileName(name: string): boolean {
+  return CHECKPOINT_FILE.test(name) && Number.isSafeInteger(Number(name.slice(0, name.indexOf("-"))));
+}
+
+/** Takes the name apart of a file that is a checkpoint's. */
+export function parseCheckpointFileName(name: string): CheckpointFile {
   const dash = name.indexOf("-");
-  const sequence = Number(name.slice(0, dash));
-  if (!Number.isSafeInteger(sequence)) return undefined;
-  return { name, sequence, idName: name.slice(dash + 1, -EXTENSION.length) };
+  return { name, sequence: Number(name.slice(0, dash)), idName: name.slice(dash + 1, -EXTENSION.length) };
+}
+
+/** The order of checkpoint files' names, the oldest first, without taking them apart. */
+export function compareCheckpointFileNames(a: string, b: string): number {
+  const digits = a.indexOf("-") - b.indexOf("-");
+  if (digits !== 0) return digits;
+  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 /** What a checkpoint file's name tells of the checkpoint where the file itself can't be read. */

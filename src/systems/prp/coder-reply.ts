@@ -1,5 +1,4 @@
 import { stripVTControlCharacters } from "node:util";
-import { fromMarkdown } from "mdast-util-from-markdown";
 import { z } from "zod";
 import { type CoderResult, CoderResultSchema } from "./schema.js";
 
@@ -54,9 +53,13 @@ function replyOf({ result, message, artifacts, files: named }: z.output<typeof R
   return { result, message, artifacts: artifacts ?? named ?? [] };
 }
 
+/** Line by line: a Markdown parser is at a megabyte of log for minutes. */
 function lastFencedBlock(text: string): string | undefined {
-  const last = fromMarkdown(text).children.at(-1);
-  return last?.type === "code" ? last.value : undefined;
+  const lines = text.split("\n");
+  const fence = /^\s*(`{3,}|~{3,})$/.exec(lines.pop() ?? "")?.[1];
+  if (fence === undefined) return undefined;
+  const start = lines.findLastIndex((line) => line.trimStart().startsWith(fence));
+  return start === -1 ? undefined : lines.slice(start + 1).join("\n");
 }
 
 function failed(message: string): CoderReply {

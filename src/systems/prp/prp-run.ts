@@ -185,19 +185,20 @@ export class PrpRun {
     position: Position,
     held: HeldProcess | undefined,
   ): Promise<{ position: Position; error?: unknown } | undefined> {
-    const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs } = this.#settings;
+    const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
       const ran = await this.#run(step, held, timeoutMs);
       outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
     } else {
-      outcome = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
+      const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
+      // A command's is bounded as it comes; twice, and the text would tell the wrong number of bytes.
+      outcome = answered && { ...answered, response: boundText(answered.response, maxOutputBytes) };
     }
     if (outcome === undefined) return undefined;
     const { reply, error } = outcome;
     this.#log(reply.result === "success" ? "info" : "warn", { ...reply }, `The coder reported ${reply.result}`);
-    const response = boundText(outcome.response, this.#settings.maxOutputBytes);
-    return { position: afterCoder(position, step.fixAttempt, { ...outcome, response }), error };
+    return { position: afterCoder(position, step.fixAttempt, outcome), error };
   }
 
   async #run(step: Work, held: HeldProcess | undefined, timeoutMs: number | undefined): Promise<CommandResult> {

@@ -133,14 +133,14 @@ class Pump {
   readonly closed: Promise<void>;
   readonly #stream: Readable;
   readonly #capture: BoundedCapture;
-  readonly #end: BoundedCapture;
+  readonly #end: BoundedCapture | undefined;
   #hurried = false;
   #readError: Error | undefined;
 
   constructor(stream: Readable, sink: OutputSink, maxBytes: number, endBytes = 0) {
     this.#stream = stream;
     this.#capture = new BoundedCapture(maxBytes);
-    this.#end = new BoundedCapture(endBytes, 0);
+    this.#end = endBytes === 0 ? undefined : new BoundedCapture(endBytes, 0);
     this.closed = new Promise((resolve) => {
       stream.once("close", resolve);
     });
@@ -149,7 +149,7 @@ class Pump {
     });
     stream.on("data", (chunk: Buffer) => {
       this.#capture.push(chunk);
-      this.#end.push(chunk);
+      this.#end?.push(chunk);
       const caughtUp = sink.write(chunk);
       if (caughtUp === undefined || this.#hurried) return;
       stream.pause();
@@ -177,7 +177,7 @@ class Pump {
   }
 
   end(): string {
-    return this.#end.text();
+    return this.#end?.text() ?? "";
   }
 }
 

@@ -228,7 +228,10 @@ describe("the spec's unit tests", () => {
 
     expect((await manager.listCheckpoints(TASK)).map(({ id }) => id)).toEqual([first, third]);
     await expect(manager.deleteCheckpoint(second!)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
-    await expect(manager.restoreCheckpoint(second!)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    await expect(manager.restoreCheckpoint(second!)).rejects.toMatchObject({
+      code: "CHECKPOINT_NOT_FOUND",
+      message: expect.stringContaining("listCheckpoints(taskId) shows"),
+    });
   });
 
   it("should check if checkpoint exists", async () => {
@@ -331,6 +334,15 @@ describe("a saved checkpoint", () => {
     expect((await manager.restoreCheckpoint(id)).state).toEqual(FULL);
   });
 
+  it.each([undefined, null, 7])("has a label: %j is refused, and nothing saved", async (label) => {
+    const manager = await open();
+    // As untyped code would call it.
+    const wrong = label as unknown as string;
+
+    await expect(manager.saveCheckpoint(TASK, wrong, stateOf())).rejects.toThrow(TypeError);
+    expect(await manager.hasCheckpoint(TASK)).toBe(false);
+  });
+
   it("has no trace of parts that are undefined", async () => {
     const manager = await open();
     const state = stateOf({
@@ -395,6 +407,8 @@ describe("a file of the spec's program", () => {
     await expect(manager.listCheckpoints(TASK)).rejects.toMatchObject(corrupt);
     await expect(manager.getLatestCheckpoint(TASK)).rejects.toMatchObject(corrupt);
     await expect(manager.saveCheckpoint(TASK, "Over it", stateOf())).rejects.toThrow();
+    await expect(manager.cleanup(TASK, 2)).rejects.toMatchObject(corrupt);
+    await expect(manager.cleanup(TASK, 0)).rejects.toMatchObject(corrupt);
     expect(await readFile(fileOf(manager), "utf8")).toBe(text);
   });
 });
@@ -407,6 +421,13 @@ describe("the configuration", () => {
 
     expect(await manager.saveCheckpoint(TASK, "Two", FULL)).toBe("");
     expect((await manager.listCheckpoints(TASK)).map((checkpoint) => checkpoint.id)).toEqual([id]);
+  });
+
+  it("that switches checkpoints off doesn't hide a call after close", async () => {
+    const manager = await open({ enabled: false });
+    await manager.close();
+
+    await expect(manager.saveCheckpoint(TASK, "x", stateOf())).rejects.toMatchObject({ code: "CLOSED" });
   });
 
   it("can leave the cleaning up to its user", async () => {

@@ -4,7 +4,7 @@ import { parseCoderReply, toCoderReply } from "../../../src/systems/prp/coder-re
 import { deferred } from "../../support/deferred.js";
 
 const SUCCESS = { result: "success", message: "done", artifacts: [] };
-const RAN = { exitCode: 0, stdout: "", stderr: "", timedOut: false, aborted: false };
+const RAN = { exitCode: 0, stdout: "", stdoutEnd: "", stderr: "", timedOut: false, aborted: false };
 
 function request(signal = new AbortController().signal): CoderRequest {
   return { taskId: "t", prompt: "p", prpPath: "", cwd: "/", fixAttempt: 0, failedGates: [], signal };
@@ -15,6 +15,7 @@ describe("a coder's reply", () => {
     ["on the last line", 'working …\n{"result":"success","message":"done"}\n\n'],
     ["in a fence at the end", 'Here it is:\n\n```json\n{\n  "result": "success",\n  "message": "done"\n}\n```\n'],
     ["as the whole output", '{\n  "result": "success",\n  "message": "done"\n}'],
+    ["in colour", 'working …\n\u001b[1;32m{"result":"success","message":"done"}\u001b[0m\n\u001b[K'],
     ["after an earlier one", '{"result":"error","message":"first try"}\n{"result":"success","message":"done"}'],
   ])("is found %s", (_where, response) => {
     expect(parseCoderReply(response)).toEqual(SUCCESS);
@@ -35,6 +36,13 @@ describe("a coder's reply", () => {
       expect(message).toContain(response);
     },
   );
+
+  it("is looked for in much without a long wait", () => {
+    const log = "some *log* with `things` in it\n".repeat(35_000);
+
+    expect(parseCoderReply(log).result).toBe("error");
+    expect(parseCoderReply(`${log}~~~~ json\n{"result":"success",\n"message":"done"}\n~~~~`)).toEqual(SUCCESS);
+  });
 
   it("is an error where nothing came, and quotes only the end of much", () => {
     expect(parseCoderReply("\n \n").message).toMatch(/wrote nothing/);
@@ -59,12 +67,12 @@ describe("a coder command's outcome", () => {
   it("is its reply, with all it wrote as the response", () => {
     const stdout = 'thinking\n{"result":"success","message":"done"}\n';
 
-    expect(coderOutcomeOf({ ...RAN, stdout })).toEqual({ response: stdout, reply: SUCCESS });
+    expect(coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout })).toEqual({ response: stdout, reply: SUCCESS });
   });
 
   it("is an error where it exits with another code, is killed or times out, whatever it wrote", () => {
     const stdout = '{"result":"success","message":"done"}';
-    const messageOf = (ran: object) => coderOutcomeOf({ ...RAN, stdout, ...ran }).reply;
+    const messageOf = (ran: object) => coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout, ...ran }).reply;
 
     expect(messageOf({ exitCode: 3, stderr: "no key\n" })).toMatchObject({
       message: "The coder exited with 3: no key",

@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   type CoderRequest,
   type OutputSource,
@@ -223,14 +223,38 @@ describe("a gate that fails", () => {
     expect(validationResults[0]?.stderr).toMatch(/timed out after 300 ms/);
   });
 
-  it("may be one that can't be started: the response before it is kept", async () => {
+  it("is not what one is that can't be started: the work before it is saved, and gone on with once it can", async () => {
     const session = await Session.create();
-    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0, cwd: join(session.path, "gone") });
-    const { validationResults } = await executor.execute(documentOf("true"));
+    const coder = countingCoder();
+    const cwd = join(session.path, "gone");
+    const executor = session.executor({ coder, cwd });
+    const document = documentOf("true");
 
-    expect(validationResults).toMatchObject([{ success: false, exitCode: null }]);
-    expect(validationResults[0]?.stderr).toMatch(/could not be started/);
-    expect((await session.checkpoints("T"))[1]?.state).toMatchObject({ stage: "coder-response" });
+    await expect(executor.execute(document)).rejects.toMatchObject({
+      name: "PrpError",
+      code: "PROCESS_NOT_STARTED",
+      message: expect.stringContaining(`Gate 1 of PRP T could not be started: its folder ${cwd} `),
+    });
+    expect((await session.checkpoints("T")).at(-1)).toMatchObject({
+      label: "Paused: The coder's response",
+      state: { stage: "coder-response" },
+    });
+    await mkdir(cwd);
+    expect(await executor.execute(document)).toMatchObject({ success: true, fixAttempts: 0 });
+    expect(coder.calls).toBe(1);
+  });
+
+  it("is not what one is whose shell is missing", async () => {
+    const session = await Session.create();
+    const coder = countingCoder();
+    onTestFinished(() => void vi.unstubAllEnvs());
+    vi.stubEnv("PATH", session.path);
+
+    await expect(session.executor({ coder }).execute(documentOf("true"))).rejects.toMatchObject({
+      code: "PROCESS_NOT_STARTED",
+      message: expect.stringContaining("there is no bash"),
+    });
+    expect(coder.calls).toBe(1);
   });
 
   it("writes to the terminal while it runs, and is kept up to the bound", async () => {
@@ -278,6 +302,28 @@ describe("a coder that fails", () => {
     expect((await session.latest()).error?.message).toMatch(error);
   });
 
+  it("is not one that can't be started: nothing is lost, and it is started once it can be", async () => {
+    const session = await Session.create();
+    const cwd = join(session.path, "gone");
+    const executor = session.executor({ cwd, coder: `echo '{"result":"success","message":""}'` });
+
+    await expect(executor.execute(documentOf("true"))).rejects.toMatchObject({
+      code: "PROCESS_NOT_STARTED",
+      message: expect.stringContaining("The coder of PRP T could not be started"),
+    });
+    await mkdir(cwd);
+    expect((await executor.execute(documentOf("true"))).success).toBe(true);
+  });
+
+  it("is not one whose result is longer than what is kept of it", async () => {
+    const session = await Session.create();
+    const coder = `echo '{"result":"success","message":"${"x".repeat(200)}"}'`;
+
+    expect((await session.executor({ coder, maxOutputBytes: 10 }).execute(documentOf("true"))).success).toBe(true);
+    const { state } = (await session.checkpoints("T")).at(-1)!;
+    expect(state.coderResponse).toMatch(/^\{"res\n\[… 2\d\d bytes cut …\]\n/);
+  });
+
   it("leaves its error's code and stack in the checkpoint", async () => {
     const session = await Session.create();
     const [, throwing] = cases[6]!;
@@ -308,6 +354,7 @@ describe("options", () => {
     [{ maxFixAttemps: 1 }, /has no "maxFixAttemps"/],
     [{ coder: "" }, /coder/],
     [{ coder: 7 }, /coder/],
+    [{ coder: "agent \0" }, /coder can't hold a NUL/],
     [{ maxFixAttempts: -1 }, /maxFixAttempts/],
     [{ gateTimeoutMs: 0 }, /gateTimeoutMs/],
     [{ gateTimeoutMs: 2 ** 31 }, /gateTimeoutMs can be at most/],

@@ -61,16 +61,65 @@ describe("a PRP's Markdown", () => {
     expect(parsePrp(loop(level(1, "One", [language, "true"])), "PRP.md").gates[0]?.shell).toBe("sh");
   });
 
-  it("skips a level without a shell's block: expected output and indented text are no commands", () => {
+  it("runs what is in a shell's language only, and skips a level without any code", () => {
     const { gates } = parsePrp(
-      loop(level(1, "Shown", ["text", "42 passed"], ["json", "{}"]), "    indented by accident", level(3, "By hand")),
+      loop(level(1, "Shown", ["sh", "true"], ["text", "42 passed"]), "    indented by accident", level(3, "By hand")),
       "PRP.md",
     );
 
     expect(gates).toEqual([
-      { level: 1, description: "Shown", command: null },
+      { level: 1, description: "Shown", command: "true", shell: "sh" },
       { level: 3, description: "By hand", command: null },
     ]);
+  });
+
+  it.each([
+    ["another language", level(2, "No", ["zsh", "false"], ["text", "42 passed"])],
+    ["an indented block", `${level(2, "No")}\n\n    false`],
+  ])("refuses a level that has code in %s alone, and says what is run", (_what, markdown) => {
+    expect(() => parsePrp(loop(level(1, "a", ["sh", "true"]), markdown), "PRP.md")).toThrow(
+      /"Level 2" .* none that is run: .* sh, shell, bash or no language/,
+    );
+  });
+
+  it("takes the loop that has levels, and refuses two", () => {
+    const empty = "## Validation Loop\n\nSee below.\n\n";
+    const first = loop(level(1, "One", ["sh", "one"]));
+
+    expect(parsePrp(`${empty}${first}\n\n${empty}`, "PRP.md").gates).toHaveLength(1);
+    expect(() => parsePrp(`${first}\n\n## Validation Loop (more)\n\n${level(2, "Two")}`, "PRP.md")).toThrow(
+      /two "Validation Loop" sections/,
+    );
+    expect(parsePrp(`${first}\n\n#### Validation Loop notes\n\nNone.`, "PRP.md").gates).toHaveLength(1);
+  });
+
+  it("is the same with a BOM and with CRLF", async () => {
+    const path = join(await tempFolder(), "PRP.md");
+    const text = loop(level(1, "One", ["bash", "cd /tmp\nls"]));
+    const loads = [];
+    for (const written of [text, `\ufeff${text}`, `\ufeff${text.replaceAll("\n", "\r\n")}`]) {
+      await writeFile(path, written);
+      loads.push(await loadPrp(path));
+    }
+
+    expect(loads[0]?.gates).toEqual([{ level: 1, description: "One", command: "cd /tmp\nls", shell: "bash" }]);
+    expect(loads.slice(1)).toEqual([loads[0], loads[0]]);
+  });
+
+  it("has no command where its blocks are blank or comments", async () => {
+    const path = join(await tempFolder(), "PRP.md");
+    const blank = level(2, "Blank", ["sh", "\n \n"]);
+    await writeFile(
+      path,
+      loop(level(1, "Notes", ["bash", "# later\n\n  # npm test"]), blank, level(3, "c", ["", "ls"])),
+    );
+
+    expect((await loadPrp(path)).gates.map(({ command }) => command)).toEqual([null, null, "ls"]);
+    await writeFile(path, loop(level(1, "Notes", ["bash", "# later"]), blank));
+    await expect(loadPrp(path)).rejects.toMatchObject({
+      code: "PRP_INVALID",
+      message: expect.stringMatching(/no gate with a command, so nothing would tell/),
+    });
   });
 
   it("ends a level at the next heading of its depth, and the loop at the next section", () => {
@@ -118,7 +167,9 @@ describe("a PRP's Markdown", () => {
     expect(() => parsePrp(loop(level(5, "a")), "PRP.md")).toThrow(/there are 1 to 4/);
     await expect(loadPrp(path)).rejects.toMatchObject({
       code: "PRP_INVALID",
-      message: expect.stringMatching(/no validation gate/),
+      message: expect.stringMatching(
+        /no validation gate, .*"### Level 1: …" to "### Level 4: …" below a "## Validation Loop" heading.*```sh or ```bash/,
+      ),
     });
   });
 
@@ -159,6 +210,30 @@ describe("a PRP document", () => {
     await expect(untyped({ taskId: "t", validationGates: [] })).rejects.toThrow(/no validation gate/);
     await expect(untyped(twice)).rejects.toThrow(/two gates of level 1/);
     await expect(untyped(null)).rejects.toMatchObject({ code: "PRP_INVALID" });
+  });
+
+  it.each([
+    ["a misspelled key", { manaul: true }, /"manaul"/],
+    ["a level 5", { level: 5 }, /Levels are 1 to 4; this one is 5/],
+    ["no level", { level: undefined }, /Levels are 1 to 4; this one is missing/],
+    ["a NUL in its command", { command: "true \0" }, /can't hold a NUL/],
+    ["a blank command, and it is alone", { command: " \n" }, /no gate with a command, so nothing would tell/],
+    ["no command, and it is alone", { command: null }, /no gate with a command, so nothing would tell/],
+    ["a person to check it, and it is alone", { manual: true }, /only manual validation gates, so nothing would tell/],
+  ])("is refused where a gate has %s", async (_what, wrong, message) => {
+    // As untyped JSON would come.
+    const gate = { level: 1, description: "", command: "true", ...wrong } as PrpDocument["validationGates"][number];
+
+    await expect(loadPrp({ taskId: "t", validationGates: [gate] })).rejects.toMatchObject({
+      code: "PRP_INVALID",
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it("may have other parts", async () => {
+    const document = { ...DOCUMENT, author: "me" };
+
+    expect((await loadPrp(document)).gates).toHaveLength(3);
   });
 });
 

@@ -6,7 +6,7 @@ import {
   ownIdentity,
   signalGroup,
 } from "../../../src/systems/prp/process-group.js";
-import { findProcess, listFromPs, listProcesses } from "../../../src/systems/prp/process-table.js";
+import { findProcess, listFromPs, listProcesses, parsePs } from "../../../src/systems/prp/process-table.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { identify, running, start } from "./processes.js";
 
@@ -45,16 +45,39 @@ describe("the process table", () => {
     await result;
   });
 
-  it("has the same groups by ps, which is for other systems, as by /proc", async () => {
+  it("reads what ps says, which is for other systems", () => {
+    const recorded = [
+      "    1     1 Ss   Fri Nov 21 22:29:07 2026",
+      "  412   412 Z+   Sat Nov  1 00:11:27 2026",
+      "70122   412 R    Sat Nov 22 00:11:27 2026",
+      "",
+    ];
+
+    expect(parsePs(recorded.join("\n"))).toEqual([
+      { pid: 1, group: 1, zombie: false, startTime: "Fri Nov 21 22:29:07 2026" },
+      { pid: 412, group: 412, zombie: true, startTime: "Sat Nov 1 00:11:27 2026" },
+      { pid: 70122, group: 412, zombie: false, startTime: "Sat Nov 22 00:11:27 2026" },
+    ]);
+  });
+
+  it("finds a held process and its group by ps", async ({ skip }) => {
+    skip(process.platform === "linux", "Linux has /proc, and need not have a ps that takes these options");
     const held = await start("true");
     const { pid } = held.identity;
     const byPs = (await listFromPs()).find((entry) => entry.pid === pid);
-    const byDefault = (await listProcesses()).find((entry) => entry.pid === pid);
     await held.abandon();
 
     expect(byPs).toMatchObject({ pid, group: pid, zombie: false });
     expect(byPs?.startTime).toMatch(/^\w{3} \w{3} \d+ \d\d:\d\d:\d\d \d{4}$/);
-    expect(byDefault).toMatchObject({ pid, group: pid, zombie: false });
+  });
+
+  it("lists a held process and its group", async () => {
+    const held = await start("true");
+    const { pid } = held.identity;
+    const listed = (await listProcesses()).find((entry) => entry.pid === pid);
+    await held.abandon();
+
+    expect(listed).toMatchObject({ pid, group: pid, zombie: false });
   });
 });
 

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ProcessStartError } from "../../../src/systems/prp/held-process.js";
 import { openSink } from "../../../src/systems/prp/output.js";
 import { type GroupIdentity, isGroupGoneWithin, isRunning } from "../../../src/systems/prp/process-group.js";
+import { findProcess } from "../../../src/systems/prp/process-table.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { identify, isAlive, running, start } from "./processes.js";
@@ -28,10 +29,11 @@ describe("a held process", () => {
   });
 
   it("keeps its pid when it becomes the command, leads its group, and finds its mark in its environment", async () => {
-    const held = await start('echo "$$ $(ps -o pgid= -p $$) $WAYMARK_PROCESS"');
+    const held = await start('echo "$$ $WAYMARK_PROCESS"');
     const { pid, group, token } = held.identity;
 
-    expect((await running(held).result).stdout.split(/\s+/)).toEqual([String(pid), String(group), token, ""]);
+    expect(await findProcess(pid)).toMatchObject({ pid, group });
+    expect((await running(held).result).stdout).toBe(`${pid} ${token}\n`);
   });
 
   it("ends by itself, with nothing done, when the process that holds it is killed", async () => {
@@ -46,8 +48,15 @@ describe("a held process", () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  it("can't be started where its folder is gone, or its input can't be written", async () => {
-    await expect(start("true", { cwd: "/nowhere" })).rejects.toThrow(ProcessStartError);
+  it("can't be started without its folder or its shell, with a NUL, or if its input can't be written", async () => {
+    const folder = await tempFolder();
+    await writeFile(join(folder, "file"), "");
+    await expect(start("true", { cwd: "/nowhere" })).rejects.toThrow(/could not be started: its folder \/nowhere /);
+    await expect(start("true", { cwd: join(folder, "file") })).rejects.toThrow(/file, .* is not a folder/);
+    await expect(start("true \0")).rejects.toThrow(ProcessStartError);
+    vi.stubEnv("PATH", folder);
+    await expect(start("true")).rejects.toThrow(/could not be started: there is no bash in the folders of PATH/);
+    vi.unstubAllEnvs();
     vi.stubEnv("TMPDIR", "/nowhere");
     onTestFinished(() => void vi.unstubAllEnvs());
     await expect(start("true", { input: "x" })).rejects.toThrow(
@@ -80,6 +89,7 @@ describe("a command", () => {
     expect(await running(await start("echo out; echo err >&2; exit 3")).result).toEqual({
       exitCode: 3,
       stdout: "out\n",
+      stdoutEnd: "",
       stderr: "err\n",
       timedOut: false,
       aborted: false,
@@ -112,6 +122,13 @@ describe("a command", () => {
 
     expect(kept.length).toBeLessThan(1_100);
     expect(kept).toMatch(/^early\ngo\n1\n2\n[\s\S]*\n\[… 6,887,\d{3} bytes cut …\]\n[\s\S]*\n1000000\nlate\n$/);
+  });
+
+  it("gives the end of its stdout, however little is kept", async () => {
+    const ran = await running(await start("seq 1000; echo last"), { maxOutputBytes: 0, endBytes: 9 }).result;
+
+    expect(ran.stdout).toBe("\n[… 3,898 bytes cut …]\n");
+    expect(ran.stdoutEnd).toMatch(/\]\n000\nlast\n$/);
   });
 
   it("is ended with its whole group at its timeout, those that ignore SIGTERM too", async () => {

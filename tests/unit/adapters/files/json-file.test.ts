@@ -232,7 +232,7 @@ describe("what can't be read", () => {
     await adapter.append(draft("t", "a1"));
     symlinkSync("/etc/hostname", join(root, "t", "000000000002-link.json"));
     mkdirSync(join(root, "t", "000000000003-folder.json"));
-    execFileSync("mkfifo", [join(root, "t", "000000000004-pipe.json")]);
+    execFileSync("sh", ["-c", 'mkfifo "$0"', join(root, "t", "000000000004-pipe.json")]);
     for (const found of [await collect(adapter.list(NEWEST)), await collect(adapter.read(NEWEST))]) {
       expect(found).toMatchObject([
         { id: "pipe", reason: "it is not a file" },

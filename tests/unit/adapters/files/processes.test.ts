@@ -11,7 +11,7 @@ import { collect, draft, idsOf, isWhole } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
 const OLDEST = { taskId: "t", order: "oldest" } as const;
-const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url));
+const fixture = (name: string) => fileURLToPath(new URL(`../../../fixtures/files/${name}`, import.meta.url));
 
 const stores = {
   "json-file": { make: newJsonStore, lockName: ".lock" },
