@@ -84,22 +84,22 @@ export class FolderLock {
    */
   async write(target: string, content: Uint8Array, options: { readonly firstInFolder: boolean }): Promise<void> {
     const folder = dirname(target);
-    let durable: Promise<void>;
+    const claimed = this.#claim.takeFile();
     try {
-      const claimed = this.#claim.takeFile();
       const path = claimed === undefined ? this.#newPath() : this.#claim.path;
       const written = writeDurably(claimed ?? makeFile(path), content);
       await (options.firstInFolder ? Promise.all([written, syncFolder(dirname(folder))]) : written);
       this.#assertNotLost();
       renameSync(path, target);
-      durable = syncFolder(folder);
-      // The rename freed the lock: the next one may go on while this one waits for its name to be on the disk.
-      if (claimed !== undefined) this.#claim.markCommitted();
     } catch (error) {
       throw codeOf(error) === "ENOENT" ? new LockLostError("The lock was stolen before the commit.") : error;
     }
-    // There is time for this while the disk works.
-    if (this.#claim.isCommitted) this.release();
+    const durable = syncFolder(folder);
+    if (claimed !== undefined) {
+      // The rename freed the lock, so the next one may go on. There is time for this while the disk works.
+      this.#claim.markCommitted();
+      this.release();
+    }
     await durable;
   }
 

@@ -1,6 +1,6 @@
 import { lstatSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import type { CorruptRecord, TaskQuery } from "../../src/adapter.js";
+import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
 import { makeFolder, makeFolderUnsynced, syncFolder } from "./durable-write.js";
@@ -66,9 +66,9 @@ export class FolderStore {
    * @throws {TypeError | RangeError} A wrong option.
    */
   constructor(adapter: string, options: FolderStoreOptions, lock: StoreLock) {
-    const { path, lockTimeoutMs = LOCK_TIMEOUT_MS, ...unknown } = options;
-    for (const key of Object.keys(unknown)) throw new TypeError(`The ${adapter} adapter has no option "${key}".`);
-    if (typeof path !== "string" || path === "") {
+    checkKeys(`The options of the ${adapter} adapter`, options, ["path", "lockTimeoutMs"]);
+    const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
+    if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${adapter} adapter needs a path: the folder to keep checkpoints in.`);
     }
     if (typeof lockTimeoutMs !== "number" || !(lockTimeoutMs >= 0)) {

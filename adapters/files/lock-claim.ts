@@ -94,10 +94,6 @@ export class LockClaim {
     this.#state = "committed";
   }
 
-  get isCommitted(): boolean {
-    return this.#state === "committed";
-  }
-
   isThere(): boolean {
     return lstatSync(this.path, { throwIfNoEntry: false }) !== undefined;
   }

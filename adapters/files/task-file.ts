@@ -4,6 +4,7 @@ import {
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
+  checkKeys,
   matchesQuery,
   nextSequence,
   type StorageAdapter,
@@ -55,7 +56,9 @@ export class TaskFileAdapter implements StorageAdapter {
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: TaskFileAdapterOptions) {
+    checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
+    if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
     this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, leavesFolder: false });
     this.#adopt = adopt;
   }

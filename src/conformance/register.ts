@@ -6,7 +6,8 @@ import type { ConformanceCase, LifecycleState } from "./conformance-case.js";
 import type { ConformanceHarness, ConformanceRunner } from "./harness.js";
 
 /**
- * Registers every case that the adapter owes, as its declared capabilities say, with a test runner.
+ * Registers every case that the adapter owes, as its declared capabilities say, with a test runner. Those that start
+ * processes and kill them take some seconds each: give them a minute where the runner has a limit.
  *
  * @example
  * ```ts
