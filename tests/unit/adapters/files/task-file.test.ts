@@ -560,8 +560,4 @@ describe("the adapter", () => {
     }
     expect(seen).toEqual(["a", "c"]);
   });
-
-  it("refuses options that it doesn't have", () => {
-    expect(() => new TaskFileAdapter({ path: "store", adapt: () => ({}) } as never)).toThrow('no option "adapt"');
-  });
 });
