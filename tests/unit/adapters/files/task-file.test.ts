@@ -18,7 +18,6 @@ import {
   type JsonObject,
   UnsupportedFormatError,
 } from "waymark";
-import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { collect, draft, idsOf, isWhole, sha256Of } from "./drafts.js";
 import { filesIn, newTaskStore } from "./stores.js";
 
