@@ -30,7 +30,9 @@ describe("known bodies", () => {
   it("don't let damage through: a text that has changed since fails its digest", () => {
     const known = new KnownBodies();
     const payload = payloadOf('{"n":1}');
-    openPayload(payload, { transforms: [], context, known });
+    expect(known.has(payload)).toBe(false);
+    expect(openPayload(payload, { transforms: [], context, known })).toEqual({ state: { n: 1 } });
+    expect(known.has(payload)).toBe(true);
     expect(openPayload(payload, { transforms: [], context, known })).toEqual({ state: { n: 1 } });
     expect(() => openPayload({ ...payload, body: '{"n":9}' }, { transforms: [], context, known })).toThrow(/checksum/);
   });
