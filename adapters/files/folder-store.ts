@@ -1,4 +1,4 @@
-import { lstatSync } from "node:fs";
+import { lstatSync, type Stats } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
@@ -223,10 +223,20 @@ export class FolderStore {
 }
 
 function isFolder(path: string): boolean {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
+  const stats = statsOf(path);
   if (stats === undefined || stats.isDirectory()) return stats !== undefined;
   throw new StorageError(
     `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
       "It was left untouched; move it away.",
   );
+}
+
+/** Not by `throwIfNoEntry: false`, which newer versions of Node take to mean ENOTDIR too: that is a wrong path. */
+function statsOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
 }

@@ -160,7 +160,13 @@ function syncFolders(folder: string, topmost: string | undefined): void {
 }
 
 function identityOf(path: string): FileIdentity | undefined {
-  return statSync(path, { throwIfNoEntry: false });
+  try {
+    return statSync(path);
+  } catch (error) {
+    // Not by `throwIfNoEntry: false`, which newer versions of Node take to mean ENOTDIR too: that is a wrong path.
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
 }
 
 function hasCode(error: unknown, code: string): boolean {

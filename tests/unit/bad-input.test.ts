@@ -113,6 +113,7 @@ describe("a path that can't be written", () => {
     const saving = manager.save("t", { n: 1 });
     await expect(saving).rejects.toMatchObject({ code: "STORAGE_FAILED" });
     await expect(saving).rejects.toThrow(file);
+    await expect(manager.latest("t")).rejects.toMatchObject({ code: "STORAGE_FAILED" });
     expect(await readFile(file, "utf8")).toBe("in the way");
     await manager.close();
   });
