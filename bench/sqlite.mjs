@@ -11,6 +11,8 @@ import { agentState } from "./state.mjs";
 const SMALL = { tasks: 1, checkpointsPerTask: 10 };
 const LARGE = { tasks: 1000, checkpointsPerTask: 100 };
 const ROUNDS = 500;
+/** Until V8 has compiled what runs often: a program that saves states runs for hours. */
+const WARMUP = 500;
 
 /**
  * Save and latest against bare better-sqlite3, in stores of 10 and of 100,000 checkpoints. The bare table is the least
@@ -25,7 +27,7 @@ export async function benchSqlite(folder) {
 
   const save = await medians(
     { bareSmall: small.bareSave, ourSmall: small.ourSave, bareLarge: large.bareSave, ourLarge: large.ourSave },
-    { rounds: ROUNDS },
+    { rounds: ROUNDS, warmup: WARMUP },
   );
   printHeading("SQLite, write-ahead log, synchronous FULL, states of 9 KB");
   printRow({
@@ -49,7 +51,7 @@ export async function benchSqlite(folder) {
 
   const latest = await medians(
     { bareSmall: small.bareLatest, ourSmall: small.ourLatest, bareLarge: large.bareLatest, ourLarge: large.ourLatest },
-    { rounds: ROUNDS * 2 },
+    { rounds: ROUNDS * 2, warmup: WARMUP },
   );
   const bare = "to a bare select and JSON.parse";
   printRow({

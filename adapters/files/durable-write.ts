@@ -1,4 +1,4 @@
-import { closeSync, constants, fsync, mkdirSync, openSync, write, writeSync } from "node:fs";
+import { closeSync, constants, fsync, ftruncateSync, mkdirSync, openSync, write, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { codeOf } from "./storage-failure.js";
@@ -16,6 +16,19 @@ const writeFile = promisify(write);
  */
 export function makeFile(path: string): number {
   return openSync(path, "wx", 0o600);
+}
+
+/** Opens a file that {@link makeFile} made, and empties it. */
+export function emptyFile(path: string): number {
+  // Not by the flag "w", which would make a file where there is none.
+  const file = openSync(path, "r+");
+  try {
+    ftruncateSync(file);
+    return file;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
 }
 
 /**

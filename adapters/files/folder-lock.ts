@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { lock } from "proper-lockfile";
 import { StorageError } from "../../src/errors.js";
-import { makeFile, syncFolder, writeDurably } from "./durable-write.js";
+import { emptyFile, makeFile, syncFolder, writeDurably } from "./durable-write.js";
 import { type ClaimOptions, describeHolders, LockClaim } from "./lock-claim.js";
 import { codeOf } from "./storage-failure.js";
 
@@ -36,6 +36,7 @@ export class FolderLock {
   readonly #claim: LockClaim;
   readonly #loss: Loss;
   readonly #letGo: () => Promise<void>;
+  #begun: Begun | undefined;
   #files = 0;
   #isReleased = false;
 
@@ -76,6 +77,19 @@ export class FolderLock {
   }
 
   /**
+   * Lets the disk work on what `write` is likely to commit, while the caller finds out whether it is right. `write`
+   * goes on with it if it is given this very array. Once, and only under a claim of the kind `file`.
+   */
+  begin(content: Uint8Array): void {
+    const file = this.#claim.takeFile();
+    if (file === undefined) return;
+    const written = writeDurably(file, content);
+    // Told to whoever commits. If nobody does, it doesn't matter.
+    written.catch(() => undefined);
+    this.#begun = { content, written };
+  }
+
+  /**
    * Puts the content under the name `target`, in the place of what may be there, and resolves once it is durable.
    *
    * @param options.firstInFolder - No file was committed in the target's folder yet, so the folder's own name may not
@@ -85,9 +99,10 @@ export class FolderLock {
   async write(target: string, content: Uint8Array, options: { readonly firstInFolder: boolean }): Promise<void> {
     const folder = dirname(target);
     const claimed = this.#claim.takeFile();
+    const isClaim = claimed !== undefined || this.#begun !== undefined;
+    const path = isClaim ? this.#claim.path : this.#newPath();
     try {
-      const path = claimed === undefined ? this.#newPath() : this.#claim.path;
-      const written = writeDurably(claimed ?? makeFile(path), content);
+      const written = this.#begun ? this.#goOn(this.#begun, content) : writeDurably(claimed ?? makeFile(path), content);
       await (options.firstInFolder ? Promise.all([written, syncFolder(dirname(folder))]) : written);
       this.#assertNotLost();
       renameSync(path, target);
@@ -95,7 +110,7 @@ export class FolderLock {
       throw codeOf(error) === "ENOENT" ? new LockLostError("The lock was stolen before the commit.") : error;
     }
     const durable = syncFolder(folder);
-    if (claimed !== undefined) {
+    if (isClaim) {
       // The rename freed the lock, so the next one may go on. There is time for this while the disk works.
       this.#claim.markCommitted();
       this.release();
@@ -138,6 +153,11 @@ export class FolderLock {
     this.#claim.giveUp();
   }
 
+  async #goOn(begun: Begun, content: Uint8Array): Promise<void> {
+    await begun.written;
+    if (begun.content !== content) await writeDurably(emptyFile(this.#claim.path), content);
+  }
+
   #newPath(): string {
     return join(this.#claim.path, String(this.#files++));
   }
@@ -149,6 +169,12 @@ export class FolderLock {
 
 interface Loss {
   isLost: boolean;
+}
+
+/** What is being written before it is sure that it will be committed. */
+interface Begun {
+  readonly content: Uint8Array;
+  readonly written: Promise<void>;
 }
 
 /** proper-lockfile's own error, which isn't the system's. */

@@ -26,6 +26,7 @@ import {
   type CheckpointFile,
   checkpointFileName,
   NUMBERING_FILE,
+  parseCheckpointFileName,
   renderCheckpoint,
   renderNumbering,
 } from "./json-file-format.js";
@@ -61,13 +62,18 @@ export class JsonFileAdapter implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
     const embedded = embedDraft(draft);
+    const render = (sequence: number) => ({ sequence, content: renderCheckpoint(embedded(sequence)) });
     return this.#store.write({
       taskId,
       verb: "save to",
       claim: "file",
       work: async (lock, path) => {
+        const known = this.#newest.get(taskId);
+        // If nobody else wrote meanwhile, which listing the folder tells.
+        const likely = known === undefined ? undefined : render(parseCheckpointFileName(known).sequence + 1);
+        if (likely) lock.begin(likely.content);
         const folder = new CheckpointFolder(path, taskId);
-        if (folder.newestName !== this.#newest.get(taskId)) folder.assertOwner();
+        if (folder.newestName !== known) folder.assertOwner();
         const file = folder.find(id);
         const stored = file && (await folder.readToChange(file));
         if (file && stored) {
@@ -80,7 +86,7 @@ export class JsonFileAdapter implements StorageAdapter {
         const { newestSequence } = folder;
         const lastSequence = Math.max(newestSequence, await folder.keptSequence());
         const sequence = nextSequence(taskId, { newestSequence, lastSequence }, condition);
-        const content = renderCheckpoint(embedded(sequence));
+        const { content } = likely?.sequence === sequence ? likely : render(sequence);
         const name = checkpointFileName(sequence, id);
         await lock.write(join(path, name), content, { firstInFolder: lastSequence === 0 });
         this.#newest.set(taskId, name);

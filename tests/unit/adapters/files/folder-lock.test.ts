@@ -84,6 +84,41 @@ describe("FolderLock", () => {
     await acquire();
   });
 
+  it.each([
+    ["what it had begun to write", "the very same"],
+    ["something shorter instead", "short"],
+    ["something longer instead", "a good deal longer than it was"],
+  ])("commits %s, and nothing else", async (_what, text) => {
+    const { acquire, target, claims } = await newLock();
+    const begun = Buffer.from("the very same");
+    const lock = await acquire();
+    lock.begin(begun);
+    const content = text === begun.toString() ? begun : Buffer.from(text);
+    await lock.write(target, content, LATER);
+    expect(readFileSync(target, "utf8")).toBe(text);
+    expect(claims()).toEqual([]);
+  });
+
+  it("commits nothing of what it had begun to write where it was stolen", async () => {
+    const { acquire, path, target } = await newLock();
+    const sleeper = await acquire();
+    sleeper.begin(Buffer.from("likely"));
+    makeStale(path);
+    const thief = await acquire();
+    await expect(sleeper.write(target, Buffer.from("other"), LATER)).rejects.toBeInstanceOf(LockLostError);
+    expect(existsSync(target)).toBe(false);
+    await thief.write(target, Buffer.from("thief"), LATER);
+    expect(readFileSync(target, "utf8")).toBe("thief");
+  });
+
+  it("leaves nothing of what it had begun to write and never committed", async () => {
+    const { acquire, claims } = await newLock();
+    const lock = await acquire();
+    lock.begin(Buffer.from("likely"));
+    lock.release();
+    expect(claims()).toEqual([]);
+  });
+
   it("with a claim by folder, commits and removes any number of files", async () => {
     const { acquire, folder, target } = await newLock();
     const lock = await acquire("folder");

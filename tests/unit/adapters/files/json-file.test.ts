@@ -167,6 +167,30 @@ describe("the numbering", () => {
   });
 });
 
+describe("two adapters in turn", () => {
+  it("give ascending sequences, though neither knows of the other's saves", async () => {
+    const { adapter, open } = await newJsonStore();
+    const other = open();
+    const given: number[] = [];
+    for (let turn = 0; turn < 6; turn++) {
+      for (const each of [adapter, other]) given.push(await each.append(draft("t", `a${given.length}`)));
+    }
+    expect(given).toEqual(given.map((_, index) => index + 1));
+    const stored = await collect(adapter.read(OLDEST));
+    expect(stored.filter((record) => "seal" in record && isWhole(record))).toHaveLength(given.length);
+  });
+
+  it("begin at 1 again where the other one removed the task", async () => {
+    const { adapter, open } = await newJsonStore();
+    const other = open();
+    for (let count = 1; count <= 10; count++) await adapter.append(draft("t", `a${count}`));
+    await other.remove("t", "all");
+    await other.append(draft("t", "b1"));
+    expect(await adapter.append(draft("t", "b2"))).toBe(2);
+    expect(await idsOf(adapter.read(OLDEST))).toEqual(["b1", "b2"]);
+  });
+});
+
 describe("what can't be read", () => {
   it.each([
     ["an empty file", () => "", "it is empty"],
