@@ -20,6 +20,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     coverage: {
+      enabled: process.env["WAYMARK_COVERAGE"] === "1",
       provider: "v8",
       include: ["src/**/*.ts", "adapters/**/*.ts"],
       // It runs in processes of its own, where nothing is counted; the suite fails without it.

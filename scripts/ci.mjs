@@ -26,9 +26,14 @@ try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
   runSteps([
-    { name: "the README's test command", command: readmeTestCommand(), cwd: clone },
+    {
+      name: "the README's test command, with coverage",
+      command: readmeTestCommand(),
+      cwd: clone,
+      env: { ...process.env, WAYMARK_COVERAGE: "1" },
+    },
     { name: "the README's main job", command: "npm start", cwd: clone },
-    { name: "checks", command: "npm run check", cwd: clone },
+    { name: "checks", command: "npm run check -- --but-tests", cwd: clone },
     {
       name: `tests on Node ${NEWEST_LTS_MAJOR}`,
       command: [
