@@ -303,7 +303,7 @@ describe("other people's files", () => {
     for (const name of others) writeFileSync(join(root, "t", name), "mine");
     writeFileSync(join(root, "README.md"), "mine");
     for (const name of ["with space", "empty"]) mkdirSync(join(root, name));
-    symlinkSync(join(root, "t"), join(root, "linked"));
+    symlinkSync(join(root, "README.md"), join(root, "NOTES.md"));
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a1"]);
     expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([{ taskId: "t", count: 1 }]);
     await adapter.remove("t", "all");
