@@ -3,7 +3,8 @@ import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
-import { makeFolder, makeFolderUnsynced, syncFolder } from "./durable-write.js";
+import { makeFolders } from "../make-folders.js";
+import { syncFolder } from "./durable-write.js";
 import { FolderLock, LockLostError } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { RecentMap } from "./recent-map.js";
@@ -178,8 +179,8 @@ export class FolderStore {
       const lock = await this.#acquire(folder, claim);
       if (lock === undefined) {
         if (absent) return absent();
-        await makeFolder(dirname(folder));
-        await makeFolderUnsynced(folder);
+        // The task's own name is put on the disk with the first file in it, those above it now.
+        for (const made of makeFolders(folder)) if (made !== folder) await syncFolder(dirname(made));
         continue;
       }
       try {

@@ -10,6 +10,7 @@ import {
   type PrpExecutorOptions,
 } from "waymark/prp";
 import { deferred } from "../../support/deferred.js";
+import { errorOfProgram } from "../../support/error-of-program.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { countingCoder, documentOf, KEEP_ALL, Session } from "./session.js";
 
@@ -149,6 +150,41 @@ describe("executing a PRP", () => {
 
     expect((await inNewFolder.execute(documentOf("pwd"))).validationResults[0]?.stdout).toMatch(/new\/session\n$/);
     expect((await elsewhere.execute(documentOf("pwd"))).validationResults[0]?.stdout).toBe("/\n");
+  });
+
+  it("says where the session's folder can't be made, and runs nothing", async () => {
+    const session = await Session.create();
+    await session.write("file");
+    const coder = countingCoder();
+    for (const [path, message] of [
+      ["file", /file is not a folder/],
+      ["file/below", /file\/below can't be made: ENOTDIR/],
+    ] as const) {
+      await using executor = new PrpExecutor(join(session.path, path), { coder });
+      const error: unknown = await executor.execute(documentOf("true")).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        name: "StorageError",
+        code: "STORAGE_FAILED",
+        message: expect.stringMatching(message),
+      });
+    }
+    expect(coder.calls).toBe(0);
+  });
+
+  // Node's own recursive mkdir never ends there.
+  it.runIf(process.platform === "linux")("doesn't hang where no folder can be made, as in /proc", () => {
+    const execute = (options: string) =>
+      errorOfProgram(`
+        const { PrpExecutor } = await import("waymark/prp");
+        const coder = () => ({ result: "success", message: "done" });
+        const executor = new PrpExecutor("/proc/waymark/session", { coder${options} });
+        await executor.execute({ taskId: "T", validationGates: [{ level: 1, description: "d", command: "true" }] });
+      `);
+    // In a folder that is there, the first checkpoint is what can't be saved.
+    for (const error of [execute(""), execute(', cwd: "/"')]) {
+      expect(error).toMatchObject({ name: "StorageError", code: "STORAGE_FAILED" });
+      expect(error?.message).toContain("/proc/waymark");
+    }
   });
 });
 
