@@ -41,6 +41,7 @@ interface TaskWrite<Result> {
   readonly work: (lock: FolderLock, folder: string) => Promise<Result>;
 }
 
+const READ = "read";
 /** Longer than a dead holder's lock takes to go stale. */
 const LOCK_TIMEOUT_MS = 15_000;
 /** Far more than are lost in a row by accident. */
@@ -94,7 +95,7 @@ export class FolderStore {
   /** A read of one task. */
   async read<Result>(taskId: string, work: () => Promise<Result>): Promise<Result> {
     this.#assertOpen();
-    return this.#track(work()).catch((error: unknown) => this.#fail(error, "read", taskId));
+    return this.#track(work()).catch((error: unknown) => this.#fail(error, READ, taskId));
   }
 
   /** A read of one task, or of all, in steps. It ends with a ClosedError where the store is closed meanwhile. */
@@ -107,7 +108,7 @@ export class FolderStore {
         yield next.value;
       }
     } catch (error) {
-      this.#fail(error, "read", taskId);
+      this.#fail(error, READ, taskId);
     } finally {
       await items.return();
     }
@@ -158,7 +159,7 @@ export class FolderStore {
       taskId === undefined
         ? ["tasks", this.#root]
         : [`task ${JSON.stringify(taskId)}`, join(this.#root, nameOf(taskId))];
-    throw storageFailure(error, { doing: `${verb} ${what}`, path });
+    throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
   }
 
   #enqueue<Result>(folder: string, run: () => Promise<Result>): Promise<Result> {

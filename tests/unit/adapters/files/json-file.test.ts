@@ -383,19 +383,19 @@ describe("the adapter", () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
     const adapter = new JsonFileAdapter({ path: join(file, "store") });
-    for (const call of [
-      () => adapter.append(draft("t", "a1")),
-      () => adapter.get("t", "a1"),
-      () => collect(adapter.list(NEWEST)),
-      () => collect(adapter.tasks({ order: "taskId" })),
-      () => adapter.remove("t", "all"),
-    ]) {
-      await expect(call()).rejects.toMatchObject({
-        code: "STORAGE_FAILED",
-        retryable: false,
-        cause: { code: "ENOTDIR" },
-      });
-      await expect(call()).rejects.toThrow(`ENOTDIR at ${file}/store`);
+    const write = "Nothing of it was acknowledged; what was saved before is intact.";
+    const read = "Reading has changed nothing: what was saved is as it was.";
+    for (const [call, intact] of [
+      [() => adapter.append(draft("t", "a1")), write],
+      [() => adapter.get("t", "a1"), read],
+      [() => collect(adapter.list(NEWEST)), read],
+      [() => collect(adapter.tasks({ order: "taskId" })), read],
+      [() => adapter.remove("t", "all"), write],
+    ] as const) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: false, cause: { code: "ENOTDIR" } });
+      expect((error as Error).message).toContain(`ENOTDIR at ${file}/store`);
+      expect((error as Error).message).toContain(intact);
     }
   });
 
