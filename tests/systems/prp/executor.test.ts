@@ -12,6 +12,7 @@ import {
 import { deferred } from "../../support/deferred.js";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { recordingLogger } from "../../support/recording-logger.js";
+import { processesIn } from "./processes.js";
 import { countingCoder, documentOf, KEEP_ALL, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
@@ -114,6 +115,20 @@ describe("executing a PRP", () => {
     ]);
   });
 
+  it("tells of the gates skipped before one that fails, in its checkpoint too, and of none after it", async () => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
+    const { validationResults } = await executor.execute(documentOf(null, "false", null));
+    const failed = (await session.checkpoints("T")).find(({ state }) => state.stage === "validation-gate-2");
+
+    expect(validationResults).toMatchObject([
+      { level: 1, skipped: true, success: true },
+      { level: 2, skipped: false, success: false },
+    ]);
+    expect(validationResults).toHaveLength(2);
+    expect(failed?.state.validationResults).toEqual(validationResults);
+  });
+
   it("keeps the tasks of a session apart", async () => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder() });
@@ -185,6 +200,18 @@ describe("executing a PRP", () => {
       expect(error).toMatchObject({ name: "StorageError", code: "STORAGE_FAILED" });
       expect(error?.message).toContain("/proc/waymark");
     }
+  });
+});
+
+describe("an execution that is over", () => {
+  it.each(["true", "false"])("listens to no signal any more: a gate that is %s", async (command) => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
+    // By its name in termination.ts: the listeners of other packages may stay.
+    const listeners = () => [...process.listeners("SIGTERM"), ...process.listeners("SIGINT")].map(({ name }) => name);
+    await executor.execute(documentOf(command));
+
+    expect(listeners()).not.toContain("end");
   });
 });
 
@@ -466,6 +493,7 @@ describe("two executions of one task", () => {
 
     await expect(executor.execute(session.prpPath)).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
     expect(await session.log()).toEqual([]);
+    expect(await processesIn(session.path)).toEqual([]);
     expect(await session.latest()).toMatchObject({ label: "In between" });
   });
 
