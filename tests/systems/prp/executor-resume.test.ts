@@ -41,6 +41,20 @@ describe("a run that was killed in the middle of its work", () => {
     },
   );
 
+  it("is ended too where the PRP is begun anew", async () => {
+    const session = await Session.create();
+    await session.write("block", "gate-2");
+    const run = session.spawn();
+    const pid = await blocked(run);
+    run.kill("SIGKILL");
+    await run;
+    expect(await isAlive(pid)).toBe(true);
+    await session.remove("block");
+
+    expect((await session.executor().execute(session.prpPath, { restart: true })).success).toBe(true);
+    expect(await isAlive(pid)).toBe(false);
+  });
+
   it("by process.exit: that takes what runs with it", async () => {
     const session = await Session.create();
     await session.write("block", "gate-2");
