@@ -49,6 +49,10 @@ export class AutoSave<State> {
   #stopping: Promise<void> | undefined;
   /** From a signal on, what is saved is saved as paused: the process is about to end. */
   #status: "running" | "paused" = "running";
+  /** What a signal asks for, while it is under way. Never rejects. */
+  #pausing: Promise<void> | undefined;
+  /** The next save is stored, changed or not: it is the one that says paused. */
+  #isPauseDue = false;
 
   /** @internal */
   constructor(host: AutoSaveHost<State>, getState: () => State | undefined, options: AutoSaveOptions) {
@@ -64,7 +68,7 @@ export class AutoSave<State> {
     this.#getState = getState;
     this.#options = options;
     this.#timer = setInterval(() => this.#tick(), intervalMs).unref();
-    this.#unsubscribe = options.saveOnSignal === true ? onTermination(() => this.#pause()) : () => undefined;
+    this.#unsubscribe = options.saveOnSignal === true ? onTermination(() => this.#startPause()) : () => undefined;
   }
 
   /**
@@ -103,18 +107,28 @@ export class AutoSave<State> {
 
   async #stop(): Promise<void> {
     clearInterval(this.#timer);
+    // A program may call this at the signal itself, and hear of it before we do: by the next turn we know.
+    if (this.#options.saveOnSignal === true) await Promise.resolve();
     try {
+      await this.#pausing;
       await this.#saveNext();
     } finally {
+      // A signal came in the meantime: whoever closes the storage now would take it away under that save.
+      await this.#pausing;
       this.#unsubscribe();
       this.#host.stopped();
     }
   }
 
   #tick(): void {
-    if (this.#underWay !== undefined) return;
+    if (this.#underWay !== undefined || this.#pausing !== undefined) return;
     // A failure has been reported where it happened; the next tick tries again.
     this.#start().catch(() => undefined);
+  }
+
+  #startPause(): Promise<void> {
+    this.#pausing = this.#pause();
+    return this.#pausing;
   }
 
   /** The process is told to end; where its program goes on all the same, so does the timer. */
@@ -123,12 +137,14 @@ export class AutoSave<State> {
     try {
       // A task that is done stays done.
       if (!(await this.#host.isCompleted())) {
-        this.#saved = undefined;
+        this.#isPauseDue = true;
         await this.#saveNext();
       }
     } catch {
       // Reported where it happened.
     } finally {
+      this.#isPauseDue = false;
+      this.#pausing = undefined;
       if (this.#stopping === undefined) this.#status = "running";
     }
   }
@@ -150,14 +166,13 @@ export class AutoSave<State> {
   async #save(): Promise<void> {
     try {
       const state = this.#getState();
-      if (state === undefined || this.#host.digest(state) === this.#saved?.digest) return;
+      if (state === undefined) return;
+      if (!this.#isPauseDue && this.#host.digest(state) === this.#saved?.digest) return;
       const { stage, label = "Auto-save" } = this.#options;
+      const status = this.#status;
       // It comes back as noteSaved.
-      await this.#host.save(state, {
-        stage: typeof stage === "function" ? stage() : stage,
-        label,
-        status: this.#status,
-      });
+      await this.#host.save(state, { stage: typeof stage === "function" ? stage() : stage, label, status });
+      if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
       this.#host.failed(error);
       throw error;

@@ -157,7 +157,11 @@ export class CheckpointFolder {
     }
   }
 
-  /** For lists of tasks: whatever one folder holds doesn't hide the other tasks. */
+  /**
+   * For lists of tasks: damage in one folder doesn't hide the other tasks.
+   *
+   * @throws {UnsupportedFormatError} A newer program wrote its newest file, which is no damage.
+   */
   contents(): TaskContents | undefined {
     const { count } = this;
     if (count === 0) return undefined;

@@ -3,7 +3,8 @@ import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
-import { makeFolder, makeFolderUnsynced, syncFolder } from "./durable-write.js";
+import { makeFolders } from "../make-folders.js";
+import { syncFolder } from "./durable-write.js";
 import { FolderLock, LockLostError } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { RecentMap } from "./recent-map.js";
@@ -40,6 +41,7 @@ interface TaskWrite<Result> {
   readonly work: (lock: FolderLock, folder: string) => Promise<Result>;
 }
 
+const READ = "read";
 /** Longer than a dead holder's lock takes to go stale. */
 const LOCK_TIMEOUT_MS = 15_000;
 /** Far more than are lost in a row by accident. */
@@ -93,7 +95,7 @@ export class FolderStore {
   /** A read of one task. */
   async read<Result>(taskId: string, work: () => Promise<Result>): Promise<Result> {
     this.#assertOpen();
-    return this.#track(work()).catch((error: unknown) => this.#fail(error, "read", taskId));
+    return this.#track(work()).catch((error: unknown) => this.#fail(error, READ, taskId));
   }
 
   /** A read of one task, or of all, in steps. It ends with a ClosedError where the store is closed meanwhile. */
@@ -106,7 +108,7 @@ export class FolderStore {
         yield next.value;
       }
     } catch (error) {
-      this.#fail(error, "read", taskId);
+      this.#fail(error, READ, taskId);
     } finally {
       await items.return();
     }
@@ -157,7 +159,7 @@ export class FolderStore {
       taskId === undefined
         ? ["tasks", this.#root]
         : [`task ${JSON.stringify(taskId)}`, join(this.#root, nameOf(taskId))];
-    throw storageFailure(error, { doing: `${verb} ${what}`, path });
+    throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
   }
 
   #enqueue<Result>(folder: string, run: () => Promise<Result>): Promise<Result> {
@@ -178,8 +180,8 @@ export class FolderStore {
       const lock = await this.#acquire(folder, claim);
       if (lock === undefined) {
         if (absent) return absent();
-        await makeFolder(dirname(folder));
-        await makeFolderUnsynced(folder);
+        // The task's own name is put on the disk with the first file in it, those above it now.
+        for (const made of makeFolders(folder)) if (made !== folder) await syncFolder(dirname(made));
         continue;
       }
       try {

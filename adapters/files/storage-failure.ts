@@ -6,6 +6,8 @@ export interface FailedCall {
   readonly doing: string;
   /** The file or folder it was about, for errors that name none. */
   readonly path: string;
+  /** It only reads: there is nothing that it could have half done. Default false. */
+  readonly isRead?: boolean;
 }
 
 /** What a person can do about it. */
@@ -34,8 +36,11 @@ export function storageFailure(error: unknown, call: FailedCall): unknown {
   if (error instanceof CheckpointError || !isSystemError(error)) return error;
   const { code } = error;
   const path = "path" in error && typeof error.path === "string" ? error.path : call.path;
+  const intact = call.isRead
+    ? "Reading has changed nothing: what was saved is as it was."
+    : "Nothing of it was acknowledged; what was saved before is intact.";
   return new StorageError(
-    `Could not ${call.doing}: ${code} at ${path}. Nothing of it was acknowledged; what was saved before is intact. ` +
+    `Could not ${call.doing}: ${code} at ${path}. ${intact} ` +
       `${ADVICE[code] ?? "Look at the cause, then try again."}`,
     { cause: error, retryable: RETRYABLE.has(code) },
   );

@@ -115,7 +115,7 @@ export class TaskFileEntries {
     };
   }
 
-  /** For lists of tasks: whatever one file holds doesn't hide the other tasks. */
+  /** For lists of tasks: damage in one file doesn't hide the other tasks. */
   contents(folder: string, folderTaskId: string | undefined): TaskContents | undefined {
     const { count } = this;
     if (count === 0) return undefined;

@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { type Dirent, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { CorruptRecord, TaskQuery } from "../../src/adapter.js";
 import { type CheckpointSummary, compareTaskIds, type TaskSummary } from "../../src/checkpoint.js";
@@ -80,12 +80,16 @@ async function candidatesFor(
   slices: TimeSlices,
 ): Promise<readonly Candidate[]> {
   const candidates: Candidate[] = [];
-  for (const name of folderNames(root)) {
+  for (const entry of entriesIn(root)) {
+    const { name } = entry;
     const folder = join(root, name);
     const named = idOf(name);
     if (named === undefined ? !isHashedName(name) : !isAskedFor(named, query)) continue;
-    const isNeeded = named === undefined || query.order === "recent";
-    const contents = isNeeded ? await read(folder, named) : undefined;
+    const isLink = entry.isSymbolicLink();
+    // Other people's files, such as a README.
+    if (isLink ? leadsToFile(folder) : !entry.isDirectory()) continue;
+    const isNeeded = isLink || named === undefined || query.order === "recent";
+    const contents = isLink ? linkedContents(folder, named) : isNeeded ? await read(folder, named) : undefined;
     const taskId = named ?? contents?.taskId;
     const isKnown = !isNeeded || contents !== undefined;
     if (isKnown && (taskId === undefined || isAskedFor(taskId, query))) candidates.push({ folder, taskId, contents });
@@ -118,10 +122,29 @@ function byRecency(a: Candidate, b: Candidate): number {
   return left > right ? -1 : 1;
 }
 
-/** Links are no folders here. */
-function folderNames(root: string): string[] {
+/** A link may have been a task's folder that somebody moved away: it isn't followed, and isn't passed over in silence. */
+function linkedContents(path: string, taskId: string | undefined): TaskContents {
+  const record: CorruptRecord = {
+    corrupt: true,
+    location: path,
+    reason: "it is a symbolic link, which is not followed",
+    ...(taskId === undefined ? undefined : { taskId }),
+  };
+  return { taskId, count: 0, newest: undefined, corrupt: [record] };
+}
+
+/** False where it leads nowhere: then nobody knows what was there. */
+function leadsToFile(link: string): boolean {
   try {
-    return readdirSync(root, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+    return !statSync(link).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+function entriesIn(root: string): Dirent[] {
+  try {
+    return readdirSync(root, { withFileTypes: true });
   } catch (error) {
     if (codeOf(error) === "ENOENT") return [];
     throw error;

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, openSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
+import { makeFolders } from "../make-folders.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 import { holdsStore, migrate } from "./schema.js";
 import { SqliteStore } from "./store.js";
@@ -123,7 +124,7 @@ function createFile(place: StorePlace): string | undefined {
   const { path, durability } = place;
   // Where the driver is missing, nothing is made.
   place.driver();
-  const madeFolder = mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const [madeFolder] = makeFolders(dirname(path));
   const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
   try {
     closeSync(openSync(draft, "wx", 0o600));

@@ -265,6 +265,41 @@ describe("auto-save and signals", () => {
     expect((await manager.latest("one"))?.status).toBe("paused");
   });
 
+  /** SIGTERM to a program that closes its manager at it. Returns the statuses it has saved, the newest first. */
+  async function closedOnSignal(when: "before" | "after" | "saving", exitCode?: number): Promise<string[]> {
+    const folder = await tempFolder();
+    const script = fileURLToPath(new URL("../fixtures/close-on-signal.mjs", import.meta.url));
+    const args = [script, folder, when, ...(exitCode === undefined ? [] : [String(exitCode)])];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    let warned = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      warned += chunk.toString();
+    });
+    await once(child.stdout, "data");
+    child.kill("SIGTERM");
+    expect(await once(child, "close")).toEqual([exitCode ?? 0, null]);
+    expect(warned).toBe("");
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    return (await manager.list("t")).map(({ status }) => status);
+  }
+
+  it.each([
+    ["before", 143],
+    ["before", undefined],
+    ["after", 143],
+    ["after", undefined],
+  ] as const)(
+    "saves once as paused where a program that listened %s it closes its manager, and leaves it its exit code: %s",
+    async (when, exitCode) => {
+      expect(await closedOnSignal(when, exitCode)).toEqual(["paused"]);
+    },
+  );
+
+  it("saves as paused what a save that was under way at the signal has stored as running", async () => {
+    expect(await closedOnSignal("saving")).toEqual(["paused", "running"]);
+  });
+
   it("doesn't keep a process alive that has nothing else to do", async () => {
     const script = `
       import { CheckpointManager } from "waymark";

@@ -1,4 +1,3 @@
-import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { checkKeys } from "../../adapter.js";
@@ -13,6 +12,7 @@ import type { PrpOutput } from "./output.js";
 import { loadPrp, type PrpDocument } from "./prp-document.js";
 import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
+import { makeSessionFolder } from "./session-folder.js";
 
 export interface PrpExecutorOptions {
   /** Who does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
@@ -133,7 +133,8 @@ export class PrpExecutor {
    * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`); or a
    *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): then the work up to it is saved as paused.
    * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched.
-   * @throws {StorageError} A checkpoint could not be saved. The work up to the one before it is safe.
+   * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
+   *   folder can't be made: nothing was run.
    * @throws The signal's reason, once it aborts.
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
@@ -143,7 +144,7 @@ export class PrpExecutor {
     signal?.throwIfAborted();
     const loaded = await loadPrp(prp, taskId);
     checkTaskId(loaded.taskId);
-    if (this.#makesCwd) await mkdir(this.sessionPath, { recursive: true, mode: 0o700 });
+    if (this.#makesCwd) await makeSessionFolder(this.sessionPath);
     const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded);
     const interruption = new AbortController();
     const ending = signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]);

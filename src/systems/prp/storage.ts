@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { z } from "zod";
 import { TaskFileAdapter } from "../../../adapters/files/task-file.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../checkpoint.js";
 import type { Logger } from "../../logger.js";
@@ -6,8 +7,21 @@ import { CheckpointManager } from "../../manager.js";
 import { createCheckpointId } from "./checkpoint-id.js";
 import { type CheckpointExecutionState, CheckpointExecutionStateSchema } from "./schema.js";
 
+/**
+ * A state as the file has it: plain JSON, as the spec's own program writes it, to any depth. What JSON has no word for
+ * (an `undefined`, a -0) would make the core store the whole state in its tagged form, which that program can't read.
+ */
+const StoredStateSchema = z.codec(
+  z.custom<z.input<typeof CheckpointExecutionStateSchema>>(),
+  CheckpointExecutionStateSchema,
+  {
+    decode: (stored) => stored,
+    encode: (state): z.input<typeof CheckpointExecutionStateSchema> => JSON.parse(JSON.stringify(state)),
+  },
+);
+
 /** A session's checkpoints, as the core keeps them. */
-export type PrpCheckpoints = CheckpointManager<typeof CheckpointExecutionStateSchema>;
+export type PrpCheckpoints = CheckpointManager<typeof StoredStateSchema>;
 
 export interface PrpCheckpointsOptions {
   readonly sessionPath: string;
@@ -27,7 +41,7 @@ export function openPrpCheckpoints({ sessionPath, keepLast, logger }: PrpCheckpo
         return success ? { stage: data, status: statusOf(data) } : {};
       },
     }),
-    schema: CheckpointExecutionStateSchema,
+    schema: StoredStateSchema,
     createId: createCheckpointId,
     retention: keepLast === undefined ? undefined : { keepLast },
     logger,
@@ -55,25 +69,13 @@ export async function appendState(
   state: CheckpointExecutionState,
   { error, status, expectedSequence }: AppendOptions = {},
 ): Promise<CheckpointSummary> {
-  return checkpoints.save(taskId, withoutUndefined(state), {
+  return checkpoints.save(taskId, state, {
     stage: state.stage,
     label,
     status: status ?? statusOf(state.stage),
     error,
     expectedSequence,
   });
-}
-
-/** As JSON.stringify has it: the file's readers know absence, and no `undefined`. */
-function withoutUndefined(state: CheckpointExecutionState): CheckpointExecutionState {
-  const { coderResponse, coderResult, fixAttempt, waymark, ...rest } = state;
-  return {
-    ...rest,
-    ...(coderResponse === undefined ? undefined : { coderResponse }),
-    ...(coderResult === undefined ? undefined : { coderResult }),
-    ...(fixAttempt === undefined ? undefined : { fixAttempt }),
-    ...(waymark === undefined ? undefined : { waymark }),
-  };
 }
 
 function stageIn(state: unknown): unknown {

@@ -356,6 +356,30 @@ describe("a saved checkpoint", () => {
     expect(Object.keys((await manager.restoreCheckpoint(id)).state).sort()).toEqual(Object.keys(stateOf()).sort());
   });
 
+  it("is plain JSON for the spec's program, however deep what JSON has no word for", async () => {
+    const manager = await open();
+    const gate = { ...FULL.validationResults[0]!, exitCode: -0, command: null };
+    const asked = stateOf({
+      validationResults: [gate],
+      fixAttempt: -0,
+      waymark: {
+        prpDigest: undefined,
+        process: { kind: "coder", pid: 7, startTime: "s", group: 7, token: "t", level: -0 },
+        artifacts: undefined,
+      },
+    });
+    const id = await manager.saveCheckpoint(TASK, "One", asked);
+    const plain = JSON.parse(JSON.stringify(asked));
+
+    const text = await readFile(fileOf(manager), "utf8");
+    expect(JSON.parse(text).checkpoints[0]).toMatchObject({ waymark: { encoding: "json" } });
+    expect(JSON.parse(text).checkpoints[0].state).toStrictEqual(plain);
+    expect(SpecFileSchema.safeParse(reviveDates(text)).success).toBe(true);
+    const { state } = await manager.restoreCheckpoint(id);
+    expect(JSON.parse(JSON.stringify(state))).toStrictEqual(plain);
+    expect(Object.keys(state.waymark ?? {})).toEqual(["process"]);
+  });
+
   it("is accepted by the spec's own schema, whole", async () => {
     const manager = await open();
     await manager.saveCheckpoint(TASK, "One", FULL);

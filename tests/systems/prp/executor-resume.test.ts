@@ -5,7 +5,7 @@ import { PrpCheckpointManager } from "waymark/prp";
 import { isGroupGoneWithin } from "../../../src/systems/prp/process-group.js";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
-import { isAlive } from "./processes.js";
+import { isAlive, processesIn } from "./processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
@@ -40,6 +40,20 @@ describe("a run that was killed in the middle of its work", () => {
       );
     },
   );
+
+  it("is ended too where the PRP is begun anew", async () => {
+    const session = await Session.create();
+    await session.write("block", "gate-2");
+    const run = session.spawn();
+    const pid = await blocked(run);
+    run.kill("SIGKILL");
+    await run;
+    expect(await isAlive(pid)).toBe(true);
+    await session.remove("block");
+
+    expect((await session.executor().execute(session.prpPath, { restart: true })).success).toBe(true);
+    expect(await isAlive(pid)).toBe(false);
+  });
 
   it("by process.exit: that takes what runs with it", async () => {
     const session = await Session.create();
@@ -276,13 +290,18 @@ describe("a run that is paused", () => {
     expect(coder.calls).toBe(0);
   });
 
-  it("between a checkpoint and the work that it names never starts that work", async () => {
+  it.each([
+    ["a command", "./coder"],
+    ["a function", countingCoder()],
+  ])("between a checkpoint and the work that it names never starts that work: %s", async (_what, coder) => {
     const session = await Session.create();
     const run = new AbortController();
     const logger = { ...recordingLogger(), debug: () => run.abort(new Error("enough")) };
-    const executor = session.executor({ logger });
+    const executor = session.executor({ logger, coder });
 
     await expect(executor.execute(session.prpPath, { signal: run.signal })).rejects.toThrow("enough");
+    expect(await processesIn(session.path)).toEqual([]);
+    if (typeof coder !== "string") expect(coder.calls).toBe(0);
     expect((await session.checkpoints()).map(({ label }) => label)).toEqual([
       "Before the coder",
       "Paused: Before the coder",

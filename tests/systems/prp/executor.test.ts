@@ -10,7 +10,9 @@ import {
   type PrpExecutorOptions,
 } from "waymark/prp";
 import { deferred } from "../../support/deferred.js";
+import { errorOfProgram } from "../../support/error-of-program.js";
 import { recordingLogger } from "../../support/recording-logger.js";
+import { processesIn } from "./processes.js";
 import { countingCoder, documentOf, KEEP_ALL, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
@@ -113,6 +115,20 @@ describe("executing a PRP", () => {
     ]);
   });
 
+  it("tells of the gates skipped before one that fails, in its checkpoint too, and of none after it", async () => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
+    const { validationResults } = await executor.execute(documentOf(null, "false", null));
+    const failed = (await session.checkpoints("T")).find(({ state }) => state.stage === "validation-gate-2");
+
+    expect(validationResults).toMatchObject([
+      { level: 1, skipped: true, success: true },
+      { level: 2, skipped: false, success: false },
+    ]);
+    expect(validationResults).toHaveLength(2);
+    expect(failed?.state.validationResults).toEqual(validationResults);
+  });
+
   it("keeps the tasks of a session apart", async () => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder() });
@@ -149,6 +165,53 @@ describe("executing a PRP", () => {
 
     expect((await inNewFolder.execute(documentOf("pwd"))).validationResults[0]?.stdout).toMatch(/new\/session\n$/);
     expect((await elsewhere.execute(documentOf("pwd"))).validationResults[0]?.stdout).toBe("/\n");
+  });
+
+  it("says where the session's folder can't be made, and runs nothing", async () => {
+    const session = await Session.create();
+    await session.write("file");
+    const coder = countingCoder();
+    for (const [path, message] of [
+      ["file", /file is not a folder/],
+      ["file/below", /file\/below can't be made: ENOTDIR/],
+    ] as const) {
+      await using executor = new PrpExecutor(join(session.path, path), { coder });
+      const error: unknown = await executor.execute(documentOf("true")).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        name: "StorageError",
+        code: "STORAGE_FAILED",
+        message: expect.stringMatching(message),
+      });
+    }
+    expect(coder.calls).toBe(0);
+  });
+
+  // Node's own recursive mkdir never ends there.
+  it.runIf(process.platform === "linux")("doesn't hang where no folder can be made, as in /proc", () => {
+    const execute = (options: string) =>
+      errorOfProgram(`
+        const { PrpExecutor } = await import("waymark/prp");
+        const coder = () => ({ result: "success", message: "done" });
+        const executor = new PrpExecutor("/proc/waymark/session", { coder${options} });
+        await executor.execute({ taskId: "T", validationGates: [{ level: 1, description: "d", command: "true" }] });
+      `);
+    // In a folder that is there, the first checkpoint is what can't be saved.
+    for (const error of [execute(""), execute(', cwd: "/"')]) {
+      expect(error).toMatchObject({ name: "StorageError", code: "STORAGE_FAILED" });
+      expect(error?.message).toContain("/proc/waymark");
+    }
+  });
+});
+
+describe("an execution that is over", () => {
+  it.each(["true", "false"])("listens to no signal any more: a gate that is %s", async (command) => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
+    // By its name in termination.ts: the listeners of other packages may stay.
+    const listeners = () => [...process.listeners("SIGTERM"), ...process.listeners("SIGINT")].map(({ name }) => name);
+    await executor.execute(documentOf(command));
+
+    expect(listeners()).not.toContain("end");
   });
 });
 
@@ -430,6 +493,7 @@ describe("two executions of one task", () => {
 
     await expect(executor.execute(session.prpPath)).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
     expect(await session.log()).toEqual([]);
+    expect(await processesIn(session.path)).toEqual([]);
     expect(await session.latest()).toMatchObject({ label: "In between" });
   });
 

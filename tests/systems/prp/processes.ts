@@ -1,3 +1,4 @@
+import { readdir, readlink, realpath } from "node:fs/promises";
 import { HeldProcess, type HeldProcessOptions } from "../../../src/systems/prp/held-process.js";
 import type { OutputSink } from "../../../src/systems/prp/output.js";
 import type { ProcessIdentity } from "../../../src/systems/prp/process-group.js";
@@ -52,4 +53,13 @@ export async function identify(pid: string): Promise<ProcessIdentity> {
 /** Whether a process of that pid is running; one that has ended and was not collected isn't. */
 export async function isAlive(pid: string): Promise<boolean> {
   return (await findProcess(Number(pid)))?.zombie === false;
+}
+
+/** The processes that run in a folder; only Linux tells. */
+export async function processesIn(folder: string): Promise<string[]> {
+  if (process.platform !== "linux") return [];
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const path = await realpath(folder);
+  const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => undefined)));
+  return pids.filter((_pid, i) => folders[i] === path);
 }

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -327,7 +327,7 @@ describe("other people's files", () => {
     for (const name of others) writeFileSync(join(root, "t", name), "mine");
     writeFileSync(join(root, "README.md"), "mine");
     for (const name of ["with space", "empty"]) mkdirSync(join(root, name));
-    symlinkSync(join(root, "t"), join(root, "linked"));
+    symlinkSync(join(root, "README.md"), join(root, "NOTES.md"));
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a1"]);
     expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([{ taskId: "t", count: 1 }]);
     await adapter.remove("t", "all");
@@ -407,19 +407,19 @@ describe("the adapter", () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
     const adapter = new JsonFileAdapter({ path: join(file, "store") });
-    for (const call of [
-      () => adapter.append(draft("t", "a1")),
-      () => adapter.get("t", "a1"),
-      () => collect(adapter.list(NEWEST)),
-      () => collect(adapter.tasks({ order: "taskId" })),
-      () => adapter.remove("t", "all"),
-    ]) {
-      await expect(call()).rejects.toMatchObject({
-        code: "STORAGE_FAILED",
-        retryable: false,
-        cause: { code: "ENOTDIR" },
-      });
-      await expect(call()).rejects.toThrow(`ENOTDIR at ${file}/store`);
+    const write = "Nothing of it was acknowledged; what was saved before is intact.";
+    const read = "Reading has changed nothing: what was saved is as it was.";
+    for (const [call, intact] of [
+      [() => adapter.append(draft("t", "a1")), write],
+      [() => adapter.get("t", "a1"), read],
+      [() => collect(adapter.list(NEWEST)), read],
+      [() => collect(adapter.tasks({ order: "taskId" })), read],
+      [() => adapter.remove("t", "all"), write],
+    ] as const) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: false, cause: { code: "ENOTDIR" } });
+      expect((error as Error).message).toContain(`ENOTDIR at ${file}/store`);
+      expect((error as Error).message).toContain(intact);
     }
   });
 
@@ -534,5 +534,21 @@ describe("the adapter", () => {
     [{ path: "store", lockTimeOutMs: 1 }, TypeError],
   ])("refuses the options %j", (options, error) => {
     expect(() => new JsonFileAdapter(options as never)).toThrow(error);
+  });
+});
+
+describe("a task's history", () => {
+  it("takes the memory of a few checkpoints, however many there are", async () => {
+    const folder = await tempFolder();
+    const script = new URL("../../../fixtures/read-history.mjs", import.meta.url).pathname;
+    const read = (...how: string[]) =>
+      spawnSync(process.execPath, ["--max-old-space-size=24", script, folder, "30", "300000", ...how], {
+        encoding: "utf8",
+      });
+    expect(read()).toMatchObject({ status: 0, stdout: "30" });
+    // In so little memory nobody can hold all of them.
+    const held = read("hold");
+    expect(held.stderr).toContain("heap out of memory");
+    expect(held.stdout).toBe("");
   });
 });

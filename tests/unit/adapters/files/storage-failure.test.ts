@@ -15,6 +15,14 @@ describe("storageFailure", () => {
     );
   });
 
+  it("says of a read that it has changed nothing, since there was nothing to acknowledge", () => {
+    const failure = storageFailure(systemError("ENOTDIR"), { doing: "read tasks", path: "/store", isRead: true });
+    expect((failure as Error).message).toBe(
+      "Could not read tasks: ENOTDIR at /store. Reading has changed nothing: what was saved is as it was. " +
+        "Something on the way to it is a file where a folder is needed: move that away, or choose another path.",
+    );
+  });
+
   it("names the task's folder where the system names no path", () => {
     const failure = storageFailure(systemError("EIO"), { doing: "read tasks", path: "/store" });
     expect((failure as Error).message).toContain("EIO at /store.");

@@ -1,0 +1,38 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+
+/**
+ * Makes a folder and those above it that are missing, with mode 0700. Their names may not be on the disk yet.
+ *
+ * Not by mkdir's `recursive`: where a file system answers ENOENT to any new name, as /proc does, Node tries for ever.
+ *
+ * @param path - Absolute. What is there already is left as it is, a file too.
+ * @returns Those it made, the topmost first.
+ * @throws What the file system answers.
+ */
+export function makeFolders(path: string): string[] {
+  try {
+    return makeFolder(path) ? [path] : [];
+  } catch (error) {
+    const above = dirname(path);
+    if (codeOf(error) !== "ENOENT" || above === path) throw error;
+    const made = makeFolders(above);
+    // What is above it is there now: one more ENOENT is final.
+    return makeFolder(path) ? [...made, path] : made;
+  }
+}
+
+/** @returns Whether it wasn't there. */
+function makeFolder(path: string): boolean {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    throw error;
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
