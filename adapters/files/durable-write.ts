@@ -1,7 +1,5 @@
-import { closeSync, constants, fsync, ftruncateSync, mkdirSync, openSync, write, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, constants, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
-import { codeOf } from "./storage-failure.js";
 
 /** From this size on, in bytes, a read or write would hold up the event loop, and goes to another thread. */
 export const LARGE_BYTES = 512 * 1024;
@@ -67,27 +65,4 @@ export async function syncFolder(path: string): Promise<void> {
   } finally {
     closeSync(folder);
   }
-}
-
-/** Makes the folder and those above it that are missing, with mode 0700, and resolves once their names are on the disk. */
-export async function makeFolder(path: string): Promise<void> {
-  if (!(await makeFolderUnsynced(path))) return;
-  await syncFolder(dirname(path));
-}
-
-/**
- * The same, but its own name may not be on the disk yet; those above it are.
- *
- * @returns Whether it wasn't there.
- */
-export async function makeFolderUnsynced(path: string): Promise<boolean> {
-  try {
-    mkdirSync(path, { mode: 0o700 });
-    return true;
-  } catch (error) {
-    if (codeOf(error) === "EEXIST") return false;
-    if (codeOf(error) !== "ENOENT") throw error;
-  }
-  await makeFolder(dirname(path));
-  return makeFolderUnsynced(path);
 }

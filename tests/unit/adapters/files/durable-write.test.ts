@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { makeFile, makeFolder, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
+import { makeFile, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 describe("makeFile and writeDurably", () => {
@@ -35,18 +35,8 @@ describe("makeFile and writeDurably", () => {
   });
 });
 
-describe("makeFolder", () => {
-  it("makes all that is missing above it, for its owner alone", async () => {
-    const root = await tempFolder();
-    await makeFolder(join(root, "a", "b", "c"));
-    for (const path of ["a", "a/b", "a/b/c"]) expect(statSync(join(root, path)).mode & 0o777).toBe(0o700);
-    await makeFolder(join(root, "a", "b", "c"));
-  });
-
-  it("fails with the system's error where a file is in the way", async () => {
-    const root = await tempFolder();
-    writeFileSync(join(root, "file"), "");
-    await expect(makeFolder(join(root, "file", "below"))).rejects.toMatchObject({ code: "ENOTDIR" });
-    await expect(syncFolder(join(root, "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
+describe("syncFolder", () => {
+  it("fails with the system's error where there is no folder", async () => {
+    await expect(syncFolder(join(await tempFolder(), "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 });
