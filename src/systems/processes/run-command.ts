@@ -22,6 +22,8 @@ export interface RunOptions {
 export interface CommandResult {
   /** Null where a signal, the timeout or an abort ended it. */
   readonly exitCode: number | null;
+  /** What ended it, where a signal did. */
+  readonly signal: NodeJS.Signals | null;
   /** Bounded; says what was cut. */
   readonly stdout: string;
   /** The end of stdout, up to `endBytes`. */
@@ -56,6 +58,7 @@ export async function runCommand(held: HeldProcess, options: RunOptions): Promis
     if (lines !== "") void options.stderr.write(Buffer.from(lines));
     return {
       exitCode: end.timedOut || end.aborted ? null : end.exitCode,
+      signal: end.signal,
       stdout: stdout.text(),
       stdoutEnd: stdout.end(),
       stderr: withLastLines(stderr.text(), lines),
