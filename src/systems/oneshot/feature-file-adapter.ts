@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { syncFolder } from "../../../adapters/files/durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "../../../adapters/files/folder-store.js";
@@ -56,14 +56,16 @@ export class FeatureFileAdapter implements StorageAdapter {
 
   /** The file of a feature, be it there or not. */
   pathOf(featureId: string): string {
-    return join(this.#root, `${nameOf(featureId)}${EXTENSION}`);
+    const path = join(this.#root, `${nameOf(featureId)}${EXTENSION}`);
+    const asIs = join(this.#root, `${featureId}${EXTENSION}`);
+    return isPlainName(featureId) && !existsSync(path) && existsSync(asIs) ? asIs : path;
   }
 
   /** The features that have a file, be it damaged or not, by id. */
   async features(): Promise<string[]> {
-    const found: string[] = [];
-    for await (const id of this.#store.iterate(this.#featureIds())) found.push(id);
-    return found.sort(compareTaskIds);
+    const found = new Set<string>();
+    for await (const id of this.#store.iterate(this.#featureIds())) found.add(id);
+    return [...found].sort(compareTaskIds);
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
@@ -162,7 +164,8 @@ export class FeatureFileAdapter implements StorageAdapter {
   async *#featureIds(): AsyncGenerator<string, void, void> {
     for (const name of fileNames(this.#root)) {
       const stem = name.slice(0, -EXTENSION.length);
-      const id = idOf(stem) ?? (isHashedName(stem) ? await this.#ownerOf(join(this.#root, name)) : undefined);
+      const owner = isHashedName(stem) ? await this.#ownerOf(join(this.#root, name)) : undefined;
+      const id = idOf(stem) ?? owner ?? (isPlainName(stem) ? stem : undefined);
       if (id !== undefined) yield id;
     }
   }
@@ -195,6 +198,14 @@ export class FeatureFileAdapter implements StorageAdapter {
     if (order === "recent") tasks.sort((a, b) => (a.newest.createdAt < b.newest.createdAt ? 1 : -1));
     yield* tasks.slice(0, limit);
   }
+}
+
+/**
+ * Whether the spec's own program has a file for the feature that is named as the feature is, and that is no other's:
+ * it escapes nothing.
+ */
+function isPlainName(featureId: string): boolean {
+  return /^[^./\\%~\p{Cc}][^/\\%~\p{Cc}]{0,99}$/u.test(featureId);
 }
 
 /** No feature's file begins with a dot or has a plus in its name, so lock and file are never taken for each other. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { HeldProcess, ProcessStartError } from "../processes/held-process.js";
 import { endOrphanedGroup } from "../processes/process-group.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
@@ -37,6 +38,8 @@ export class FeatureRun {
     this.#settings = settings;
     this.#tell = tell;
     this.#ending = AbortSignal.any([signal, this.#breakdown.signal]);
+    // Each workstream that runs listens to it. Ten of them are no leak, which Node would warn of.
+    setMaxListeners(0, this.#ending);
   }
 
   /** In the order in which they failed. */

@@ -168,6 +168,23 @@ describe("a file of the spec's own program", () => {
     });
   });
 
+  it.each(["my feature", "Prüfung", "auth:login", "con", "F01."])(
+    "is found by its name as it is: %j",
+    async (featureId) => {
+      const { repository, put } = await newRepository();
+      await put(SPEC_FILE.replace('"F01"', JSON.stringify(featureId)), `${featureId}.json`);
+      const checkpoint = { ...SPEC_CHECKPOINT, featureId };
+
+      expect(await repository.list()).toEqual([featureId]);
+      expect(await repository.load(featureId)).toEqual(checkpoint);
+      await repository.save({ ...checkpoint, completedWs: [] });
+      expect(await repository.load(featureId)).toEqual({ ...checkpoint, completedWs: [] });
+      expect(await readdir(repository.checkpointDir)).toEqual([`${featureId}.json`]);
+      await repository.delete(featureId);
+      expect(await readdir(repository.checkpointDir)).toEqual([]);
+    },
+  );
+
   it("may take the place of ours at any time", async () => {
     const { repository, put } = await newRepository();
     await repository.save({ ...SPEC_CHECKPOINT, completedWs: [] });

@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { type OneshotEvent, type OneshotPlan, runOneshot } from "waymark/oneshot";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { chain, Project, workstream } from "./project.js";
@@ -100,6 +100,22 @@ describe("a run", () => {
 
     expect(result.success).toBe(true);
     expect(most).toBe(2);
+  });
+
+  it("runs dozens side by side without a warning", async () => {
+    const project = await Project.create();
+    const ids = Array.from({ length: 30 }, (_, i) => `w${i}`);
+    const warnings: Error[] = [];
+    const listen = (warning: Error) => warnings.push(warning);
+    process.on("warning", listen);
+    onTestFinished(() => void process.off("warning", listen));
+    const all = `while [ $(ls begun-* | wc -l) -lt ${ids.length} ]; do sleep 0.05; done`;
+    const plan = { workstreams: ids.map((id) => ({ id, command: `touch begun-${id}; ${all}` })) };
+
+    const { result } = await project.run(plan, { jobs: ids.length });
+
+    expect(result.success).toBe(true);
+    expect(warnings).toEqual([]);
   });
 
   it("with jobs, the current workstream is the earliest running one in the plan's order", async () => {
