@@ -65,16 +65,20 @@ export type OneshotEvent =
 
 export type OneshotListener = (event: OneshotEvent) => void;
 
-/** Tells a listener, such that one which throws fails no run: what is shown must not decide what is done. */
+/** Tells a listener, such that one which throws or rejects fails no run: what is shown must not decide what is done. */
 export function safeListener(listener: OneshotListener | undefined, logger: Logger): OneshotListener {
   let hasThrown = false;
+  const report = (error: unknown, { type }: OneshotEvent) => {
+    if (!hasThrown) safeLogger(logger).error({ error }, `The listener threw at ${type}; the run goes on`);
+    hasThrown = true;
+  };
   return (event) => {
-    if (listener === undefined) return;
     try {
-      listener(event);
+      // Nobody waits for it; but if it is asynchronous, its failure would have no other listener.
+      const returned: unknown = listener?.(event);
+      if (returned instanceof Promise) returned.catch((error: unknown) => report(error, event));
     } catch (error) {
-      if (!hasThrown) safeLogger(logger).error({ error }, `The listener threw at ${event.type}; the run goes on`);
-      hasThrown = true;
+      report(error, event);
     }
   };
 }

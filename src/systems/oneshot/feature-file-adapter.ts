@@ -39,8 +39,9 @@ const MAX_LOCK_STEM = 60;
  * One file per feature, side by side in one folder, as the oneshot spec has it. The file has room for one checkpoint:
  * a save takes the place of the one before it.
  *
- * Saves survive a killed process and a power cut, and any number of processes of one machine may use the folder. Of the
- * contract, it keeps all but history, `setStatus` (a status is part of the state here) and states that aren't JSON.
+ * Saves survive a killed process and a power cut, and any number of processes of one machine may use the folder. It is
+ * for these files alone and not for any task: it keeps no history, takes no state of another schema, and has no
+ * `setStatus`, since a status is part of the state here. The rest of the contract holds.
  */
 export class FeatureFileAdapter implements StorageAdapter {
   readonly name = "oneshot";

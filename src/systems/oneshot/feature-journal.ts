@@ -1,3 +1,4 @@
+import { CheckpointConflictError } from "../../errors.js";
 import type { GroupIdentity } from "../processes/process-group.js";
 import type { RunnerIdentity } from "../processes/runner.js";
 import type { CheckedWorkstream } from "./plan.js";
@@ -122,8 +123,19 @@ export class FeatureJournal {
   }
 
   async #write(): Promise<void> {
-    const saved = await this.#checkpoints.save(this.#checkpoint(), { expectedSequence: this.#sequence });
-    this.#sequence = saved.sequence;
+    const { featureId } = this.#start;
+    try {
+      const saved = await this.#checkpoints.save(this.#checkpoint(), { expectedSequence: this.#sequence });
+      this.#sequence = saved.sequence;
+    } catch (cause) {
+      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      throw new CheckpointConflictError(
+        `The checkpoint of feature ${JSON.stringify(featureId)} in ${this.#checkpoints.folder} was changed or removed by ` +
+          "another program while it was run. What is there was left untouched, and what ran was ended; look at it, then " +
+          "resume or restart.",
+        { cause },
+      );
+    }
   }
 
   #checkpoint(): OneshotCheckpoint {

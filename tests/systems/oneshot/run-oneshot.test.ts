@@ -126,8 +126,9 @@ describe("a run", () => {
         { id: "b", command: "true" },
         {
           id: "c",
+          // In the list of what is completed, b has a line of its own.
           command:
-            "while ! grep -q '\"b\"' .sdp/checkpoints/F01.json; do sleep 0.01; done; cp .sdp/checkpoints/F01.json seen-c; touch go",
+            "while ! grep -q '^ *\"b\"$' .sdp/checkpoints/F01.json; do sleep 0.01; done; cp .sdp/checkpoints/F01.json seen-c; touch go",
         },
       ],
     };
@@ -195,6 +196,17 @@ describe("a run", () => {
 
     expect(success).toBe(true);
     expect(logger.lines.map(({ message }) => message)).toEqual(["The listener threw at runStarted; the run goes on"]);
+  });
+
+  it("goes on where the listener is asynchronous and rejects", async () => {
+    const project = await Project.create();
+    const logger = recordingLogger();
+    const listeners = { onEvent: () => Promise.reject(new Error("broken list")) };
+
+    const { success } = await runOneshot("F01", { baseDir: project.path, plan: chain("a"), ...listeners, logger });
+
+    expect(success).toBe(true);
+    expect(logger.lines).toHaveLength(1);
   });
 
   it("ends what a workstream leaves behind in its group", async () => {
@@ -468,6 +480,7 @@ describe("a feature that has a checkpoint", () => {
 
     await expect(project.run(plan, { jobs: 2, onEvent, logger })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
+      message: expect.stringContaining("changed or removed by another program while it was run"),
     });
 
     await change;
