@@ -3,6 +3,7 @@ export type CheckpointErrorCode =
   | "CHECKPOINT_NOT_FOUND"
   | "CHECKPOINT_CORRUPT"
   | "CHECKPOINT_CONFLICT"
+  | "CHECKPOINT_STALE"
   | "PLAN_OUTDATED"
   | "STATE_INVALID"
   | "STATE_NOT_SERIALIZABLE"
@@ -64,6 +65,18 @@ export class CheckpointConflictError extends CheckpointError {
 
   constructor(message: string, options: CheckpointErrorOptions = {}) {
     super("CHECKPOINT_CONFLICT", message, options);
+  }
+}
+
+/** What was saved is older than is accepted, so going on from it may be wrong; it was left untouched. */
+export class CheckpointStaleError extends CheckpointError {
+  override readonly name = "CheckpointStaleError";
+  /** How old it is, in milliseconds. */
+  readonly ageMs: number;
+
+  constructor(message: string, ageMs: number) {
+    super("CHECKPOINT_STALE", message);
+    this.ageMs = ageMs;
   }
 }
 

@@ -44,6 +44,7 @@ export {
   type CheckpointErrorCode,
   type CheckpointErrorOptions,
   CheckpointNotFoundError,
+  CheckpointStaleError,
   ClosedError,
   PayloadTooLargeError,
   PlanOutdatedError,

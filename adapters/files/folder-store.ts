@@ -20,10 +20,21 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** How a store locks a task's folder. */
+/** How a store locks what belongs to a task. */
 interface StoreLock extends Pick<ClaimOptions, "leavesFolder"> {
-  /** What the lock's folder is named, in the task's. */
-  readonly name: string;
+  /**
+   * What the lock's folder is named, in the task's. A function: tasks have no folders, their files stand side by side
+   * in the root, and each task's lock has a name of its own there that no file begins with.
+   */
+  readonly name: string | ((taskId: string) => string);
+}
+
+/** Where a task's files are, and its lock. */
+interface Place {
+  readonly folder: string;
+  readonly lockName: string;
+  /** The folder is this task's alone. */
+  readonly isOwn: boolean;
 }
 
 /** A write of one task. */
@@ -56,7 +67,7 @@ export class FolderStore {
   readonly #root: string;
   readonly #lock: StoreLock;
   readonly #lockTimeoutMs: number;
-  /** The end of each folder's last write. */
+  /** The end of each lock's last write. */
   readonly #queues = new Map<string, Promise<void>>();
   readonly #underWay = new Set<Promise<unknown>>();
   /** Folders that were no links when this store first wrote to them. */
@@ -120,13 +131,13 @@ export class FolderStore {
    */
   async write<Result>(write: TaskWrite<Result>): Promise<Result> {
     this.#assertOpen();
-    const folder = join(this.#root, nameOf(write.taskId));
+    const place = this.#placeOf(write.taskId);
     const run = async (): Promise<Result> => {
-      const result = await this.#underLock(folder, write);
-      if (write.removesTask) await this.#removeFolderIfEmpty(folder);
+      const result = await this.#underLock(place, write);
+      if (write.removesTask) await this.#removeRest(place);
       return result;
     };
-    return this.#track(this.#enqueue(folder, run)).catch((error: unknown) =>
+    return this.#track(this.#enqueue(join(place.folder, place.lockName), run)).catch((error: unknown) =>
       this.#fail(error, write.verb, write.taskId),
     );
   }
@@ -156,28 +167,34 @@ export class FolderStore {
 
   #fail(error: unknown, verb: string, taskId: string | undefined): never {
     const [what, path] =
-      taskId === undefined
-        ? ["tasks", this.#root]
-        : [`task ${JSON.stringify(taskId)}`, join(this.#root, nameOf(taskId))];
+      taskId === undefined ? ["tasks", this.#root] : [`task ${JSON.stringify(taskId)}`, this.#placeOf(taskId).folder];
     throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
   }
 
-  #enqueue<Result>(folder: string, run: () => Promise<Result>): Promise<Result> {
-    const before = this.#queues.get(folder);
+  #placeOf(taskId: string): Place {
+    const { name } = this.#lock;
+    return typeof name === "string"
+      ? { folder: join(this.#root, nameOf(taskId)), lockName: name, isOwn: true }
+      : { folder: this.#root, lockName: name(taskId), isOwn: false };
+  }
+
+  #enqueue<Result>(lockPath: string, run: () => Promise<Result>): Promise<Result> {
+    const before = this.#queues.get(lockPath);
     const running = before ? before.then(run) : run();
     const dequeue = (): void => {
-      if (this.#queues.get(folder) === ended) this.#queues.delete(folder);
+      if (this.#queues.get(lockPath) === ended) this.#queues.delete(lockPath);
     };
     // The next one goes its own way, however this one ends.
     const ended: Promise<void> = running.then(dequeue, dequeue);
-    this.#queues.set(folder, ended);
+    this.#queues.set(lockPath, ended);
     return running;
   }
 
-  async #underLock<Result>(folder: string, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
+  async #underLock<Result>(place: Place, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
+    const { folder } = place;
     let lost: LockLostError | undefined;
     for (let attempt = 0; attempt < MAX_LOST_LOCKS; attempt++) {
-      const lock = await this.#acquire(folder, claim);
+      const lock = await this.#acquire(place, claim);
       if (lock === undefined) {
         if (absent) return absent();
         // The task's own name is put on the disk with the first file in it, those above it now.
@@ -201,14 +218,15 @@ export class FolderStore {
   }
 
   /** `undefined` where there is no folder. */
-  async #acquire(folder: string, kind: ClaimKind): Promise<FolderLock | undefined> {
-    if (!this.#folders.get(folder)) {
+  async #acquire({ folder, lockName, isOwn }: Place, kind: ClaimKind): Promise<FolderLock | undefined> {
+    // The root is the user's, who may have made it a link.
+    if (isOwn && !this.#folders.get(folder)) {
       if (!isFolder(folder)) return undefined;
       this.#folders.set(folder, true);
     }
     try {
-      const { name, leavesFolder } = this.#lock;
-      return await FolderLock.acquire(join(folder, name), { kind, leavesFolder }, this.#lockTimeoutMs);
+      const { leavesFolder } = this.#lock;
+      return await FolderLock.acquire(join(folder, lockName), { kind, leavesFolder }, this.#lockTimeoutMs);
     } catch (error) {
       // Another process removed the task just now.
       if (codeOf(error) === "ENOENT") return undefined;
@@ -216,10 +234,11 @@ export class FolderStore {
     }
   }
 
-  async #removeFolderIfEmpty(folder: string): Promise<void> {
-    removeLockFolders(folder, this.#lock.name);
+  /** What locks have left behind, and the task's folder, if it has one and nothing is left in it. */
+  async #removeRest({ folder, lockName, isOwn }: Place): Promise<void> {
+    removeLockFolders(folder, lockName);
     // Otherwise other programs have files there, or the task is back already, or another process was first.
-    if (!removeIfEmpty(folder)) return;
+    if (!isOwn || !removeIfEmpty(folder)) return;
     await syncFolder(dirname(folder));
   }
 }

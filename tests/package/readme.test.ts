@@ -30,6 +30,8 @@ beforeAll(() => {
     { mode: 0o700 },
   );
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
+  // The plan that the README's run of a feature reads.
+  writeFileSync(join(folder, "plan.yaml"), "workstreams:\n- id: 00-001-01\n  command: echo done\n");
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
   });

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { CommandResult } from "../processes/run-command.js";
 import { type CoderReply, parseCoderReply, toCoderReply } from "./coder-reply.js";
-import type { CommandResult } from "./run-command.js";
 import type { ValidationGateResult } from "./schema.js";
 
 /** What a coder is asked. */

@@ -1,6 +1,7 @@
 import type { Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Logger } from "../../logger.js";
+import type { OutputSink } from "../processes/output-sink.js";
 
 /** Who writes. */
 export interface OutputSource {
@@ -18,13 +19,6 @@ export interface OutputSource {
 export type PrpOutput =
   | { readonly stdout?: Writable | undefined; readonly stderr?: Writable | undefined }
   | ((text: string, source: OutputSource) => void);
-
-/** Takes one stream of one process. */
-export interface OutputSink {
-  /** @returns A promise where the writer has to wait until the terminal, or whoever reads, has caught up. */
-  write(chunk: Buffer): Promise<void> | undefined;
-  end(): void;
-}
 
 /** @param output - Default: this process's stdout and stderr. */
 export function openSink(output: PrpOutput | undefined, source: OutputSource, logger: Logger): OutputSink {

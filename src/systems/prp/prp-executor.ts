@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import { checkKeys } from "../../adapter.js";
 import { checkInteger, checkTaskId, checkText } from "../../arguments.js";
 import { UnsupportedOperationError } from "../../errors.js";
 import { type Logger, warningLogger } from "../../logger.js";
-import { onTermination } from "../../termination.js";
+import { interruptibly } from "../processes/interruption.js";
+import { ProcessStuckError } from "../processes/process-group.js";
 import { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
 import type { Coder } from "./coder.js";
 import { PrpError } from "./errors.js";
@@ -146,24 +146,16 @@ export class PrpExecutor {
     checkTaskId(loaded.taskId);
     if (this.#makesCwd) await makeSessionFolder(this.sessionPath);
     const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded);
-    const interruption = new AbortController();
-    const ending = signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]);
-    const running = new PrpRun(loaded, this.#settings, journal, ending).execute(restart);
-    const forget = onTermination(async (name) => {
-      interruption.abort(
-        new PrpError("INTERRUPTED", `${name} came while ${loaded.taskId} was executed; it is paused.`),
-      );
-      await Promise.allSettled([running]);
-    });
     try {
-      return await running;
+      return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
+        signal,
+        reason: (name) =>
+          new PrpError("INTERRUPTED", `${name} came while ${loaded.taskId} was executed; it is paused.`),
+      });
     } catch (error) {
-      // The signal is being raised again, and it takes a turn of the event loop to arrive: this process is to end by it,
-      // and not by what its program makes of the rejection.
-      if (interruption.signal.aborted) for (let turn = 0; turn < 2; turn++) await setImmediate();
-      throw error;
+      if (!(error instanceof ProcessStuckError)) throw error;
+      throw new PrpError("PROCESS_STUCK", error.message, { cause: error });
     } finally {
-      forget();
       journal.close();
     }
   }

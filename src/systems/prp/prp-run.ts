@@ -1,14 +1,14 @@
 import type { Logger } from "../../logger.js";
-import { boundText } from "./bounded-capture.js";
+import { boundText } from "../processes/bounded-capture.js";
+import { HeldProcess, type HeldProcessOptions, ProcessStartError } from "../processes/held-process.js";
+import { endOrphanedGroup } from "../processes/process-group.js";
+import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
 import { PrpError } from "./errors.js";
-import { HeldProcess, type HeldProcessOptions, ProcessStartError } from "./held-process.js";
 import { afterCoder, afterGate, nextStep, type Position, positionOf, START, type Step } from "./next-step.js";
 import { openSink, type PrpOutput } from "./output.js";
-import { endOrphanedGroup } from "./process-group.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { LoadedPrp } from "./prp-document.js";
-import { type CommandResult, runCommand } from "./run-command.js";
 import type { RunJournal } from "./run-journal.js";
 import type { PrpStage, ValidationGateResult } from "./schema.js";
 

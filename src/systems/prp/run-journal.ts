@@ -1,8 +1,7 @@
-import { nanoid } from "nanoid";
 import type { Checkpoint, CheckpointStatus } from "../../checkpoint.js";
 import { CheckpointConflictError } from "../../errors.js";
+import { isUnderWay, Runner } from "../processes/runner.js";
 import type { Position } from "./next-step.js";
-import { isRunning, ownIdentity, type ProcessIdentity } from "./process-group.js";
 import type { LoadedPrp } from "./prp-document.js";
 import type { CheckpointExecutionState, PrpRunState } from "./schema.js";
 import { appendState, type PrpCheckpoints, statusOf } from "./storage.js";
@@ -17,9 +16,6 @@ export interface EntryOptions {
   readonly status?: CheckpointStatus;
 }
 
-/** The executions of this process that are under way. */
-const underWay = new Set<string>();
-
 /**
  * What one execution of a PRP writes down. Each entry is written only if the one before it still is the newest, so of
  * two executions of one task, one is refused before it has done anything.
@@ -29,21 +25,20 @@ export class RunJournal {
   readonly newest: Checkpoint<CheckpointExecutionState> | undefined;
   readonly #checkpoints: PrpCheckpoints | undefined;
   readonly #prp: LoadedPrp;
-  readonly #runner: ProcessIdentity & { readonly runId: string };
+  readonly #runner: Runner;
   #sequence: number | undefined;
 
   private constructor(
     checkpoints: PrpCheckpoints | undefined,
     prp: LoadedPrp,
-    runner: ProcessIdentity,
+    runner: Runner,
     { newest, sequence }: Newest,
   ) {
     this.newest = newest;
     this.#checkpoints = checkpoints;
     this.#prp = prp;
-    this.#runner = { ...runner, runId: nanoid() };
+    this.#runner = runner;
     this.#sequence = sequence;
-    underWay.add(this.#runner.runId);
   }
 
   /**
@@ -51,17 +46,16 @@ export class RunJournal {
    * @throws {CheckpointConflictError} Another execution of the task is under way.
    */
   static async open(checkpoints: PrpCheckpoints | undefined, prp: LoadedPrp): Promise<RunJournal> {
-    const runner = await ownIdentity();
     const found = await findNewest(checkpoints, prp.taskId);
     const { newest } = found;
     const other = newest?.status === "running" ? newest.state.waymark?.runner : undefined;
-    if (other !== undefined && (await isUnderWay(other, runner))) {
+    if (other !== undefined && (await isUnderWay(other))) {
       throw new CheckpointConflictError(
         `Task ${JSON.stringify(prp.taskId)} is being executed by process ${other.pid} already. Nothing was changed; ` +
           "wait for it, or end that process and execute the PRP again.",
       );
     }
-    return new RunJournal(checkpoints, prp, runner, found);
+    return new RunJournal(checkpoints, prp, await Runner.begin(), found);
   }
 
   /**
@@ -81,7 +75,7 @@ export class RunJournal {
       timestamp: new Date(),
       waymark: {
         prpDigest: this.#prp.digest,
-        ...(isUnderWay ? { runner: this.#runner } : undefined),
+        ...(isUnderWay ? { runner: this.#runner.identity } : undefined),
         ...(process === undefined ? undefined : { process }),
         ...(artifacts.length === 0 ? undefined : { artifacts: [...artifacts] }),
       },
@@ -96,7 +90,7 @@ export class RunJournal {
 
   /** The execution is over, whatever came of it. */
   close(): void {
-    underWay.delete(this.#runner.runId);
+    this.#runner.end();
   }
 }
 
@@ -120,9 +114,4 @@ async function findNewest(checkpoints: PrpCheckpoints | undefined, taskId: strin
   } finally {
     forget();
   }
-}
-
-async function isUnderWay(other: ProcessIdentity & { readonly runId: string }, own: ProcessIdentity): Promise<boolean> {
-  const isOwnProcess = other.pid === own.pid && other.startTime === own.startTime;
-  return isOwnProcess ? underWay.has(other.runId) : isRunning(other);
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isoDate } from "../iso-date.js";
 
 /** The points of a PRP's execution, in the order of their first appearance. */
 export const PRP_STAGES = [
@@ -13,12 +14,6 @@ export const PRP_STAGES = [
 ] as const;
 
 export type PrpStage = (typeof PRP_STAGES)[number];
-
-/** A `Date` in memory, ISO 8601 on disk: what JSON makes of a Date comes back as one. */
-const isoDate = z.codec(z.iso.datetime({ offset: true }), z.date(), {
-  decode: (text) => new Date(text),
-  encode: (date) => date.toISOString(),
-});
 
 /** How one gate went. */
 export const ValidationGateResultSchema = z.object({

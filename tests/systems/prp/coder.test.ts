@@ -4,7 +4,7 @@ import { parseCoderReply, toCoderReply } from "../../../src/systems/prp/coder-re
 import { deferred } from "../../support/deferred.js";
 
 const SUCCESS = { result: "success", message: "done", artifacts: [] };
-const RAN = { exitCode: 0, stdout: "", stdoutEnd: "", stderr: "", timedOut: false, aborted: false };
+const RAN = { exitCode: 0, stdout: "", stdoutEnd: "", stderr: "", signal: null, timedOut: false, aborted: false };
 
 function request(signal = new AbortController().signal): CoderRequest {
   return { taskId: "t", prompt: "p", prpPath: "", cwd: "/", fixAttempt: 0, failedGates: [], signal };

@@ -2,10 +2,10 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
-import { isGroupGoneWithin } from "../../../src/systems/prp/process-group.js";
+import { isGroupGoneWithin } from "../../../src/systems/processes/process-group.js";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
-import { isAlive, processesIn } from "./processes.js";
+import { isAlive, processesIn } from "../processes/processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];

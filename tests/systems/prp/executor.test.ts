@@ -12,7 +12,7 @@ import {
 import { deferred } from "../../support/deferred.js";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { recordingLogger } from "../../support/recording-logger.js";
-import { processesIn } from "./processes.js";
+import { processesIn } from "../processes/processes.js";
 import { countingCoder, documentOf, KEEP_ALL, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];

@@ -11,7 +11,7 @@ import {
 } from "waymark/prp";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
-import { WatchedSink } from "./processes.js";
+import { WatchedSink } from "../processes/processes.js";
 
 const EXECUTE = new URL("../../fixtures/prp/execute.mjs", import.meta.url).pathname;
 

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { BoundedCapture } from "./bounded-capture.js";
 import type { HeldProcess, ProcessEnd } from "./held-process.js";
-import type { OutputSink } from "./output.js";
+import type { OutputSink } from "./output-sink.js";
 
 export interface RunOptions {
   /** After so many milliseconds its whole group is ended. Default: never. */
@@ -22,6 +22,8 @@ export interface RunOptions {
 export interface CommandResult {
   /** Null where a signal, the timeout or an abort ended it. */
   readonly exitCode: number | null;
+  /** What ended it, where a signal did. */
+  readonly signal: NodeJS.Signals | null;
   /** Bounded; says what was cut. */
   readonly stdout: string;
   /** The end of stdout, up to `endBytes`. */
@@ -42,9 +44,9 @@ const DRAIN_MS = 1_000;
 /**
  * Lets a held process go, passes its output on while it runs, and resolves when it has ended. What it leaves behind in
  * its group (a server started with `&`) is ended with it: otherwise nobody would know of it, and the next run of the
- * same gate would meet it.
+ * same command would meet it.
  *
- * @throws {PrpError} `PROCESS_STUCK`: its group can't be ended.
+ * @throws {ProcessStuckError} Its group can't be ended.
  */
 export async function runCommand(held: HeldProcess, options: RunOptions): Promise<CommandResult> {
   const stdout = new Pump(held.stdout, options.stdout, options.maxOutputBytes, options.endBytes);
@@ -56,6 +58,7 @@ export async function runCommand(held: HeldProcess, options: RunOptions): Promis
     if (lines !== "") void options.stderr.write(Buffer.from(lines));
     return {
       exitCode: end.timedOut || end.aborted ? null : end.exitCode,
+      signal: end.signal,
       stdout: stdout.text(),
       stdoutEnd: stdout.end(),
       stderr: withLastLines(stderr.text(), lines),

@@ -4,15 +4,15 @@ import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { execa } from "execa";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { ProcessStartError } from "../../../src/systems/prp/held-process.js";
+import { ProcessStartError } from "../../../src/systems/processes/held-process.js";
+import { type GroupIdentity, isGroupGoneWithin, isRunning } from "../../../src/systems/processes/process-group.js";
+import { findProcess } from "../../../src/systems/processes/process-table.js";
 import { openSink } from "../../../src/systems/prp/output.js";
-import { type GroupIdentity, isGroupGoneWithin, isRunning } from "../../../src/systems/prp/process-group.js";
-import { findProcess } from "../../../src/systems/prp/process-table.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { identify, isAlive, running, start } from "./processes.js";
 
-const HOLDER = new URL("../../fixtures/prp/hold-process.mjs", import.meta.url).pathname;
+const HOLDER = new URL("../../fixtures/processes/hold-process.mjs", import.meta.url).pathname;
 const SOURCE = { taskId: "t", kind: "gate", level: 1, stream: "stdout" } as const;
 
 describe("a held process", () => {
@@ -66,13 +66,13 @@ describe("a held process", () => {
 
   it("reads its input from stdin to its end, by whatever name, and leaves no file of it", async () => {
     const input = "€".repeat(500_000);
-    const before = (await readdir(tmpdir())).filter((name) => name.startsWith("waymark-prompt-"));
+    const before = (await readdir(tmpdir())).filter((name) => name.startsWith("waymark-input-"));
 
     expect((await running(await start("wc -c </dev/stdin", { input })).result).stdout.trim()).toBe("1500000");
     expect((await running(await start("wc -c", { input })).result).stdout.trim()).toBe("1500000");
     expect((await running(await start("true", { input })).result).exitCode).toBe(0);
     expect((await running(await start("wc -c")).result).stdout.trim()).toBe("0");
-    expect((await readdir(tmpdir())).filter((name) => name.startsWith("waymark-prompt-"))).toEqual(before);
+    expect((await readdir(tmpdir())).filter((name) => name.startsWith("waymark-input-"))).toEqual(before);
   });
 
   it("finds what the project has installed", async () => {
@@ -88,6 +88,7 @@ describe("a command", () => {
   it("gives its exit code and both its streams", async () => {
     expect(await running(await start("echo out; echo err >&2; exit 3")).result).toEqual({
       exitCode: 3,
+      signal: null,
       stdout: "out\n",
       stdoutEnd: "",
       stderr: "err\n",

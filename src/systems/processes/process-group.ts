@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { PrpError } from "./errors.js";
 import { findProcess, hasEnvironment, listProcesses } from "./process-table.js";
 
 /** A process, for as long as the machine runs: its pid may be given again, pid and start time together are not. */
@@ -8,7 +7,7 @@ export interface ProcessIdentity {
   readonly startTime: string;
 }
 
-/** The process group that a gate or a coder runs in. */
+/** The process group that a command runs in. */
 export interface GroupIdentity extends ProcessIdentity {
   /** The group's number: the pid of its leader. */
   readonly group: number;
@@ -16,12 +15,26 @@ export interface GroupIdentity extends ProcessIdentity {
   readonly token: string;
 }
 
-/** Every gate and coder has this in its environment. */
+/** Every command has this in its environment. */
 export const GROUP_VARIABLE = "WAYMARK_PROCESS";
 
 /** How long a group may outlive SIGKILL: a process deep in the kernel ends when the disk answers. */
 const STUCK_MS = 10_000;
 const POLL_MS = 20;
+
+/** A process group can't be ended, so the work can't go on beside it. */
+export class ProcessStuckError extends Error {
+  override readonly name = "ProcessStuckError";
+  readonly group: number;
+
+  constructor(group: number) {
+    super(
+      `Process group ${group} did not end within ${STUCK_MS} ms after SIGKILL. The checkpoints are intact; end its ` +
+        `processes ("ps -A -o pid,pgid,user,args" shows them), then start again.`,
+    );
+    this.group = group;
+  }
+}
 
 /** This process. */
 export async function ownIdentity(): Promise<ProcessIdentity> {
@@ -41,7 +54,7 @@ export async function isRunning(identity: ProcessIdentity): Promise<boolean> {
  * other member (on Linux) by its environment.
  *
  * @returns Whether there was anything to end.
- * @throws {PrpError} `PROCESS_STUCK`: it outlived SIGKILL.
+ * @throws {ProcessStuckError} It outlived SIGKILL.
  */
 export async function endOrphanedGroup(identity: GroupIdentity, graceMs: number): Promise<boolean> {
   if (!(await isOrphanAlive(identity))) return false;
@@ -52,18 +65,14 @@ export async function endOrphanedGroup(identity: GroupIdentity, graceMs: number)
 /**
  * Ends a group that this process knows to be its own: SIGTERM, after `graceMs` SIGKILL, and resolves when it is gone.
  *
- * @throws {PrpError} `PROCESS_STUCK`: it outlived SIGKILL, or belongs to another user.
+ * @throws {ProcessStuckError} It outlived SIGKILL, or belongs to another user.
  */
 export async function endGroup(group: number, graceMs: number): Promise<void> {
   if (!signalGroup(group, "SIGTERM")) return;
   if (await isGroupGoneWithin(group, graceMs)) return;
   signalGroup(group, "SIGKILL");
   if (await isGroupGoneWithin(group, STUCK_MS)) return;
-  throw new PrpError(
-    "PROCESS_STUCK",
-    `Process group ${group} did not end within ${STUCK_MS} ms after SIGKILL. The checkpoints are intact; end its ` +
-      `processes ("ps -A -o pid,pgid,user,args" shows them) and execute the PRP again.`,
-  );
+  throw new ProcessStuckError(group);
 }
 
 /** Waits until no process of the group is running; false where one still is after `withinMs`. */
@@ -96,7 +105,7 @@ export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean 
 }
 
 async function isOrphanAlive({ pid, group, startTime, token }: GroupIdentity): Promise<boolean> {
-  // 0 and 1 are everybody: whatever a file says, they are no gate's group.
+  // 0 and 1 are everybody: whatever a file says, they are no command's group.
   if (group <= 1 || group !== pid) return false;
   const processes = await listProcesses();
   const members = processes.filter((entry) => entry.group === group && !entry.zombie);

@@ -4,9 +4,9 @@ import { delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { nanoid } from "nanoid";
+import { openInput } from "./input-file.js";
 import { endGroup, GROUP_VARIABLE, type GroupIdentity, isGroupGoneWithin, signalGroup } from "./process-group.js";
 import { findProcess } from "./process-table.js";
-import { openPrompt } from "./prompt-file.js";
 
 /** A command line and the shell that understands it. */
 export interface ShellCommand {
@@ -75,9 +75,9 @@ export class HeldProcess {
     await checkShell(options.shell);
     const token = nanoid();
     const decision = new Decision();
-    const prompt = options.input === undefined ? undefined : await openPrompt(options.input).catch(refuseInput);
+    const input = options.input === undefined ? undefined : await openInput(options.input).catch(refuseInput);
     try {
-      const subprocess = spawn(options, token, prompt, decision);
+      const subprocess = spawn(options, token, input, decision);
       const { pid } = subprocess;
       if (pid === undefined) {
         decision.make(false);
@@ -97,7 +97,7 @@ export class HeldProcess {
       const identity = { pid, group: pid, startTime, token };
       return new HeldProcess({ identity, stdout, stderr, ended }, (go) => decision.make(go));
     } finally {
-      prompt?.destroy();
+      input?.destroy();
     }
   }
 
@@ -153,17 +153,17 @@ class Decision {
   }
 }
 
-function spawn(options: HeldProcessOptions, token: string, prompt: ReadStream | undefined, decision: Decision) {
+function spawn(options: HeldProcessOptions, token: string, input: ReadStream | undefined, decision: Decision) {
   try {
     return execa("/bin/sh", ["-c", HOLD, "waymark", ...argumentsOf(options)], {
       cwd: options.cwd,
       // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
       detached: true,
-      // Spares the PRP's author "npx": as in npm's scripts, what the project has installed is found.
+      // Spares the command's author "npx": as in npm's scripts, what the project has installed is found.
       preferLocal: true,
       localDir: options.cwd,
       env: { [GROUP_VARIABLE]: token },
-      stdio: [prompt ?? "ignore", "pipe", "pipe", decision.line()],
+      stdio: [input ?? "ignore", "pipe", "pipe", decision.line()],
       buffer: false,
       encoding: "buffer",
       reject: false,
@@ -209,7 +209,7 @@ function argumentsOf({ shell, command, strict }: ShellCommand): string[] {
 
 const liveGroups = new Set<number>();
 
-/** A program that just exits (process.exit, an uncaught exception) takes its gates and coders with it. */
+/** A program that just exits (process.exit, an uncaught exception) takes its commands with it. */
 function endWithThisProcess(group: number): void {
   if (liveGroups.size === 0) process.on("exit", endLiveGroups);
   liveGroups.add(group);

@@ -1,0 +1,17 @@
+export {
+  CheckpointRepository,
+  type CheckpointRepositoryOptions,
+  type LoadOptions,
+} from "./checkpoint-repository.js";
+export { OneshotError, type OneshotErrorCode, type PlanIssue } from "./errors.js";
+export type { ListedWorkstream, OneshotEvent, OneshotListener, WorkstreamFailure } from "./events.js";
+export type { OneshotPlan, Workstream } from "./plan.js";
+export { type OneshotOptions, type OneshotResult, runOneshot } from "./run-oneshot.js";
+export {
+  type OneshotCheckpoint,
+  OneshotCheckpointSchema,
+  OneshotFileSchema,
+  type OneshotRunState,
+  OneshotRunStateSchema,
+  type OneshotStatus,
+} from "./schema.js";

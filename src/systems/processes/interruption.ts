@@ -1,0 +1,36 @@
+import { setImmediate } from "node:timers/promises";
+import { onTermination } from "../../termination.js";
+
+/** When work is told to end. */
+export interface InterruptionOptions {
+  /** Ends the work too. */
+  readonly signal: AbortSignal | undefined;
+  /** What the work's signal aborts with on SIGINT or SIGTERM. */
+  readonly reason: (signal: NodeJS.Signals) => Error;
+}
+
+/**
+ * Does work that SIGINT, SIGTERM and a signal of the caller's end: each aborts the signal that the work is given. On
+ * SIGINT and SIGTERM, this process ends as it would have, once the work has settled.
+ */
+export async function interruptibly<Result>(
+  work: (signal: AbortSignal) => Promise<Result>,
+  { signal, reason }: InterruptionOptions,
+): Promise<Result> {
+  const interruption = new AbortController();
+  const running = work(signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]));
+  const forget = onTermination(async (name) => {
+    interruption.abort(reason(name));
+    await Promise.allSettled([running]);
+  });
+  try {
+    return await running;
+  } catch (error) {
+    // The signal is being raised again, and it takes a turn of the event loop to arrive: this process is to end by it,
+    // and not by what its program makes of the rejection.
+    if (interruption.signal.aborted) for (let turn = 0; turn < 2; turn++) await setImmediate();
+    throw error;
+  } finally {
+    forget();
+  }
+}

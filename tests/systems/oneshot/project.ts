@@ -1,0 +1,93 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import {
+  CheckpointRepository,
+  type OneshotEvent,
+  type OneshotOptions,
+  type OneshotPlan,
+  type OneshotResult,
+  runOneshot,
+  type Workstream,
+} from "waymark/oneshot";
+import { tempFolder } from "../../support/temp-folder.js";
+import { WatchedSink } from "../processes/processes.js";
+
+const RUN = new URL("../../fixtures/oneshot/run.mjs", import.meta.url).pathname;
+
+/** A project's folder, in which workstreams note in `log` that they run. */
+export class Project {
+  readonly path: string;
+  readonly repository: CheckpointRepository;
+
+  private constructor(path: string) {
+    this.path = path;
+    this.repository = new CheckpointRepository(path);
+  }
+
+  static async create(): Promise<Project> {
+    return new Project(await tempFolder());
+  }
+
+  async run(plan: OneshotPlan | string, options: Partial<OneshotOptions> = {}) {
+    const events: OneshotEvent[] = [];
+    const onEvent = (event: OneshotEvent) => {
+      events.push(event);
+      options.onEvent?.(event);
+    };
+    const running = runOneshot("F01", { baseDir: this.path, plan, ...options, onEvent });
+    const result = await running;
+    return { result, events };
+  }
+
+  /** Runs it in a process of its own. */
+  spawn(plan: OneshotPlan | string | undefined, options: object = {}) {
+    const args = [RUN, this.path, "F01", JSON.stringify({ plan, ...options })];
+    const run = execa(process.execPath, args, { reject: false });
+    const output = new WatchedSink();
+    run.stdout.on("data", (chunk: Buffer) => output.write(chunk));
+    return { run, output };
+  }
+
+  async write(name: string, text = ""): Promise<string> {
+    const path = join(this.path, name);
+    await writeFile(path, text);
+    return path;
+  }
+
+  /** Which workstreams have run, in order. */
+  async log(): Promise<string[]> {
+    const text = await readFile(join(this.path, "log"), "utf8").catch(() => "");
+    return text.split("\n").slice(0, -1);
+  }
+
+  /** What the checkpoints' folder holds, be it hidden or not. */
+  async files(): Promise<string[]> {
+    return readdir(this.repository.checkpointDir);
+  }
+
+  /** The feature's file as it is on disk. */
+  async file(): Promise<Record<string, unknown>> {
+    return JSON.parse(await readFile(join(this.repository.checkpointDir, "F01.json"), "utf8"));
+  }
+}
+
+/** A plan of workstreams that note their ids; `[id, ...ids]` depends on those ids. */
+export function chain(...entries: readonly (string | readonly [string, ...string[]])[]): OneshotPlan {
+  return {
+    workstreams: entries.map((entry) => {
+      const [id, ...dependsOn] = typeof entry === "string" ? [entry] : entry;
+      return workstream(id, "", dependsOn);
+    }),
+  };
+}
+
+/** A workstream that notes its id, and then does `more`. */
+export function workstream(id: string, more = "", dependsOn: readonly string[] = []): Workstream {
+  return { id, command: `echo ${id} >> log\n${more}`, dependsOn };
+}
+
+/** What a spawned run has put out last: its result, or its error. */
+export function outcomeOf(stdout: string): { result?: OneshotResult; error?: string; message?: string } {
+  return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+}
