@@ -23,7 +23,7 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    * Saves a checkpoint as its build's newest one, and removes what the retention no longer keeps (the oldest beyond 50,
    * unless told), in one transaction. When it returns, the checkpoint survives a killed process and a power loss.
    *
-   * Saving the same checkpoint again changes nothing.
+   * Saving a checkpoint again that is still stored changes nothing.
    *
    * @throws {CheckpointConflictError} The id belongs to a checkpoint of another content or build; nothing was stored.
    * @throws {StateNotSerializableError} JSON would lose something of the tasks or the metadata; `path` says where.
@@ -33,7 +33,8 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    */
   saveCheckpoint(checkpoint: NewCheckpoint<SavedTask>): SavedCheckpoint;
   /**
-   * The same under an id that is made up: `{buildId}-{milliseconds since 1970}`, unique.
+   * The same under an id that is made up: `{buildId}-{milliseconds since 1970}`, unique. (The id and the timestamp of a
+   * loaded checkpoint aren't looked at here, nor in an auto-save.)
    *
    * @throws As above.
    */
@@ -84,6 +85,12 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   getBuildState(buildId: string): BuildState<Task> | null;
   /** Every build with a saved state, the one saved last first. */
   listSavedBuilds(): SavedBuild[];
+  /**
+   * Removes a build that is done with: its checkpoints and its saved state, in one transaction. Nothing else does.
+   *
+   * @returns Whether there was anything.
+   */
+  removeBuild(buildId: string): boolean;
   /** Ends every auto-save and closes the database. Idempotent. */
   close(): void;
   [Symbol.dispose](): void;
@@ -128,6 +135,7 @@ export function createBuildCheckpoints(options: BuildCheckpointsOptions): BuildC
     saveBuildState: (state) => builds.saveState(state),
     getBuildState: (buildId) => builds.state(buildId),
     listSavedBuilds: () => builds.savedBuilds(),
+    removeBuild: (buildId) => builds.removeBuild(buildId),
     close,
     [Symbol.dispose]: close,
   };

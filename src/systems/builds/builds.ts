@@ -5,7 +5,7 @@ import { explain } from "../../../adapters/sqlite/errors.js";
 import { DEFAULT_BUSY_TIMEOUT_MS } from "../../../adapters/sqlite/options.js";
 import type { CorruptRecord } from "../../adapter.js";
 import { checkId, checkInteger } from "../../arguments.js";
-import { ClosedError } from "../../errors.js";
+import { CheckpointCorruptError, ClosedError } from "../../errors.js";
 import { type Logger, safeLogger, warningLogger } from "../../logger.js";
 import type { RetentionPolicy } from "../../retention.js";
 import { decodeWithSchema } from "../../schema.js";
@@ -20,7 +20,7 @@ import type {
 } from "./checkpoint.js";
 import { ContentWarnings } from "./content-warnings.js";
 import { type BuildCheckpointsOptions, checkOptions } from "./options.js";
-import type { BuildStore, Found, SaveOutcome } from "./store.js";
+import type { BuildStore, SaveOutcome } from "./store.js";
 import { type CheckpointDraft, checkBuildId, draftOf, type Encoding, stateDraftOf } from "./stored-form.js";
 import { BUILD_FORMAT } from "./tables.js";
 import { untilFree } from "./until-free.js";
@@ -29,6 +29,9 @@ const DEFAULT_INTERVAL_MS = 30_000;
 const DEFAULT_RETENTION: RetentionPolicy = { keepLast: 50 };
 const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 const DEFAULT_WARN_ABOVE_BYTES = 16 * 1024;
+
+/** What a database that isn't there gives. */
+const NOTHING = { item: undefined, damage: [] };
 
 /** The builds of one database: arguments checked, calls made, what goes on beside them reported. */
 export class Builds {
@@ -91,7 +94,9 @@ export class Builds {
   latest(buildId: string): Checkpoint | null {
     this.#assertOpen();
     checkBuildId(buildId);
-    const found = this.#reported(this.#read((store) => store.latest(buildId)));
+    const { item: found, damage } = this.#read((store) => store.latest(buildId)) ?? NOTHING;
+    this.#report(damage);
+    if (found === undefined && damage.length > 0) throw this.#nothingIntact(buildId, damage);
     if (found === undefined) return null;
     return {
       ...found,
@@ -134,6 +139,12 @@ export class Builds {
     return removed;
   }
 
+  removeBuild(buildId: string): boolean {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    return this.#read((store) => store.removeBuild(buildId)) ?? false;
+  }
+
   saveState(state: BuildState): void {
     this.#assertOpen();
     const draft = stateDraftOf(state, this.#encoding);
@@ -151,7 +162,9 @@ export class Builds {
 
   savedBuilds(): SavedBuild[] {
     this.#assertOpen();
-    return this.#reported(this.#read((store) => store.savedBuilds())) ?? [];
+    const { item = [], damage } = this.#read((store) => store.savedBuilds()) ?? NOTHING;
+    this.#report(damage);
+    return item;
   }
 
   close(): void {
@@ -184,22 +197,34 @@ export class Builds {
     return saved;
   }
 
-  #reported<Item>(found: Found<Item> | undefined): Item | undefined {
-    for (const record of found?.damage ?? []) this.#report(record);
-    return found?.item;
+  #report(damage: readonly CorruptRecord[]): void {
+    for (const record of damage) {
+      const { location, reason, cause } = record;
+      if (this.#onCorrupt === undefined) {
+        this.#logger.warn({ record, error: cause }, `${location} was stepped over, and left as it is: ${reason}`);
+      } else {
+        this.#tell(this.#onCorrupt, record);
+      }
+    }
   }
 
-  #report(record: CorruptRecord): void {
-    if (this.#onCorrupt === undefined) {
-      const { location, reason } = record;
-      this.#logger.warn({ record, error: record.cause }, `${location} was stepped over, and left as it is: ${reason}`);
-      return;
-    }
+  #tell(listener: (record: CorruptRecord) => unknown, record: CorruptRecord): void {
+    const failed = (error: unknown) => this.#logger.error({ error, record }, "onCorrupt threw");
     try {
-      this.#onCorrupt(record);
+      // An async function's promise has nobody else to wait for it.
+      const returned = listener(record);
+      if (returned instanceof Promise) returned.catch(failed);
     } catch (error) {
-      this.#logger.error({ error, record }, "onCorrupt threw");
+      failed(error);
     }
+  }
+
+  #nothingIntact(buildId: string, damage: readonly CorruptRecord[]): CheckpointCorruptError {
+    return new CheckpointCorruptError(
+      `Build ${JSON.stringify(buildId)} has checkpoints in ${this.#path}, and none of the ${damage.length} can be read: ` +
+        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Put back a backup, or begin the build anew.`,
+      { cause: damage[0]?.cause },
+    );
   }
 
   #decoded(tasks: readonly unknown[], what: string): unknown[] {

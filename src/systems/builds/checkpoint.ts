@@ -17,7 +17,10 @@ export interface Checkpoint<Task = unknown> {
 export interface BuildProgress<Task = unknown> {
   /** Where it is given beside a build's id, it must be that id. */
   readonly buildId?: string | undefined;
-  /** Plain JSON: tasks and what is known about them, with paths to files in place of their contents. */
+  /**
+   * Tasks and what is known about them, with paths to files in place of their contents. Plain JSON: what JSON would lose
+   * (a Date, NaN, a key with `undefined`) is refused, never changed.
+   */
   readonly tasks: readonly Task[];
   /** A whole number. */
   readonly currentPhase: number;

@@ -1,5 +1,6 @@
 import type { CorruptRecord } from "../../adapter.js";
-import type { Checkpoint } from "./checkpoint.js";
+import { CheckpointCorruptError } from "../../errors.js";
+import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 
 /** What {@link checkpointOf} takes of a row, in this order. */
 export const CHECKPOINT_COLUMNS = "id, build_id, timestamp, tasks, current_phase, metadata";
@@ -20,6 +21,55 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
   const metadata = metadataJson === null || metadataJson === "" ? {} : (parse(metadataJson) ?? {});
   if (!isObject(metadata)) return wrong("metadata", metadata instanceof Error ? metadata : undefined);
   return { id, buildId, timestamp, tasks, currentPhase, metadata };
+}
+
+/**
+ * The state that a row holds: `build_id`, then the other columns as they are saved.
+ *
+ * @throws {CheckpointCorruptError} It can't be read.
+ */
+export function buildStateOf(buildId: string, row: readonly unknown[], path: string): BuildState {
+  const [, prdFile, startTime, tasksJson, completedJson, failedJson, currentPhase, logsJson] = row;
+  const wrong = (column: string, cause?: unknown) =>
+    new CheckpointCorruptError(
+      `The state of build ${JSON.stringify(buildId)} in ${path} can't be read: its ${column} is damaged. ` +
+        "It was left untouched; the build's checkpoints are not concerned. Save the state anew.",
+      { cause },
+    );
+  const list = (column: string, json: unknown): unknown[] => {
+    const value = parse(json);
+    if (Array.isArray(value)) return value;
+    throw wrong(column, value instanceof Error ? value : undefined);
+  };
+
+  if (typeof prdFile !== "string") throw wrong("prd_file");
+  if (typeof startTime !== "string") throw wrong("start_time");
+  if (typeof currentPhase !== "number") throw wrong("current_phase");
+  const tasks = list("tasks", tasksJson);
+  const completedTasks = list("completed_tasks", completedJson);
+  const failedTasks = list("failed_tasks", failedJson);
+  const logs = parse(logsJson);
+  if (logs instanceof Error) throw wrong("logs", logs);
+  return { buildId, prdFile, startTime, tasks, completedTasks, failedTasks, currentPhase, logs };
+}
+
+/** The line of the list of builds that a row holds: its build_id, prd_file, start_time and updated_at. */
+export function savedBuildOf(row: readonly unknown[], path: string): SavedBuild | CorruptRecord {
+  const [buildId, prdFile, startTime, updatedAt] = row;
+  if (
+    typeof buildId === "string" &&
+    typeof prdFile === "string" &&
+    typeof startTime === "string" &&
+    typeof updatedAt === "string"
+  ) {
+    return { buildId, prdFile, startTime, updatedAt };
+  }
+  return {
+    corrupt: true,
+    location: `${path}, table build_states, build_id ${String(buildId)}`,
+    reason: "one of its columns is no text",
+    ...(typeof buildId === "string" ? { taskId: buildId } : undefined),
+  };
 }
 
 /** Stands for a row of `checkpoints` that can't be read. */

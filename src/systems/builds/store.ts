@@ -7,38 +7,27 @@ import type { CheckpointSummary } from "../../checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError } from "../../errors.js";
 import { planRetention, type RetentionPolicy } from "../../retention.js";
 import type { BuildState, Checkpoint, SavedBuild, SavedCheckpoint } from "./checkpoint.js";
-import { CHECKPOINT_COLUMNS, checkpointOf, damaged, parse } from "./rows.js";
+import { buildStateOf, checkpointOf, damaged, parse, savedBuildOf } from "./rows.js";
+import {
+  BUILD_IDS,
+  BY_ID,
+  BY_ROWID,
+  INSERT,
+  IS_TAKEN,
+  LISTED,
+  LISTED_WITH_PHASE,
+  NEWEST,
+  NEWEST_TIME,
+  NEWEST_UPDATE,
+  REMOVE,
+  REMOVE_CHECKPOINTS,
+  REMOVE_STATE,
+  SAVE_STATE,
+  STATE,
+  STATES,
+} from "./statements.js";
 import type { CheckpointDraft, StateDraft } from "./stored-form.js";
-import { isoOf, newestFirst, nextTimestamp, secondOf } from "./time-order.js";
-
-const OF_BUILD = `FROM checkpoints WHERE build_id = ? ${newestFirst("timestamp")}`;
-const NEWEST = `SELECT ${CHECKPOINT_COLUMNS} FROM checkpoints WHERE rowid = (SELECT rowid ${OF_BUILD} LIMIT 1)`;
-const NEWEST_TIME = `SELECT ${secondOf("timestamp")}, timestamp ${OF_BUILD} LIMIT 1`;
-/** What a list needs to know; no payload is read for it. */
-const LISTED = `SELECT rowid, id, ${secondOf("timestamp")}, timestamp, current_phase, octet_length(tasks) + ifnull(octet_length(metadata), 0) ${OF_BUILD}`;
-const BY_ROWID = `SELECT ${CHECKPOINT_COLUMNS} FROM checkpoints WHERE rowid = ?`;
-const BY_ID = `SELECT ${CHECKPOINT_COLUMNS} FROM checkpoints WHERE id = ?`;
-const IS_TAKEN = "SELECT 1 FROM checkpoints WHERE id = ?";
-const INSERT = `INSERT INTO checkpoints (${CHECKPOINT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`;
-const REMOVE = "DELETE FROM checkpoints WHERE rowid = ?";
-const BUILD_IDS = "SELECT DISTINCT build_id FROM checkpoints WHERE typeof(build_id) = 'text' ORDER BY build_id";
-
-const STATE_COLUMNS = [
-  "prd_file",
-  "start_time",
-  "tasks",
-  "completed_tasks",
-  "failed_tasks",
-  "current_phase",
-  "logs",
-  "updated_at",
-];
-const SAVE_STATE =
-  `INSERT INTO build_states (build_id, ${STATE_COLUMNS.join(", ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ` +
-  `ON CONFLICT (build_id) DO UPDATE SET ${STATE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(", ")}`;
-const NEWEST_UPDATE = `SELECT ${secondOf("updated_at")}, updated_at FROM build_states ${newestFirst("updated_at")} LIMIT 1`;
-const STATE = `SELECT build_id, ${STATE_COLUMNS.join(", ")} FROM build_states WHERE build_id = ?`;
-const STATES = `SELECT build_id, prd_file, start_time, updated_at FROM build_states ${newestFirst("updated_at")}`;
+import { isoOf, nextTimestamp } from "./time-order.js";
 
 /** What a save has done. */
 export interface SaveOutcome {
@@ -97,11 +86,7 @@ export class BuildStore {
     return newest !== undefined && holdsSame(newest, draft) ? undefined : this.save(draft, policy);
   }
 
-  /**
-   * The build's newest checkpoint that can be read.
-   *
-   * @throws {CheckpointCorruptError} There are some, and none can.
-   */
+  /** The build's newest checkpoint that can be read. */
   latest(buildId: string): Found<Checkpoint | undefined> {
     const newest = this.#readable(() => this.#database.one(NEWEST, buildId));
     const found = newest && checkpointOf(newest, this.#path);
@@ -114,12 +99,7 @@ export class BuildStore {
       if (!isCorrupt(item)) return { item, damage };
       damage.push(item);
     }
-    if (damage.length === 0) return { item: undefined, damage };
-    throw new CheckpointCorruptError(
-      `Build ${JSON.stringify(buildId)} has ${damage.length} checkpoints in ${this.#path}, and none of them can be read: ` +
-        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Put back a backup, or begin the build anew.`,
-      { cause: damage[0]?.cause },
-    );
+    return { item: undefined, damage };
   }
 
   /**
@@ -144,6 +124,14 @@ export class BuildStore {
     );
   }
 
+  /** Removes all that there is of a build; whether there was anything. */
+  removeBuild(buildId: string): boolean {
+    return this.#database.atomically(() => {
+      const checkpoints = this.#database.run(REMOVE_CHECKPOINTS, buildId);
+      return this.#database.run(REMOVE_STATE, buildId) + checkpoints > 0;
+    });
+  }
+
   /** Every build that has checkpoints. */
   buildIds(): readonly string[] {
     return this.#database.all(BUILD_IDS).map(([buildId]) => String(buildId));
@@ -159,51 +147,17 @@ export class BuildStore {
   /** @throws {CheckpointCorruptError} There is one, and it can't be read. */
   state(buildId: string): BuildState | undefined {
     const row = this.#database.one(STATE, buildId);
-    if (row === undefined) return undefined;
-    const [, prdFile, startTime, tasksJson, completedJson, failedJson, currentPhase, logsJson] = row;
-    const wrong = (column: string, cause?: unknown) =>
-      new CheckpointCorruptError(
-        `The state of build ${JSON.stringify(buildId)} in ${this.#path} can't be read: its ${column} is damaged. ` +
-          "It was left untouched; the build's checkpoints are not concerned. Save the state anew.",
-        { cause },
-      );
-    const list = (column: string, json: unknown): unknown[] => {
-      const value = parse(json);
-      if (Array.isArray(value)) return value;
-      throw wrong(column, value instanceof Error ? value : undefined);
-    };
-
-    if (typeof prdFile !== "string") throw wrong("prd_file");
-    if (typeof startTime !== "string") throw wrong("start_time");
-    if (typeof currentPhase !== "number") throw wrong("current_phase");
-    const tasks = list("tasks", tasksJson);
-    const completedTasks = list("completed_tasks", completedJson);
-    const failedTasks = list("failed_tasks", failedJson);
-    const logs = parse(logsJson);
-    if (logs instanceof Error) throw wrong("logs", logs);
-    return { buildId, prdFile, startTime, tasks, completedTasks, failedTasks, currentPhase, logs };
+    return row && buildStateOf(buildId, row, this.#path);
   }
 
   /** The newest first. */
   savedBuilds(): Found<SavedBuild[]> {
     const item: SavedBuild[] = [];
     const damage: CorruptRecord[] = [];
-    for (const [buildId, prdFile, startTime, updatedAt] of this.#database.all(STATES)) {
-      if ([buildId, prdFile, startTime, updatedAt].every((column) => typeof column === "string")) {
-        item.push({
-          buildId: String(buildId),
-          prdFile: String(prdFile),
-          startTime: String(startTime),
-          updatedAt: String(updatedAt),
-        });
-      } else {
-        damage.push({
-          corrupt: true,
-          location: `${this.#path}, table build_states, build_id ${JSON.stringify(buildId)}`,
-          reason: "a column of it is no text",
-          ...(typeof buildId === "string" ? { taskId: buildId } : undefined),
-        });
-      }
+    for (const row of this.#database.all(STATES)) {
+      const found = savedBuildOf(row, this.#path);
+      if ("corrupt" in found) damage.push(found);
+      else item.push(found);
     }
     return { item, damage };
   }
@@ -242,7 +196,7 @@ export class BuildStore {
 
   /** Rows as {@link LISTED} gives them, in two heaps. */
   #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqliteRow[]; remove: readonly SqliteRow[] } {
-    const rows = this.#database.all(LISTED, buildId);
+    const rows = this.#database.all(policy.keepStages === undefined ? LISTED : LISTED_WITH_PHASE, buildId);
     const summaries = rows.map((row, newer) => summaryOf(buildId, row, rows.length - newer));
     const { keep, remove } = planRetention(buildId, summaries, policy, Date.now());
     const rowOf = ({ checkpoint }: (typeof keep)[number]) => rows[rows.length - checkpoint.sequence] ?? [];
@@ -276,20 +230,20 @@ export class BuildStore {
 
 /** A row as the core's retention sees it. A build isn't known to be done, so its newest checkpoint always stays. */
 function summaryOf(buildId: string, row: SqliteRow, sequence: number): CheckpointSummary {
-  const [, id, second, text, currentPhase, sizeBytes] = row;
+  const [, id, second, text, sizeBytes, currentPhase] = row;
   return {
     taskId: buildId,
     id: String(id),
     sequence,
     createdAt: isoOf(second, text),
-    stage: `phase-${String(currentPhase)}`,
+    ...(currentPhase === undefined ? undefined : { stage: `phase-${String(currentPhase)}` }),
     status: "running",
     stateVersion: 1,
     sizeBytes: typeof sizeBytes === "number" ? sizeBytes : 0,
   };
 }
 
-/** Whether a row of {@link CHECKPOINT_COLUMNS} says what the draft says. */
+/** Whether a row of `CHECKPOINT_COLUMNS` says what the draft says. */
 function holdsSame(row: SqliteRow, draft: CheckpointDraft): boolean {
   const [, , , tasks, currentPhase, metadata] = row;
   return (

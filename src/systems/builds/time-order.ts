@@ -25,30 +25,40 @@ export interface NewestTime {
  * `datetime('now')` too. Where the clock stands still or was set back, it is a microsecond later than the newest one.
  */
 export function nextTimestamp(nowMs: number, newest: NewestTime | undefined): string {
-  const micros = Math.max(Math.floor(nowMs) * 1000, microsAfter(newest));
-  const iso = new Date(Math.floor(micros / 1000)).toISOString();
-  return `${iso.slice(0, 10)} ${iso.slice(11, 23)}${String(micros % 1000).padStart(3, "0")}`;
+  const now = BigInt(Math.floor(nowMs)) * 1000n;
+  const after = microsAfter(newest);
+  const micros = now > after ? now : after;
+  // A later one would have five digits for the year, and come before all others as a text.
+  return textOf(micros < LAST_MICROS ? micros : LAST_MICROS);
 }
 
 /** The time that {@link secondOf} has found, in ISO 8601; `""` where it has found none. */
 export function isoOf(second: unknown, text: unknown): string {
   if (typeof second !== "number") return "";
   const micros = microsOf(text);
-  return new Date(micros === undefined ? second * 1000 : Math.floor(micros / 1000)).toISOString();
+  return new Date(micros === undefined ? second * 1000 : Number(micros / 1000n)).toISOString();
 }
 
-function microsAfter(newest: NewestTime | undefined): number {
-  if (typeof newest?.second !== "number") return 0;
+/** In microseconds since 1970, as all of these: whole numbers that a double can't hold from the year 2255 on. */
+const LAST_MICROS = BigInt(Date.UTC(9999, 11, 31, 23, 59, 59, 999)) * 1000n + 999n;
+
+function textOf(micros: bigint): string {
+  const iso = new Date(Number(micros / 1000n)).toISOString();
+  return `${iso.slice(0, 10)} ${iso.slice(11, 23)}${String(micros % 1000n).padStart(3, "0")}`;
+}
+
+function microsAfter(newest: NewestTime | undefined): bigint {
+  if (typeof newest?.second !== "number") return 0n;
   const micros = microsOf(newest.text);
   // Of another form (ISO 8601 with its T and Z), so within one second the texts don't tell which is later.
-  return micros === undefined ? (newest.second + 1) * 1_000_000 : micros + 1;
+  return micros === undefined ? BigInt(newest.second + 1) * 1_000_000n : micros + 1n;
 }
 
-/** Microseconds since 1970, of a text such as SQLite writes. */
-function microsOf(text: unknown): number | undefined {
+/** Of a text such as SQLite writes. */
+function microsOf(text: unknown): bigint | undefined {
   const parts = typeof text === "string" ? /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d+))?$/.exec(text) : null;
   if (parts === null) return undefined;
   const [, date, time, fraction = ""] = parts;
   const ms = Date.parse(`${date}T${time}Z`);
-  return Number.isNaN(ms) ? undefined : ms * 1000 + Number(fraction.padEnd(6, "0").slice(0, 6));
+  return Number.isNaN(ms) ? undefined : BigInt(ms) * 1000n + BigInt(fraction.padEnd(6, "0").slice(0, 6));
 }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { checkpoint, connect, openBuilds, rowsOf } from "./support.js";
 
@@ -62,6 +63,27 @@ describe("cleanupOldCheckpoints", () => {
   it("of a database that isn't there removes nothing, and makes none", async () => {
     const { cleanupOldCheckpoints } = await openBuilds();
     expect([cleanupOldCheckpoints(), cleanupOldCheckpoints("b"), cleanupOldCheckpoints(3)]).toEqual([0, 0, 0]);
+  });
+});
+
+describe("removeBuild", () => {
+  it("removes the checkpoints and the state of that build, and of no other", async () => {
+    const { removeBuild, numbers, getLatestCheckpoint, saveBuildState, listSavedBuilds } = await twoBuilds();
+    const state = { prdFile: "p", startTime: "s", tasks: [], completedTasks: [], failedTasks: [], currentPhase: 1 };
+    for (const buildId of ["b", "b2"]) saveBuildState({ ...state, buildId, logs: [] });
+
+    expect(removeBuild("b")).toBe(true);
+    expect(getLatestCheckpoint("b")).toBeNull();
+    expect(listSavedBuilds().map(({ buildId }) => buildId)).toEqual(["b2"]);
+    expect(numbers("b2")).toHaveLength(6);
+    expect(removeBuild("b")).toBe(false);
+    expect(() => removeBuild("")).toThrow(RangeError);
+  });
+
+  it("makes no database", async () => {
+    const { removeBuild, path } = await openBuilds();
+    expect(removeBuild("b")).toBe(false);
+    expect(existsSync(path)).toBe(false);
   });
 });
 

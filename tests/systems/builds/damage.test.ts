@@ -44,26 +44,33 @@ describe("a row that can't be read", () => {
     ]);
   });
 
-  it("doesn't harm the reading where its listener throws", async () => {
-    const { saveCheckpoint, getLatestCheckpoint, path, lines } = await openBuilds({
-      onCorrupt() {
+  it.each([
+    [
+      "throws",
+      () => {
         throw new Error("listener");
       },
-    });
+    ],
+    // As untyped code would give it.
+    ["rejects", (() => Promise.reject(new Error("listener"))) as () => never],
+  ])("doesn't harm the reading where its listener %s", async (_how, onCorrupt) => {
+    const { saveCheckpoint, getLatestCheckpoint, path, lines } = await openBuilds({ onCorrupt });
     saveCheckpoint(checkpoint("c1"));
     saveCheckpoint(checkpoint("c2"));
     connect(path).exec("UPDATE checkpoints SET tasks = '' WHERE id = 'c2'");
 
     expect(getLatestCheckpoint("b")?.id).toBe("c1");
+    await new Promise(setImmediate);
     expect(lines).toMatchObject([{ level: "error", message: "onCorrupt threw" }]);
   });
 
   it("is an error where nothing intact is left, and never null", async () => {
-    const { getLatestCheckpoint, db } = await threeCheckpoints();
+    const { getLatestCheckpoint, corrupt, db } = await threeCheckpoints();
     db.exec("UPDATE checkpoints SET tasks = substr(tasks, 3)");
 
     expect(() => getLatestCheckpoint("b")).toThrow(CheckpointCorruptError);
-    expect(() => getLatestCheckpoint("b")).toThrow(/Build "b" has 3 checkpoints.*none of them can be read.*untouched/);
+    expect(corrupt.map(({ id }) => id)).toEqual(["c3", "c2", "c1"]);
+    expect(() => getLatestCheckpoint("b")).toThrow(/Build "b" has checkpoints.*none of the 3 can be read.*untouched/);
     expect(getLatestCheckpoint("b2")).toBeNull();
     expect(rowsOf(db, "b")).toHaveLength(3);
   });
@@ -73,7 +80,7 @@ describe("a row that can't be read", () => {
     db.exec("UPDATE checkpoints SET timestamp = 'now' WHERE id <> 'c2'");
     expect(getLatestCheckpoint("b")?.id).toBe("c2");
     db.exec("DELETE FROM checkpoints WHERE id = 'c2'");
-    expect(() => getLatestCheckpoint("b")).toThrow(/2 checkpoints.*its timestamp can't be read/);
+    expect(() => getLatestCheckpoint("b")).toThrow(/none of the 2 can be read: its timestamp can't be read/);
   });
 
   it("may be one that SQLite itself can't read", async () => {
@@ -90,8 +97,10 @@ describe("a row that can't be read", () => {
       { level: "warn", message: expect.stringMatching(/id "c3".*SQLite can't read it/) },
     ]);
     expect(() => again.cleanupOldCheckpoints("b", 1)).toThrow(CheckpointCorruptError);
+    // What is kept isn't looked at, so nothing goes wrong.
     again.saveCheckpoint(checkpoint("c4"));
     expect(again.getLatestCheckpoint("b")?.id).toBe("c4");
+    expect(again.lines.filter(({ level }) => level === "error")).toEqual([]);
   });
 
   it("doesn't keep a build from going on", async () => {

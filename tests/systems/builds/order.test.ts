@@ -74,6 +74,23 @@ describe("the newest checkpoint, by Waymark and by the spec's own query", () => 
     expect(lines).toEqual([]);
   });
 
+  it("is the one saved last at the end of time too", async () => {
+    const path = join(await tempFolder(), "nova.db");
+    const { db } = specProgram(path);
+    const insert = db.prepare(
+      "INSERT INTO checkpoints (id, build_id, timestamp, tasks, current_phase) VALUES (?,?,?,?,?)",
+    );
+    insert.run("last", "b", "9999-12-31 23:59:59.999998", "[]", 1);
+    insert.run("day that isn't", "b2", "2999-02-30 00:00:00", "[]", 1);
+    const { saveCheckpoint, getLatestCheckpoint } = await openBuilds({ path });
+    expect(saveCheckpoint(checkpoint("c1")).timestamp).toBe("9999-12-31 23:59:59.999999");
+    expect(specLatest(db, "b")?.id).toBe("c1");
+    saveCheckpoint(checkpoint("c2"));
+    expect(getLatestCheckpoint("b")?.id).toBe("c2");
+    saveCheckpoint(checkpoint("d1", { buildId: "b2" }));
+    expect(getLatestCheckpoint("b2")?.id).toBe("d1");
+  });
+
   it("is of its own build: others' clocks don't concern it", async () => {
     const setClock = clockAt(10, 0, 0);
     const { saveCheckpoint, getLatestCheckpoint } = await openBuilds();
