@@ -11,6 +11,7 @@ export default defineConfig({
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
       { find: /^waymark\/oneshot$/, replacement: here("src/systems/oneshot/index.ts") },
       { find: /^waymark\/prp$/, replacement: here("src/systems/prp/index.ts") },
+      { find: /^waymark\/builds$/, replacement: here("src/systems/builds/index.ts") },
       { find: /^waymark\/adapters\/(memory|sqlite)$/, replacement: here("adapters/$1.ts") },
       { find: /^waymark\/adapters\/(json-file|task-file)$/, replacement: here("adapters/files/$1.ts") },
     ],

@@ -21,11 +21,13 @@ import {
   type TaskSummary,
 } from "../src/checkpoint.js";
 import { ClosedError } from "../src/errors.js";
-import { loadDriver, type SqliteDriver } from "./sqlite/driver.js";
+import { CurrentStore } from "./sqlite/current-store.js";
+import { lazyDriver, type SqliteDriver } from "./sqlite/driver.js";
 import { explain } from "./sqlite/errors.js";
 import { LockQueue } from "./sqlite/lock-queue.js";
-import { createStore, isSameFile, type OpenStore, openStore, type StorePlace } from "./sqlite/opening.js";
-import { ABOVE_EVERY_TEXT, idAfter, type Page, type SqliteStore, type TaskRange } from "./sqlite/store.js";
+import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
+import { holdsStore, migrate } from "./sqlite/schema.js";
+import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteStore, type TaskRange } from "./sqlite/store.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./sqlite/driver.js";
 
@@ -45,9 +47,8 @@ export interface SqliteAdapterOptions {
 
 /** So many rows are read at a time, where more than one is wanted; other work gets its turn in between. */
 const PAGE_SIZE = 256;
-const DEFAULT_BUSY_TIMEOUT_MS = 5000;
-/** How long it may take until it is noticed that the file was removed or replaced: looking at each call costs a tenth of a save. */
-const LOOK_AGAIN_MS = 100;
+/** How long SQLite itself waits for a lock; longer waits are the queue's, which doesn't block the event loop. */
+const LOCK_SLICE_MS = 3;
 
 /**
  * Checkpoints in one SQLite database, for one machine: many processes may use it at once, and what was acknowledged
@@ -67,26 +68,21 @@ const LOOK_AGAIN_MS = 100;
 export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";
   readonly capabilities = { durable: true, multiProcess: true } as const;
-  readonly #place: StorePlace;
+  readonly #path: string;
+  readonly #current: CurrentStore<SqliteStore>;
   readonly #busyTimeoutMs: number;
   readonly #queue: LockQueue;
-  #open: OpenStore | undefined;
-  #lookedAtMs = 0;
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: SqliteAdapterOptions) {
     checkOptions(options);
     const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, database } = options;
-    let driver = database;
-    this.#place = {
-      path: resolve(path),
-      durability,
-      driver: () => {
-        driver ??= loadDriver();
-        return driver;
-      },
-    };
+    this.#path = resolve(path);
+    this.#current = new CurrentStore(
+      { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: lazyDriver(database) },
+      { holds: holdsStore, migrate, store: (opened, itsPath) => new SqliteStore(opened, itsPath) },
+    );
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#queue = new LockQueue(busyTimeoutMs);
   }
@@ -94,11 +90,9 @@ export class SqliteAdapter implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     return this.#write(
       (itsDraft, itsCondition) => {
-        const existing = this.#store();
         // A refused append is no reason to create a database.
-        if (existing === undefined) nextSequence(itsDraft.taskId, NO_CHECKPOINTS, itsCondition);
-        const store = existing ?? this.#newStore();
-        return store.append(itsDraft, itsCondition);
+        if (this.#current.existing() === undefined) nextSequence(itsDraft.taskId, NO_CHECKPOINTS, itsCondition);
+        return this.#current.orNew().append(itsDraft, itsCondition);
       },
       draft,
       condition,
@@ -123,7 +117,7 @@ export class SqliteAdapter implements StorageAdapter {
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     return this.#write(
-      (itsChange, itsCondition) => this.#store()?.setStatus(taskId, id, itsChange, itsCondition) ?? false,
+      (itsChange, itsCondition) => this.#current.existing()?.setStatus(taskId, id, itsChange, itsCondition) ?? false,
       change,
       condition,
     );
@@ -132,7 +126,7 @@ export class SqliteAdapter implements StorageAdapter {
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     return this.#write(
       (itsIds, itsCondition) => {
-        const store = this.#store();
+        const store = this.#current.existing();
         if (store !== undefined) return store.remove(taskId, itsIds, itsCondition);
         checkExpected(taskId, NO_CHECKPOINTS.newestSequence, itsCondition);
         return 0;
@@ -149,8 +143,7 @@ export class SqliteAdapter implements StorageAdapter {
 
   async #close(): Promise<void> {
     await this.#queue.idle();
-    this.#open?.store.close();
-    this.#open = undefined;
+    this.#current.close();
   }
 
   async *#select<Found extends CheckpointSummary>(
@@ -223,7 +216,7 @@ export class SqliteAdapter implements StorageAdapter {
     this.#assertOpen();
     try {
       return await this.#queue.read(() => {
-        const store = this.#store();
+        const store = this.#current.existing();
         return store && work(store);
       });
     } catch (error) {
@@ -231,27 +224,8 @@ export class SqliteAdapter implements StorageAdapter {
     }
   }
 
-  /** The store, if there is one: that which the path names, not one that was removed since. */
-  #store(): SqliteStore | undefined {
-    if (this.#open !== undefined) {
-      const nowMs = performance.now();
-      if (nowMs - this.#lookedAtMs < LOOK_AGAIN_MS) return this.#open.store;
-      this.#lookedAtMs = nowMs;
-      if (isSameFile(this.#place.path, this.#open.file)) return this.#open.store;
-      this.#open.store.close();
-      this.#open = undefined;
-    }
-    this.#open = openStore(this.#place);
-    return this.#open?.store;
-  }
-
-  #newStore(): SqliteStore {
-    this.#open = createStore(this.#place);
-    return this.#open.store;
-  }
-
   #explained(error: unknown): unknown {
-    return explain(error, this.#place.path, this.#busyTimeoutMs);
+    return explain(error, this.#path, this.#busyTimeoutMs);
   }
 
   #assertOpen(): void {
@@ -269,26 +243,10 @@ const OPTIONS: readonly string[] = [
 
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS);
-  const { path, durability, busyTimeoutMs, database } = options;
-  if (typeof path !== "string" || path === "" || path.includes("\0")) {
-    throw new TypeError("SqliteAdapterOptions.path must be the path of a file.");
-  }
-  if (path === ":memory:") {
-    throw new TypeError(
-      "SqliteAdapterOptions.path must be a file's: for checkpoints in memory there is MemoryAdapter.",
-    );
-  }
-  if (path.trimEnd() !== path) {
-    throw new TypeError("SqliteAdapterOptions.path ends in white space, which better-sqlite3 would drop.");
-  }
+  checkDatabaseOptions("SqliteAdapterOptions", options, "for checkpoints in memory there is MemoryAdapter");
+  const { durability } = options;
   if (durability !== undefined && durability !== "full" && durability !== "normal") {
     throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
-  }
-  if (busyTimeoutMs !== undefined && !(Number.isSafeInteger(busyTimeoutMs) && busyTimeoutMs >= 0)) {
-    throw new RangeError("SqliteAdapterOptions.busyTimeoutMs must be a whole number of milliseconds, from 0.");
-  }
-  if (database !== undefined && typeof database !== "function") {
-    throw new TypeError("SqliteAdapterOptions.database must be better-sqlite3's Database, or a class like it.");
   }
 }
 

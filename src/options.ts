@@ -156,7 +156,7 @@ export function resolveOptions<Schema extends StateSchema>(
   }
   checkFunction("CheckpointManagerOptions.createId", options.createId);
   checkFunction("CheckpointManagerOptions.clock", options.clock);
-  checkLogger(options.logger);
+  checkLogger("CheckpointManagerOptions", options.logger);
   checkMigrations(options.migrations);
   if (options.ownsStorage !== undefined && typeof options.ownsStorage !== "boolean") {
     throw new TypeError("CheckpointManagerOptions.ownsStorage must be true or false.");
@@ -255,11 +255,15 @@ export function resolveTasksQuery(query: TasksQuery): TaskQuery {
 /** The statuses of a task that is not done. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
-function checkLogger(logger: Logger | undefined): void {
+/**
+ * @param what - What has the option, for the message: `CheckpointManagerOptions`.
+ * @throws {TypeError} It lacks a level.
+ */
+export function checkLogger(what: string, logger: Logger | undefined): void {
   if (logger === undefined) return;
   for (const level of ["debug", "info", "warn", "error"] as const) {
     if (typeof logger?.[level] !== "function") {
-      throw new TypeError(`CheckpointManagerOptions.logger must have the method ${level}, as pino's loggers have.`);
+      throw new TypeError(`${what}.logger must have the method ${level}, as pino's loggers have.`);
     }
   }
 }

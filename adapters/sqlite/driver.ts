@@ -35,14 +35,14 @@ export type SqliteDriver = new (
  *
  * @throws {StorageError} It isn't installed, or it doesn't load.
  */
-export function loadDriver(): SqliteDriver {
+function loadDriver(): SqliteDriver {
   let loaded: unknown;
   try {
     loaded = createRequire(import.meta.url)("better-sqlite3");
   } catch (error) {
     if (!isNotInstalled(error)) throw doesNotLoad(error);
     throw new StorageError(
-      "The sqlite adapter needs the package better-sqlite3, which isn't installed. Nothing was read or written. " +
+      "Storage in SQLite needs the package better-sqlite3, which isn't installed. Nothing was read or written. " +
         "Run `npm install better-sqlite3`.",
       { cause: error },
     );
@@ -50,6 +50,15 @@ export function loadDriver(): SqliteDriver {
   if (typeof loaded !== "function") throw doesNotLoad(new TypeError("The package exports no constructor."));
   // Nothing but the package's own declarations could prove more than this.
   return loaded as SqliteDriver;
+}
+
+/** The driver given, or better-sqlite3, loaded at the first call. */
+export function lazyDriver(given: SqliteDriver | undefined): () => SqliteDriver {
+  let driver = given;
+  return () => {
+    driver ??= loadDriver();
+    return driver;
+  };
 }
 
 /** Opens a database that exists. The native part of better-sqlite3 is loaded here, at the first one. */

@@ -4,21 +4,37 @@ import { dirname } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
 import { makeFolders } from "../make-folders.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { holdsStore, migrate } from "./schema.js";
-import { SqliteStore } from "./store.js";
+
+/** What is kept in a database: its tables, and what works with them. */
+export interface StoreFormat<Store> {
+  /**
+   * Whether the database holds its tables. If not, they may be added: there is nothing of another program in their way.
+   *
+   * @throws {UnsupportedFormatError} A newer program made them, or another one that would be disturbed.
+   */
+  readonly holds: (database: SqliteDatabase, path: string) => boolean;
+  /** Makes the tables, or brings them to their newest form, in one transaction; concurrent calls wait for each other. */
+  readonly migrate: (database: SqliteDatabase, path: string) => void;
+  readonly store: (database: SqliteDatabase, path: string) => Store;
+}
 
 /** Where a store is, and how it is to be opened. */
 export interface StorePlace {
   /** Absolute. */
   readonly path: string;
   readonly durability: "full" | "normal";
+  /**
+   * How long SQLite itself waits for a lock, in milliseconds. Nothing else runs in this process meanwhile, so where
+   * callers can wait without blocking, longer waits are theirs, between two tries.
+   */
+  readonly lockWaitMs: number;
   /** Called only where there is a database to open. */
   readonly driver: () => SqliteDriver;
 }
 
 /** An open store, and which file it is: its path may come to name another one. */
-export interface OpenStore {
-  readonly store: SqliteStore;
+export interface OpenStore<Store> {
+  readonly store: Store;
   readonly file: FileIdentity;
 }
 
@@ -29,18 +45,12 @@ interface FileIdentity {
 }
 
 /**
- * How long SQLite itself waits for a lock, in milliseconds. Nothing else runs in this process meanwhile, so longer
- * waits are the caller's, between two tries.
- */
-const LOCK_SLICE_MS = 3;
-
-/**
  * Opens the store at that place; gives `undefined` where there is none, and creates nothing.
  *
  * @throws {CheckpointCorruptError} The file is empty, or gone while its log is still there. SQLite would take either for
  *   a new database and delete the log, which may hold all that is left.
  */
-export function openStore(place: StorePlace): OpenStore | undefined {
+export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> | undefined {
   const { path } = place;
   const file = identityOf(path);
   const log = `${path}-wal`;
@@ -52,16 +62,16 @@ export function openStore(place: StorePlace): OpenStore | undefined {
   }
   if (file === undefined) return undefined;
   return connect(place, path, (database) => {
-    if (holdsStore(database, path)) return ready(place, database, file);
+    if (format.holds(database, path)) return ready(place, format, database, file);
     database.close();
     return undefined;
   });
 }
 
 /** Opens the store at that place; where there is none, makes one, and the folders above it. */
-export function createStore(place: StorePlace): OpenStore {
+export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> {
   const { path } = place;
-  const madeFolder = identityOf(path) === undefined ? createFile(place) : undefined;
+  const madeFolder = identityOf(path) === undefined ? createFile(place, format) : undefined;
   const file = identityOf(path);
   if (file === undefined) {
     throw new StorageError(`${path} was removed while it was being opened. Nothing was written; try again.`, {
@@ -70,8 +80,8 @@ export function createStore(place: StorePlace): OpenStore {
   }
   return connect(place, path, (database) => {
     // Before anything is changed: a database of another program stays as it is.
-    holdsStore(database, path);
-    return ready(place, database, file, madeFolder);
+    format.holds(database, path);
+    return ready(place, format, database, file, madeFolder);
   });
 }
 
@@ -82,7 +92,7 @@ export function isSameFile(path: string, file: FileIdentity): boolean {
 }
 
 function connect<Result>(place: StorePlace, path: string, use: (database: SqliteDatabase) => Result): Result {
-  const database = openDatabase(place.driver(), path, LOCK_SLICE_MS);
+  const database = openDatabase(place.driver(), path, place.lockWaitMs);
   try {
     return use(database);
   } catch (error) {
@@ -91,13 +101,19 @@ function connect<Result>(place: StorePlace, path: string, use: (database: Sqlite
   }
 }
 
-function ready(place: StorePlace, database: SqliteDatabase, file: FileIdentity, madeFolder?: string): OpenStore {
+function ready<Store>(
+  place: StorePlace,
+  format: StoreFormat<Store>,
+  database: SqliteDatabase,
+  file: FileIdentity,
+  madeFolder?: string,
+): OpenStore<Store> {
   const { path, durability } = place;
   configure(database, path, durability);
-  migrate(database, path);
+  format.migrate(database, path);
   // The file's name isn't safe before its folder is, and who made it may have died before it came to this.
   syncFolders(dirname(path), madeFolder);
-  return { store: new SqliteStore(database, path), file };
+  return { store: format.store(database, path), file };
 }
 
 function configure(database: SqliteDatabase, path: string, durability: StorePlace["durability"]): void {
@@ -120,7 +136,7 @@ function configure(database: SqliteDatabase, path: string, durability: StorePlac
  *
  * @returns The topmost folder it made.
  */
-function createFile(place: StorePlace): string | undefined {
+function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): string | undefined {
   const { path, durability } = place;
   // Where the driver is missing, nothing is made.
   place.driver();
@@ -130,7 +146,7 @@ function createFile(place: StorePlace): string | undefined {
     closeSync(openSync(draft, "wx", 0o600));
     connect(place, draft, (database) => {
       configure(database, draft, durability);
-      migrate(database, draft);
+      format.migrate(database, draft);
       // The last one to close a database brings its log into it and deletes the log.
       database.close();
     });

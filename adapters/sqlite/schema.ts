@@ -2,7 +2,7 @@ import { UnsupportedFormatError } from "../../src/errors.js";
 import type { SqliteDatabase } from "./driver.js";
 
 /** `WYMK`: what tells a database of ours from anybody else's. */
-const APPLICATION_ID = 0x57594d4b;
+export const APPLICATION_ID = 0x57594d4b;
 
 /**
  * From each version to the next one; the database's `user_version` says how many of them it has had.

@@ -2,6 +2,7 @@ import { constants } from "node:buffer";
 import { PayloadTooLargeError, StateNotSerializableError } from "../errors.js";
 import { adviceFor, describeInstance, hasInternals, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
+import { lossOf, PLAIN_ADVICE } from "./plain-json.js";
 import { MAX_DECIMAL_DIGITS, MAX_NESTING, TAG } from "./tag-format.js";
 import { subjectOf, type TransformContext } from "./transforms.js";
 import { type TagSink, writeTagged } from "./write-tags.js";
@@ -9,6 +10,9 @@ import { type TagSink, writeTagged } from "./write-tags.js";
 /** From so many characters on, the text being built is settled. */
 const SETTLE_AT = 32 * 1024;
 const MAX_KNOWN_MEMBERS = 256;
+
+/** What an encoder does with what JSON has no place for: it writes a tag, or (`plain`) refuses the value. */
+export type TagPolicy = "tags" | "plain";
 
 /** How a state became text: `json` is what `JSON.stringify` gives, `json-tagged` is told in tag-format.ts. */
 export type JsonEncoding = "json" | "json-tagged";
@@ -28,6 +32,7 @@ export interface EncodedState {
 export class Encoder implements TagSink {
   readonly #maxBytes: number;
   readonly #context: TransformContext | undefined;
+  readonly #isPlain: boolean;
   /** The containers under way, outermost first, and the step that each of them is at. */
   readonly #ancestors: object[] = [];
   readonly #steps: PathStep[] = [];
@@ -41,9 +46,10 @@ export class Encoder implements TagSink {
   /** The error that this walk itself threw, as opposed to one that a getter or a Proxy threw. */
   #thrown: Error | undefined;
 
-  constructor(maxBytes: number, context: TransformContext | undefined) {
+  constructor(maxBytes: number, context: TransformContext | undefined, policy: TagPolicy = "tags") {
     this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
     this.#context = context;
+    this.#isPlain = policy === "plain";
   }
 
   encode(value: unknown): EncodedState {
@@ -61,14 +67,14 @@ export class Encoder implements TagSink {
   }
 
   tag(tag: string, json?: string): void {
-    this.#tagged = true;
+    this.#beginTag(tag, json);
     const text = json === undefined ? `{"${TAG}":"${tag}"}` : `{"${TAG}":"${tag}","value":${json}}`;
     this.reserve(text.length);
     this.#text += text;
   }
 
   open(tag: string): void {
-    this.#tagged = true;
+    this.#beginTag(tag);
     this.#text += `{"${TAG}":"${tag}","value":`;
   }
 
@@ -179,7 +185,7 @@ export class Encoder implements TagSink {
 
   #object(value: object, level: number): void {
     const keys = this.#keysOf(value);
-    if (keys.includes(TAG)) this.#wrapped("Object", value, keys, level);
+    if (keys.includes(TAG) && !this.#isPlain) this.#wrapped("Object", value, keys, level);
     else this.record(value, keys, level);
   }
 
@@ -208,6 +214,11 @@ export class Encoder implements TagSink {
       this.refuse("a built-in object whose prototype was replaced", "Save plain data in its place.");
     }
     return inJsonOrder(keys);
+  }
+
+  #beginTag(tag: string, json?: string): void {
+    if (this.#isPlain) this.refuse(lossOf(tag, json), PLAIN_ADVICE);
+    this.#tagged = true;
   }
 
   #member(key: string): string {

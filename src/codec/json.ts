@@ -24,6 +24,19 @@ export function encodeJson(value: unknown, maxBytes: number, context?: Transform
 }
 
 /**
+ * Writes a value as the JSON that `JSON.stringify` gives, for stores whose format has no place for tags: what
+ * {@link encodeJson} would need a tag for is refused as well. So `JSON.parse` gives an equal value.
+ *
+ * @param maxBytes - The most UTF-8 bytes the text may have.
+ * @param context - For messages: the checkpoint that this is for.
+ * @throws {StateNotSerializableError} JSON would lose or change something in it; `path` says where.
+ * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
+ */
+export function encodePlainJson(value: unknown, maxBytes: number, context?: TransformContext): string {
+  return new Encoder(maxBytes, context, "plain").encode(value).text;
+}
+
+/**
  * Makes the value that {@link encodeJson} wrote. Nothing of it is shared with the value of any other call.
  *
  * @param context - For messages: the checkpoint that this is from.

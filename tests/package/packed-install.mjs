@@ -50,6 +50,14 @@ try {
      await manager.save("t", 1).catch((error) => console.log(error.message));`,
   ]);
   assert.match(asked, /npm install better-sqlite3/);
+  const askedByBuilds = run("node", [
+    "--input-type=module",
+    "-e",
+    `import { createBuildCheckpoints } from "waymark/builds";
+     const builds = createBuildCheckpoints({ path: "builds.db" });
+     try { builds.saveCheckpoint("b", { tasks: [], currentPhase: 1 }); } catch (error) { console.log(error.message); }`,
+  ]);
+  assert.match(askedByBuilds, /npm install better-sqlite3/);
 
   // The first checkpoint of a new user, in the order of the README.
   const saved = run("node", [

@@ -1,0 +1,87 @@
+import { expect, it, onTestFinished, vi } from "vitest";
+import type { BuildState } from "waymark/builds";
+import { connect, openBuilds } from "./support.js";
+
+function stateOf(buildId: string, changes: Partial<BuildState> = {}): BuildState {
+  return {
+    buildId,
+    prdFile: "prds/shop.md",
+    startTime: "2026-11-22T01:00:00.000Z",
+    tasks: [{ id: "t1", status: "done" }],
+    completedTasks: ["t1"],
+    failedTasks: [],
+    currentPhase: 2,
+    logs: ["began", "compiled"],
+    ...changes,
+  };
+}
+
+it("saves a build's state over what it was, and gives it back", async () => {
+  const { saveBuildState, getBuildState, path } = await openBuilds();
+  expect(getBuildState("b")).toBeNull();
+  saveBuildState(stateOf("b"));
+  saveBuildState(stateOf("b", { currentPhase: 3, logs: "a text" }));
+
+  expect(getBuildState("b")).toEqual(stateOf("b", { currentPhase: 3, logs: "a text" }));
+  expect(connect(path).prepare("SELECT * FROM build_states").all()).toEqual([
+    {
+      build_id: "b",
+      prd_file: "prds/shop.md",
+      start_time: "2026-11-22T01:00:00.000Z",
+      tasks: '[{"id":"t1","status":"done"}]',
+      completed_tasks: '["t1"]',
+      failed_tasks: "[]",
+      current_phase: 3,
+      logs: '"a text"',
+      updated_at: expect.any(String),
+    },
+  ]);
+});
+
+it("lists builds with the one saved last first, within one second and after the clock was set back too", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2026, 10, 22, 3) });
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  const { saveBuildState, listSavedBuilds } = await openBuilds();
+  expect(listSavedBuilds()).toEqual([]);
+  for (const buildId of ["b1", "b2", "b3", "b1"]) saveBuildState(stateOf(buildId));
+  vi.setSystemTime(Date.UTC(2026, 10, 22, 1));
+  saveBuildState(stateOf("b2"));
+
+  expect(listSavedBuilds()).toEqual(
+    ["b2", "b1", "b3"].map((buildId) => ({
+      buildId,
+      prdFile: "prds/shop.md",
+      startTime: "2026-11-22T01:00:00.000Z",
+      updatedAt: expect.stringMatching(/^2026-11-22 03:00:00\.00000\d$/),
+    })),
+  );
+});
+
+it("leaves what another program's table refers to it alone: a save replaces no row", async () => {
+  const { saveBuildState, getBuildState, path } = await openBuilds();
+  saveBuildState(stateOf("b"));
+  const db = connect(path);
+  db.exec(
+    "CREATE TABLE notes (build_id TEXT REFERENCES build_states ON DELETE CASCADE); INSERT INTO notes VALUES ('b')",
+  );
+  saveBuildState(stateOf("b", { currentPhase: 9 }));
+  expect(getBuildState("b")?.currentPhase).toBe(9);
+  expect(db.prepare("SELECT count(*) FROM notes").pluck().get()).toBe(1);
+});
+
+it.each<[object, RegExp]>([
+  [{ prdFile: undefined }, /prdFile must be a string/],
+  [{ startTime: new Date() }, /startTime must be a string/],
+  [{ completedTasks: "t1" }, /completedTasks must be an array/],
+  [{ failedTasks: undefined }, /failedTasks must be an array/],
+  [{ logs: undefined }, /\$\.logs is undefined/],
+  [{ currentPhase: 0.5 }, /currentPhase/],
+  [{ buildId: "" }, /buildId/],
+  [{ updatedAt: "now" }, /has no "updatedAt"/],
+])("refuses a state with %j, and says why", async (changes, message) => {
+  const { saveBuildState, listSavedBuilds } = await openBuilds();
+  expect(() => saveBuildState({ ...stateOf("b"), ...changes } as BuildState)).toThrow(message);
+  expect(listSavedBuilds()).toEqual([]);
+});
