@@ -4,8 +4,9 @@ import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter
 import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
 import { makeFolder, makeFolderUnsynced, syncFolder } from "./durable-write.js";
-import { FolderLock, LockLostError } from "./folder-lock.js";
+import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
+import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "./lock-turns.js";
 import { RecentMap } from "./recent-map.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
 import { nameOf } from "./task-folder.js";
@@ -40,11 +41,6 @@ interface TaskWrite<Result> {
   readonly work: (lock: FolderLock, folder: string) => Promise<Result>;
 }
 
-/** Longer than a dead holder's lock takes to go stale. */
-const LOCK_TIMEOUT_MS = 15_000;
-/** Far more than are lost in a row by accident. */
-const MAX_LOST_LOCKS = 20;
-
 /**
  * A root folder with a folder for each task: which folder is whose, one write of a task at a time, in call order and
  * under a lock that processes share, and an end that waits for what is under way.
@@ -54,8 +50,7 @@ export class FolderStore {
   readonly #root: string;
   readonly #lock: StoreLock;
   readonly #lockTimeoutMs: number;
-  /** The end of each folder's last write. */
-  readonly #queues = new Map<string, Promise<void>>();
+  readonly #turns = new LockTurns();
   readonly #underWay = new Set<Promise<unknown>>();
   /** Folders that were no links when this store first wrote to them. */
   readonly #folders = new RecentMap<true>();
@@ -124,7 +119,7 @@ export class FolderStore {
       if (write.removesTask) await this.#removeFolderIfEmpty(folder);
       return result;
     };
-    return this.#track(this.#enqueue(folder, run)).catch((error: unknown) =>
+    return this.#track(this.#turns.take(folder, run)).catch((error: unknown) =>
       this.#fail(error, write.verb, write.taskId),
     );
   }
@@ -160,42 +155,16 @@ export class FolderStore {
     throw storageFailure(error, { doing: `${verb} ${what}`, path });
   }
 
-  #enqueue<Result>(folder: string, run: () => Promise<Result>): Promise<Result> {
-    const before = this.#queues.get(folder);
-    const running = before ? before.then(run) : run();
-    const dequeue = (): void => {
-      if (this.#queues.get(folder) === ended) this.#queues.delete(folder);
-    };
-    // The next one goes its own way, however this one ends.
-    const ended: Promise<void> = running.then(dequeue, dequeue);
-    this.#queues.set(folder, ended);
-    return running;
-  }
-
-  async #underLock<Result>(folder: string, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
-    let lost: LockLostError | undefined;
-    for (let attempt = 0; attempt < MAX_LOST_LOCKS; attempt++) {
-      const lock = await this.#acquire(folder, claim);
-      if (lock === undefined) {
-        if (absent) return absent();
+  #underLock<Result>(folder: string, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
+    return underLock(folder, {
+      acquire: () => this.#acquire(folder, claim),
+      absent,
+      make: async () => {
         await makeFolder(dirname(folder));
         await makeFolderUnsynced(folder);
-        continue;
-      }
-      try {
-        return await work(lock, folder);
-      } catch (error) {
-        if (!(error instanceof LockLostError)) throw error;
-        lost = error;
-      } finally {
-        lock.release();
-      }
-    }
-    throw new StorageError(
-      `The lock in ${folder} was stolen ${MAX_LOST_LOCKS} times before a write could be committed. Nothing was changed. ` +
-        "Try again once this machine is under less load.",
-      { cause: lost, retryable: true },
-    );
+      },
+      work: (lock) => work(lock, folder),
+    });
   }
 
   /** `undefined` where there is no folder. */
