@@ -9,6 +9,7 @@ export default defineConfig({
     alias: [
       { find: /^waymark$/, replacement: here("src/index.ts") },
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
+      { find: /^waymark\/phase-checkpoints$/, replacement: here("src/systems/phase-checkpoints/index.ts") },
       { find: /^waymark\/prp$/, replacement: here("src/systems/prp/index.ts") },
       { find: /^waymark\/adapters\/(memory|sqlite)$/, replacement: here("adapters/$1.ts") },
       { find: /^waymark\/adapters\/(json-file|task-file)$/, replacement: here("adapters/files/$1.ts") },
