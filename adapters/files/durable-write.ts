@@ -6,6 +6,9 @@ import { codeOf } from "./storage-failure.js";
 /** From this size on, in bytes, a read or write would hold up the event loop, and goes to another thread. */
 export const LARGE_BYTES = 512 * 1024;
 
+/** More often than others remove a folder that was made just now. */
+const MAX_ATTEMPTS = 10;
+
 const fsyncFile = promisify(fsync);
 const writeFile = promisify(write);
 
@@ -81,13 +84,16 @@ export async function makeFolder(path: string): Promise<void> {
  * @returns Whether it wasn't there.
  */
 export async function makeFolderUnsynced(path: string): Promise<boolean> {
-  try {
-    mkdirSync(path, { mode: 0o700 });
-    return true;
-  } catch (error) {
-    if (codeOf(error) === "EEXIST") return false;
-    if (codeOf(error) !== "ENOENT") throw error;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      mkdirSync(path, { mode: 0o700 });
+      return true;
+    } catch (error) {
+      if (codeOf(error) === "EEXIST") return false;
+      // The one above it is missing, or was removed again just now; or it is there, and takes none (a link that leads
+      // nowhere, /proc).
+      if (codeOf(error) !== "ENOENT" || attempt === MAX_ATTEMPTS) throw error;
+    }
+    await makeFolder(dirname(path));
   }
-  await makeFolder(dirname(path));
-  return makeFolderUnsynced(path);
 }

@@ -38,7 +38,7 @@ export interface LockedWrite<Result> {
 /**
  * Does a write under the lock, and once more from the beginning where the lock was stolen before it could commit.
  *
- * @throws {StorageError} It was stolen time and again; retryable.
+ * @throws {StorageError} It was stolen time and again (retryable), or the folder can't be made.
  */
 export async function underLock<Result>(
   folder: string,
@@ -60,6 +60,12 @@ export async function underLock<Result>(
     } finally {
       lock.release();
     }
+  }
+  if (lost === undefined) {
+    throw new StorageError(
+      `${folder} was gone each of the ${MAX_LOST_LOCKS} times that it was to be locked. Nothing was changed. ` +
+        "Something keeps removing it, or it is a symbolic link that leads nowhere: remove that, or choose another path.",
+    );
   }
   throw new StorageError(
     `The lock in ${folder} was stolen ${MAX_LOST_LOCKS} times before a write could be committed. Nothing was changed. ` +

@@ -2,6 +2,7 @@ import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { syncFolder } from "../../../adapters/files/durable-write.js";
 import type { FolderLock } from "../../../adapters/files/folder-lock.js";
+import { removeLockFolders } from "../../../adapters/files/lock-claim.js";
 import { decodeText } from "../../../adapters/files/sealed-record.js";
 import { codeOf, storageFailure } from "../../../adapters/files/storage-failure.js";
 import { readStored, UnreadableError } from "../../../adapters/files/stored-file.js";
@@ -120,6 +121,7 @@ export class CheckpointFolder {
       await beforeRemoval(doomed.map(({ state }) => state));
       for (const { name } of doomed) if (lock.discard(join(this.#path, name))) removed += 1;
       await syncFolder(this.#path);
+      removeLockFolders(this.#path, LOCK_NAME);
     });
     return removed;
   }

@@ -233,6 +233,17 @@ describe("a folder that can't be used", () => {
     }
   });
 
+  it("isn't waited for where it is a link that leads nowhere, or below one", async () => {
+    const { root, options } = await paiFolder();
+    await symlink(join(root, "nowhere"), options.checkpointsDir);
+    const at = await createCheckpoint("build", 4, "t", [], {}, options);
+    expect(at).toEqual({ ok: false, error: expect.stringContaining("a symbolic link that leads nowhere") });
+    const checkpointsDir = join(options.checkpointsDir, "below");
+    const below = await createCheckpoint("build", 4, "t", [], {}, { ...options, checkpointsDir });
+    expect(below).toEqual({ ok: false, error: expect.stringContaining("ENOENT at") });
+    expect(await readdir(root)).toEqual(["checkpoints"]);
+  });
+
   it("isn't made by a look, a completion or a cleanup", async () => {
     const { root, options } = await paiFolder();
     expect(await completeCheckpoint("x", options)).toMatchObject({ ok: false });

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -13,6 +13,7 @@ import {
   listCheckpoints,
   loadCheckpoint,
 } from "waymark/phase-checkpoints";
+import { tempFolder } from "../../support/temp-folder.js";
 import { CRITERIA, daysAgo, paiFolder, SEED } from "./pai-folder.js";
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`, import.meta.url));
@@ -57,6 +58,21 @@ async function assertSound(pai: Awaited<ReturnType<typeof paiFolder>>): Promise<
   expect((await pai.seed()).identity).toEqual(JSON.parse(SEED).identity);
 }
 
+describe("without options", () => {
+  it("everything is below ~/.pai: checkpoints, seed.json and the event log", async () => {
+    const home = await tempFolder();
+    const pai = join(home, ".pai");
+    await mkdir(pai);
+    await writeFile(join(pai, "seed.json"), SEED);
+    const { results, ended } = start("createCheckpoint", ["build", 4, "t", [], {}], { env: { HOME: home } });
+    await ended;
+    const { checkpointId, file } = results[0] as { checkpointId: string; file: string };
+    expect((await readdir(pai)).sort()).toEqual(["checkpoints", "checkpoints.events.jsonl", "seed.json"]);
+    expect(await readdir(join(pai, "checkpoints"))).toEqual([file]);
+    expect(JSON.parse(await readFile(join(pai, "seed.json"), "utf8")).state.checkpointRef).toBe(checkpointId);
+  });
+});
+
 describe("many processes", () => {
   it("each get a file for each of their checkpoints, also in one phase and at one time", async () => {
     const pai = await paiFolder(SEED);
@@ -92,6 +108,21 @@ describe("many processes", () => {
     expect(await listCheckpoints(pai.options)).toHaveLength(9);
     expect(await loadCheckpoint(id, pai.options)).toMatchObject({ completed: true });
     await assertSound(pai);
+  });
+});
+
+describe("a process that was stopped for longer than its lock stays fresh", () => {
+  it("writes over nothing that came after it, and its checkpoint is there once it goes on", async () => {
+    const pai = await paiFolder();
+    const asleep = start("createCheckpoint", creation(pai.options), { preload: "files/park-before-commit.mjs" });
+    await vi.waitUntil(() => stateOf(asleep.child) === "T", { timeout: 30_000, interval: 5 });
+    const lock = join(pai.options.checkpointsDir, ".lock");
+    for (const claim of await readdir(lock)) await utimes(join(lock, claim), 0, 0);
+    const thief = await pai.create();
+    asleep.child.kill("SIGCONT");
+    await asleep.ended;
+    const { checkpointId } = asleep.results[0] as { checkpointId: string };
+    expect((await listCheckpoints(pai.options)).map(({ id }) => id)).toEqual([thief, checkpointId]);
   });
 });
 
@@ -174,6 +205,14 @@ describe("a process that is killed with SIGKILL", () => {
       await assertSound(pai);
       expect(await cleanupCheckpoints(30, pai.options)).toEqual({ deleted: left.length });
     }
+  });
+
+  it("in the middle of a theft leaves a lock behind, which the next cleanup takes away", async () => {
+    const pai = await paiFolder();
+    await pai.writeAsSpec({ createdAt: daysAgo(60) });
+    await mkdir(join(pai.options.checkpointsDir, ".lock-1@machine+0123", "claim"), { recursive: true });
+    expect(await cleanupCheckpoints(30, pai.options)).toEqual({ deleted: 1 });
+    expect(await readdir(pai.options.checkpointsDir)).toEqual([]);
   });
 
   it("with the lock in its hand holds nobody up", async () => {

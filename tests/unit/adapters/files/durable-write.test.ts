@@ -49,4 +49,10 @@ describe("makeFolder", () => {
     await expect(makeFolder(join(root, "file", "below"))).rejects.toMatchObject({ code: "ENOTDIR" });
     await expect(syncFolder(join(root, "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
   });
+
+  it("fails, rather than trying for ever, where the folder above is there and takes no folder", async () => {
+    const root = await tempFolder();
+    symlinkSync(join(root, "nowhere"), join(root, "link"));
+    await expect(makeFolder(join(root, "link", "below"))).rejects.toMatchObject({ code: "ENOENT" });
+  });
 });
