@@ -10,6 +10,7 @@ export default defineConfig({
       { find: /^waymark$/, replacement: here("src/index.ts") },
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
       { find: /^waymark\/oneshot$/, replacement: here("src/systems/oneshot/index.ts") },
+      { find: /^waymark\/phase-checkpoints$/, replacement: here("src/systems/phase-checkpoints/index.ts") },
       { find: /^waymark\/prp$/, replacement: here("src/systems/prp/index.ts") },
       { find: /^waymark\/builds$/, replacement: here("src/systems/builds/index.ts") },
       { find: /^waymark\/adapters\/(memory|sqlite)$/, replacement: here("adapters/$1.ts") },

@@ -7,10 +7,17 @@ import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchFiles } from "./files.mjs";
 import { benchImporting } from "./importing.mjs";
+import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
 import { printMachine } from "./report.mjs";
 import { benchSqlite } from "./sqlite.mjs";
 
-const benchmarks = { importing: benchImporting, adapters: benchAdapters, files: benchFiles, sqlite: benchSqlite };
+const benchmarks = {
+  importing: benchImporting,
+  adapters: benchAdapters,
+  files: benchFiles,
+  sqlite: benchSqlite,
+  "phase-checkpoints": benchPhaseCheckpoints,
+};
 
 // On the project's own disk: the system's folder for temporary files may be in memory, where fsync costs nothing.
 const cache = fileURLToPath(new URL("../node_modules/.cache", import.meta.url));

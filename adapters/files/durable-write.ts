@@ -1,5 +1,7 @@
 import { closeSync, constants, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { makeFolders } from "../make-folders.js";
 
 /** From this size on, in bytes, a read or write would hold up the event loop, and goes to another thread. */
 export const LARGE_BYTES = 512 * 1024;
@@ -65,4 +67,9 @@ export async function syncFolder(path: string): Promise<void> {
   } finally {
     closeSync(folder);
   }
+}
+
+/** Makes the folder and those above it that are missing, with mode 0700, and resolves once their names are on the disk. */
+export async function makeFolder(path: string): Promise<void> {
+  for (const made of makeFolders(path)) await syncFolder(dirname(made));
 }

@@ -1,4 +1,4 @@
-import { renameSync, unlinkSync } from "node:fs";
+import { chmodSync, renameSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { lock } from "proper-lockfile";
@@ -94,9 +94,14 @@ export class FolderLock {
    *
    * @param options.firstInFolder - No file was committed in the target's folder yet, so the folder's own name may not
    *   be on the disk: it is put there before anything is committed under it.
+   * @param options.mode - Permissions, for a file in whose place another's stood. Default 0600.
    * @throws {LockLostError} Nothing was stored.
    */
-  async write(target: string, content: Uint8Array, options: { readonly firstInFolder: boolean }): Promise<void> {
+  async write(
+    target: string,
+    content: Uint8Array,
+    options: { readonly firstInFolder: boolean; readonly mode?: number | undefined },
+  ): Promise<void> {
     const folder = dirname(target);
     const claimed = this.#claim.takeFile();
     const isClaim = claimed !== undefined || this.#begun !== undefined;
@@ -105,6 +110,7 @@ export class FolderLock {
       const written = this.#begun ? this.#goOn(this.#begun, content) : writeDurably(claimed ?? makeFile(path), content);
       await (options.firstInFolder ? Promise.all([written, syncFolder(dirname(folder))]) : written);
       this.#assertNotLost();
+      if (options.mode !== undefined) chmodSync(path, options.mode);
       renameSync(path, target);
     } catch (error) {
       throw codeOf(error) === "ENOENT" ? new LockLostError("The lock was stolen before the commit.") : error;

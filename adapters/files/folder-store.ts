@@ -5,8 +5,9 @@ import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
 import { makeFolders } from "../make-folders.js";
 import { syncFolder } from "./durable-write.js";
-import { FolderLock, LockLostError } from "./folder-lock.js";
+import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
+import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "./lock-turns.js";
 import { RecentMap } from "./recent-map.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
 import { nameOf } from "./task-folder.js";
@@ -53,10 +54,6 @@ interface TaskWrite<Result> {
 }
 
 const READ = "read";
-/** Longer than a dead holder's lock takes to go stale. */
-const LOCK_TIMEOUT_MS = 15_000;
-/** Far more than are lost in a row by accident. */
-const MAX_LOST_LOCKS = 20;
 
 /**
  * A root folder with a folder for each task: which folder is whose, one write of a task at a time, in call order and
@@ -67,8 +64,7 @@ export class FolderStore {
   readonly #root: string;
   readonly #lock: StoreLock;
   readonly #lockTimeoutMs: number;
-  /** The end of each lock's last write. */
-  readonly #queues = new Map<string, Promise<void>>();
+  readonly #turns = new LockTurns();
   readonly #underWay = new Set<Promise<unknown>>();
   /** Folders that were no links when this store first wrote to them. */
   readonly #folders = new RecentMap<true>();
@@ -137,7 +133,7 @@ export class FolderStore {
       if (write.removesTask) await this.#removeRest(place);
       return result;
     };
-    return this.#track(this.#enqueue(join(place.folder, place.lockName), run)).catch((error: unknown) =>
+    return this.#track(this.#turns.take(join(place.folder, place.lockName), run)).catch((error: unknown) =>
       this.#fail(error, write.verb, write.taskId),
     );
   }
@@ -178,43 +174,17 @@ export class FolderStore {
       : { folder: this.#root, lockName: name(taskId), isOwn: false };
   }
 
-  #enqueue<Result>(lockPath: string, run: () => Promise<Result>): Promise<Result> {
-    const before = this.#queues.get(lockPath);
-    const running = before ? before.then(run) : run();
-    const dequeue = (): void => {
-      if (this.#queues.get(lockPath) === ended) this.#queues.delete(lockPath);
-    };
-    // The next one goes its own way, however this one ends.
-    const ended: Promise<void> = running.then(dequeue, dequeue);
-    this.#queues.set(lockPath, ended);
-    return running;
-  }
-
-  async #underLock<Result>(place: Place, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
+  #underLock<Result>(place: Place, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
     const { folder } = place;
-    let lost: LockLostError | undefined;
-    for (let attempt = 0; attempt < MAX_LOST_LOCKS; attempt++) {
-      const lock = await this.#acquire(place, claim);
-      if (lock === undefined) {
-        if (absent) return absent();
+    return underLock(folder, {
+      acquire: () => this.#acquire(place, claim),
+      absent,
+      make: async () => {
         // The task's own name is put on the disk with the first file in it, those above it now.
         for (const made of makeFolders(folder)) if (made !== folder) await syncFolder(dirname(made));
-        continue;
-      }
-      try {
-        return await work(lock, folder);
-      } catch (error) {
-        if (!(error instanceof LockLostError)) throw error;
-        lost = error;
-      } finally {
-        lock.release();
-      }
-    }
-    throw new StorageError(
-      `The lock in ${folder} was stolen ${MAX_LOST_LOCKS} times before a write could be committed. Nothing was changed. ` +
-        "Try again once this machine is under less load.",
-      { cause: lost, retryable: true },
-    );
+      },
+      work: (lock) => work(lock, folder),
+    });
   }
 
   /** `undefined` where there is no folder. */

@@ -16,13 +16,14 @@ export class UnreadableError extends Error {
 /**
  * The whole file; `undefined` where there is none, or no longer.
  *
- * @throws {UnreadableError} It is no file.
+ * @throws {UnreadableError} It is no file, or larger than `maxBytes`.
  */
-export async function readStored(path: string): Promise<Buffer | undefined> {
+export async function readStored(path: string, maxBytes = Number.POSITIVE_INFINITY): Promise<Buffer | undefined> {
   const file = open(path);
   if (file === undefined) return undefined;
   try {
     const size = sizeOf(file);
+    if (size > maxBytes) throw new UnreadableError(`it has ${size} bytes, and more than ${maxBytes} are not read`);
     const bytes = Buffer.allocUnsafe(size);
     let done = 0;
     while (done < size) {

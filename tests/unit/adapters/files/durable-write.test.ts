@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { makeFile, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
+import { makeFile, makeFolder, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 describe("makeFile and writeDurably", () => {
@@ -38,5 +38,13 @@ describe("makeFile and writeDurably", () => {
 describe("syncFolder", () => {
   it("fails with the system's error where there is no folder", async () => {
     await expect(syncFolder(join(await tempFolder(), "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});
+
+describe("makeFolder", () => {
+  it("fails, rather than trying for ever, where the folder above is there and takes no folder", async () => {
+    const root = await tempFolder();
+    symlinkSync(join(root, "nowhere"), join(root, "link"));
+    await expect(makeFolder(join(root, "link", "below"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 });

@@ -1,44 +1,15 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { CheckpointError, type StorageAdapter, StorageError } from "waymark";
+import { arm, faults } from "../../../support/failing-fs.js";
 import { collect, draft, idsOf, isWhole } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 
-/** Which call of the file system fails next, counted from 1, and how. */
-const faults = vi.hoisted(() => ({ failing: 0, calls: 0, code: "EIO", names: [] as string[] }));
-
-/** The real file system, of which any one call can be made to fail. */
-vi.mock("node:fs", async (importOriginal) => {
-  const real = await importOriginal<typeof import("node:fs")>();
-  const failure = (name: string): Error | undefined => {
-    faults.calls += 1;
-    faults.names.push(name);
-    if (faults.calls !== faults.failing) return undefined;
-    return Object.assign(new Error(`${faults.code}: made to fail, ${name}`), { code: faults.code, syscall: name });
-  };
-  const failing =
-    <Args extends unknown[], Result>(name: string, call: (...args: Args) => Result) =>
-    (...args: Args): Result => {
-      const error = failure(name);
-      if (error === undefined) return call(...args);
-      const callback = args.at(-1);
-      if (typeof callback !== "function") throw error;
-      queueMicrotask(() => callback(error));
-      return undefined as Result;
-    };
-  const wrapped = Object.fromEntries(
-    [
-      ...["openSync", "closeSync", "writeSync", "readSync", "fstatSync", "lstatSync", "readdirSync", "mkdirSync"],
-      ...["renameSync", "unlinkSync", "rmdirSync", "rmSync", "utimesSync", "fsync"],
-    ].map((name) => [name, failing(name, real[name as "openSync"] as (...args: unknown[]) => unknown)]),
-  );
-  return { ...real, ...wrapped, default: { ...real, ...wrapped } };
+vi.mock("node:fs", async (original) => {
+  const { failingFs } = await import("../../../support/failing-fs.js");
+  return failingFs(await original());
 });
-
-function arm(failing: number, code = "EIO"): void {
-  Object.assign(faults, { failing, calls: 0, code, names: [] });
-}
 
 afterEach(() => arm(0));
 

@@ -1,0 +1,39 @@
+/** Which call of the file system fails next, counted from 1, and how; and the calls there have been since. */
+export const faults = { failing: 0, calls: 0, code: "EIO", names: [] as string[] };
+
+/** Lets one of the next calls fail; none with 0. */
+export function arm(failing: number, code = "EIO"): void {
+  Object.assign(faults, { failing, calls: 0, code, names: [] });
+}
+
+const CALLS = [
+  ...["openSync", "closeSync", "writeSync", "readSync", "fstatSync", "lstatSync", "readdirSync", "mkdirSync"],
+  ...["renameSync", "unlinkSync", "rmdirSync", "rmSync", "utimesSync", "chmodSync", "fsync"],
+];
+
+/**
+ * The real file system, of which any one call can be made to fail: what a `vi.mock` of `node:fs` gives.
+ */
+export function failingFs(real: typeof import("node:fs")) {
+  const failing =
+    <Args extends unknown[], Result>(name: string, call: (...args: Args) => Result) =>
+    (...args: Args): Result => {
+      const error = failure(name);
+      if (error === undefined) return call(...args);
+      const callback = args.at(-1);
+      if (typeof callback !== "function") throw error;
+      queueMicrotask(() => callback(error));
+      return undefined as Result;
+    };
+  const wrapped = Object.fromEntries(
+    CALLS.map((name) => [name, failing(name, real[name as "openSync"] as (...args: unknown[]) => unknown)]),
+  );
+  return { ...real, ...wrapped, default: { ...real, ...wrapped } };
+}
+
+function failure(name: string): Error | undefined {
+  faults.calls += 1;
+  faults.names.push(name);
+  if (faults.calls !== faults.failing) return undefined;
+  return Object.assign(new Error(`${faults.code}: made to fail, ${name}`), { code: faults.code, syscall: name });
+}

@@ -1,0 +1,264 @@
+import { mkdir, readdir, readFile, rm, stat, symlink, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { StorageError } from "waymark";
+import {
+  type CheckpointState,
+  checkpointFilename,
+  cleanupCheckpoints,
+  completeCheckpoint,
+  createCheckpoint,
+  detectIncompleteCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+} from "waymark/phase-checkpoints";
+import { CRITERIA, daysAgo, paiFolder, SEED, SpecSchema } from "./pai-folder.js";
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const HOSTILE = [
+  "../x",
+  "a/b",
+  "..",
+  ".",
+  "C:\\x",
+  "x".repeat(300),
+  "a\0b",
+  "con",
+  "é 🙂",
+  "a%2Fb",
+  "\ud800",
+  "~",
+  "\n",
+];
+
+describe("a folder that the spec's program wrote", () => {
+  it("is read, listed, found in and cleaned up", async () => {
+    const { options, writeAsSpec } = await paiFolder();
+    const old = await writeAsSpec({ createdAt: daysAgo(60) });
+    const done = await writeAsSpec({ createdAt: daysAgo(1), completed: true });
+    const open = await writeAsSpec({ createdAt: daysAgo(2), phase: "think", phaseNumber: 2 });
+    expect(await listCheckpoints(options)).toEqual([done, open, old]);
+    expect(await loadCheckpoint(open.id, options)).toEqual(open);
+    expect(await detectIncompleteCheckpoint(options)).toEqual(open);
+    expect(await cleanupCheckpoints(30, options)).toEqual({ deleted: 1 });
+    expect(await listCheckpoints(options)).toEqual([done, open]);
+  });
+
+  it("is gone on with: a file that is completed keeps its name, what others added to it and its permissions", async () => {
+    const { options, writeAsSpec, files } = await paiFolder();
+    const added = { note: "kept", big: { nested: true } };
+    const { id } = await writeAsSpec({ ...added, metadata: { completed: false } } as Partial<CheckpointState>);
+    const [name = ""] = await files();
+    const path = join(options.checkpointsDir, name);
+    const before = { text: await readFile(path, "utf8"), mode: (await stat(path)).mode };
+    expect(await completeCheckpoint(id, options)).toEqual({ ok: true });
+    expect(await files()).toEqual([name]);
+    expect(await readFile(path, "utf8")).toBe(before.text.replace('\n  "completed": false', '\n  "completed": true'));
+    expect((await stat(path)).mode).toBe(before.mode);
+  });
+
+  it("is one folder with ours: the newest of both is offered, by createdAt and then by name", async () => {
+    const { options, create, writeAsSpec } = await paiFolder();
+    await writeAsSpec({ createdAt: daysAgo(1), phase: "spec-earlier" });
+    await create("ours", 2);
+    expect(await detectIncompleteCheckpoint(options)).toMatchObject({ phase: "ours" });
+    // Without milliseconds, and in a file whose name says nothing.
+    const later = `${new Date(Date.now() + 60_000).toISOString().slice(0, 19)}Z`;
+    await writeAsSpec({ createdAt: later, phase: "a" }, "ckpt-a.json");
+    await writeAsSpec({ createdAt: later, phase: "b" }, "ckpt-b.json");
+    expect((await listCheckpoints(options)).map(({ phase }) => phase)).toEqual(["b", "a", "ours", "spec-earlier"]);
+  });
+
+  it("may hold copies of one checkpoint, all of which are completed", async () => {
+    const { options, writeAsSpec } = await paiFolder();
+    const state = await writeAsSpec({}, "ckpt-1.json");
+    await writeAsSpec(state, "ckpt-2.json");
+    await completeCheckpoint(state.id, options);
+    expect(await detectIncompleteCheckpoint(options)).toBeNull();
+  });
+});
+
+describe("a file that Waymark wrote", () => {
+  it("satisfies the spec's schema, whatever the phase is named, also once it is completed", async () => {
+    const { options, create, files } = await paiFolder();
+    for (const phase of HOSTILE.filter((name) => name.isWellFormed())) {
+      await completeCheckpoint(await create(phase, 7), options);
+      await create(phase, 1);
+    }
+    for (const name of await files()) {
+      const read = SpecSchema.parse(JSON.parse(await readFile(join(options.checkpointsDir, name), "utf8")));
+      expect(name).toBe(checkpointFilename(read.createdAt, read.phase));
+    }
+  });
+
+  it("holds nothing that the spec doesn't know, as a rule", async () => {
+    const { options, create, files } = await paiFolder();
+    await create();
+    const raw = JSON.parse(await readFile(join(options.checkpointsDir, (await files())[0]!), "utf8"));
+    expect(Object.keys(raw)).toEqual(Object.keys(SpecSchema.shape));
+  });
+
+  it("is for its owner alone, as is the folder", async () => {
+    const { options, create, files } = await paiFolder();
+    await create();
+    const file = await stat(join(options.checkpointsDir, (await files())[0]!));
+    expect([file.mode & 0o777, (await stat(options.checkpointsDir)).mode & 0o777]).toEqual([0o600, 0o700]);
+  });
+});
+
+describe("two checkpoints in one millisecond", () => {
+  it("of one phase are two files, and the second is the newer one", async () => {
+    const { options, create, files } = await paiFolder();
+    vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-02-01T12:00:00.000Z") });
+    const ids = [await create("build"), await create("build"), await create("build")];
+    expect(new Set(await files()).size).toBe(3);
+    expect((await listCheckpoints(options)).map(({ id }) => id)).toEqual(ids.toReversed());
+    expect(await detectIncompleteCheckpoint(options)).toMatchObject({ id: ids[2] });
+  });
+
+  it("of two phases are in the order in which they were made, whatever the phases' names", async () => {
+    const { options, create } = await paiFolder();
+    vi.useFakeTimers({ toFake: ["Date"], now: new Date("2026-02-01T12:00:00.000Z") });
+    for (const phase of ["think", "observe", "build", "plan"]) await create(phase);
+    const phases = (await listCheckpoints(options)).map(({ phase }) => phase);
+    expect(phases).toEqual(["plan", "build", "observe", "think"]);
+  });
+
+  it("of one process at once are in call order, and seed.json has the last", async () => {
+    const { options, create, seed } = await paiFolder(SEED);
+    const ids = await Promise.all(Array.from({ length: 20 }, () => create()));
+    expect((await listCheckpoints(options)).map(({ id }) => id)).toEqual(ids.toReversed());
+    expect((await seed()).state.checkpointRef).toBe(ids.at(-1));
+  });
+});
+
+describe("a phase's name", () => {
+  it.each(HOSTILE)("never leads out of the folder: %j", async (phase) => {
+    const { root, options, files } = await paiFolder();
+    const result = await createCheckpoint(phase, 1, "t", [], {}, options);
+    // What has no form in UTF-8 is refused.
+    expect(result.ok).toBe(phase.isWellFormed());
+    expect((await readdir(root)).filter((name) => !name.startsWith("checkpoints"))).toEqual([]);
+    if (!result.ok) return;
+    expect(await files()).toEqual([result.file]);
+    expect(result.file).toMatch(/^ckpt-[\dTZ-]+-[\w.%~-]+\.json$/);
+    expect(await loadCheckpoint(result.checkpointId, options)).toMatchObject({ phase });
+  });
+
+  it("is told from every other in the file's name", () => {
+    const names = [...HOSTILE.filter((name) => name.isWellFormed()), `${"x".repeat(299)}y`, "build", ""];
+    const files = names.map((phase) => checkpointFilename("2026-02-01T12:00:00.000Z", phase));
+    expect(new Set(files).size).toBe(names.length);
+    for (const file of files) expect(Buffer.byteLength(file)).toBeLessThanOrEqual(255);
+  });
+
+  it.each(["../../etc", "a/b", "\0"])("stands beside a timestamp that may be anything, too: %j", (timestamp) => {
+    expect(checkpointFilename(timestamp, "p")).toMatch(/^ckpt-[0-9A-Za-z-]*-p\.json$/);
+  });
+});
+
+describe("files that are invalid", () => {
+  it("are passed over silently, left as they are, and reported through onInvalidFile", async () => {
+    const { root, options, invalid, logger, create, files, writeAsSpec } = await paiFolder();
+    const id = await create();
+    const outside = join(root, "outside.json");
+    const linked = await writeAsSpec({}, "ckpt-link.json");
+    await writeFile(outside, JSON.stringify(linked));
+    const at = (name: string) => join(options.checkpointsDir, name);
+    await rm(at("ckpt-link.json"));
+    await symlink(outside, at("ckpt-link.json"));
+    await writeFile(at("ckpt-empty.json"), "");
+    await writeFile(at("ckpt-cut.json"), '{"id":"a","phase":');
+    await writeFile(at("ckpt-array.json"), "[]");
+    await writeFile(at("ckpt-latin1.json"), Buffer.from([0x22, 0xe9, 0x22]));
+    await mkdir(at("ckpt-folder.json"));
+    await writeAsSpec({ phaseNumber: 9 }, "ckpt-phase-9.json");
+    // Of another name: nobody's business.
+    await writeFile(at("notes.json"), "?");
+    const before = await files();
+
+    expect((await listCheckpoints(options)).map((checkpoint) => checkpoint.id)).toEqual([id]);
+    expect(invalid.map(({ path, reason }) => [path.slice(options.checkpointsDir.length + 1), reason]).sort()).toEqual([
+      ["ckpt-array.json", "it is no JSON object"],
+      ["ckpt-cut.json", "it is not JSON, or cut short"],
+      ["ckpt-empty.json", "it is not JSON, or cut short"],
+      ["ckpt-folder.json", "it is not a file"],
+      ["ckpt-latin1.json", "it is not UTF-8 text"],
+      ["ckpt-link.json", "it is a symbolic link, which is not followed"],
+      ["ckpt-phase-9.json", expect.stringContaining("phaseNumber")],
+    ]);
+    expect(await loadCheckpoint(linked.id, options)).toBeNull();
+    expect(await completeCheckpoint(linked.id, options)).toMatchObject({ ok: false });
+    expect(await cleanupCheckpoints(0, options)).toEqual({ deleted: 1 });
+    expect(await files()).toEqual(before.filter((name) => !name.endsWith("-build.json")));
+    expect(JSON.parse(await readFile(outside, "utf8"))).toEqual(linked);
+    expect(logger.lines).toEqual([]);
+  });
+
+  it("are not read at all where they are larger than a checkpoint may be", async () => {
+    const { options, invalid, writeAsSpec } = await paiFolder();
+    await writeAsSpec({}, "ckpt-huge.json");
+    await truncate(join(options.checkpointsDir, "ckpt-huge.json"), 2 ** 40);
+    expect(await listCheckpoints(options)).toEqual([]);
+    expect(invalid).toMatchObject([{ reason: expect.stringContaining("1099511627776 bytes") }]);
+  });
+
+  it("are passed over too where onInvalidFile throws, which is logged", async () => {
+    const { options, logger, writeAsSpec } = await paiFolder();
+    await writeAsSpec({ phaseNumber: 9 });
+    const onInvalidFile = () => {
+      throw new Error("my mistake");
+    };
+    expect(await listCheckpoints({ ...options, onInvalidFile })).toEqual([]);
+    expect(logger.lines).toMatchObject([{ level: "error", message: "onInvalidFile threw" }]);
+  });
+});
+
+describe("a folder that can't be used", () => {
+  it("is an error that names it, never an empty answer", async () => {
+    const { root, options } = await paiFolder();
+    await writeFile(join(root, "checkpoints"), "a file where the folder belongs");
+    for (const dir of [options.checkpointsDir, join(options.checkpointsDir, "below")]) {
+      const here = { ...options, checkpointsDir: dir };
+      await expect(listCheckpoints(here)).rejects.toThrow(StorageError);
+      await expect(loadCheckpoint("x", here)).rejects.toThrow(/ENOTDIR at .*checkpoints/);
+      await expect(detectIncompleteCheckpoint(here)).rejects.toThrow(StorageError);
+      await expect(cleanupCheckpoints(30, here)).rejects.toThrow(StorageError);
+      const created = await createCheckpoint("build", 4, "t", CRITERIA, {}, here);
+      expect(created).toEqual({ ok: false, error: expect.stringMatching(/ENOTDIR at .*Something on the way/) });
+      expect(await completeCheckpoint("x", here)).toMatchObject({ ok: false });
+    }
+  });
+
+  it("isn't waited for where it is a link that leads nowhere, or below one", async () => {
+    const { root, options } = await paiFolder();
+    await symlink(join(root, "nowhere"), options.checkpointsDir);
+    const at = await createCheckpoint("build", 4, "t", [], {}, options);
+    expect(at).toEqual({ ok: false, error: expect.stringContaining("a symbolic link that leads nowhere") });
+    const checkpointsDir = join(options.checkpointsDir, "below");
+    const below = await createCheckpoint("build", 4, "t", [], {}, { ...options, checkpointsDir });
+    expect(below).toEqual({ ok: false, error: expect.stringContaining("ENOENT at") });
+    expect(await readdir(root)).toEqual(["checkpoints"]);
+  });
+
+  it("isn't made by a look, a completion or a cleanup", async () => {
+    const { root, options } = await paiFolder();
+    expect(await completeCheckpoint("x", options)).toMatchObject({ ok: false });
+    expect(await cleanupCheckpoints(30, options)).toEqual({ deleted: 0 });
+    expect(await readdir(root)).toEqual([]);
+  });
+
+  it("isn't written to through a link where its lock belongs", async () => {
+    const { root, options } = await paiFolder();
+    const elsewhere = join(root, "elsewhere");
+    await mkdir(elsewhere);
+    await mkdir(options.checkpointsDir);
+    await symlink(elsewhere, join(options.checkpointsDir, ".lock"));
+    const result = await createCheckpoint("build", 4, "t", [], {}, options);
+    expect(result).toEqual({ ok: false, error: expect.stringContaining("symbolic link") });
+    expect(await readdir(elsewhere)).toEqual([]);
+  });
+});
