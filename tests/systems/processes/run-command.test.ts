@@ -88,6 +88,7 @@ describe("a command", () => {
   it("gives its exit code and both its streams", async () => {
     expect(await running(await start("echo out; echo err >&2; exit 3")).result).toEqual({
       exitCode: 3,
+      signal: null,
       stdout: "out\n",
       stdoutEnd: "",
       stderr: "err\n",
