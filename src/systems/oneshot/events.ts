@@ -26,7 +26,7 @@ export interface WorkstreamFailure {
 /**
  * What happens in a run, in order. A workstream's `workstreamStarted` is followed by its `output`, and by exactly one
  * of `workstreamFinished`, `workstreamFailed` and `workstreamStopped`; one that couldn't be started has only the
- * failure. Each is told once the checkpoint that says so is on disk.
+ * failure. What is told as started, finished or failed is so in the checkpoint on disk already.
  */
 export type OneshotEvent =
   | {

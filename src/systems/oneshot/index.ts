@@ -5,8 +5,9 @@ export {
 } from "./checkpoint-repository.js";
 export { OneshotError, type OneshotErrorCode, type PlanIssue } from "./errors.js";
 export type { ListedWorkstream, OneshotEvent, OneshotListener, WorkstreamFailure } from "./events.js";
+export type { OneshotOptions } from "./oneshot-options.js";
 export type { OneshotPlan, Workstream } from "./plan.js";
-export { type OneshotOptions, type OneshotResult, runOneshot } from "./run-oneshot.js";
+export { type OneshotResult, runOneshot } from "./run-oneshot.js";
 export {
   type OneshotCheckpoint,
   OneshotCheckpointSchema,
