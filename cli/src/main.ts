@@ -1,4 +1,5 @@
 import { CommanderError } from "@commander-js/extra-typings";
+import { CheckpointError } from "waymark";
 import { Cli } from "./cli.js";
 import { ExitCode, exitCodeOf } from "./exit-code.js";
 import { printable } from "./printable.js";
@@ -24,7 +25,8 @@ async function fail(error: unknown): Promise<void> {
     return;
   }
   cli.exitCode = exitCodeOf(error);
-  await cli.errors.line(`${cli.errors.colors.red("waymark:")} ${printable(messageOf(error))}`);
+  const code = error instanceof CheckpointError ? ` [${error.code}]` : "";
+  await cli.errors.line(`${cli.errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}`);
   if (program.command.opts().verbose) for (const line of causesOf(error)) await cli.errors.line(line);
 }
 

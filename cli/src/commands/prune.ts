@@ -179,7 +179,7 @@ async function print({ output }: Session, plans: readonly RetentionPlan[]): Prom
     { head: "TASK", flexible: true },
     { head: "SEQ", align: "right" },
     { head: "SAVED", flexible: true },
-    { head: "STAGE", flexible: true },
+    { head: "AT", flexible: true },
     { head: "SIZE", align: "right" },
     { head: "WHY", flexible: true },
   ]);
@@ -194,7 +194,7 @@ async function print({ output }: Session, plans: readonly RetentionPlan[]): Prom
       taskId,
       String(checkpoint.sequence),
       checkpoint.createdAt.slice(0, 16).replace("T", " "),
-      checkpoint.stage ?? "",
+      checkpoint.label ?? checkpoint.stage ?? "",
       bytesText(checkpoint.sizeBytes),
       reasons.join(", "),
     );
