@@ -13,6 +13,8 @@ export default defineConfig({
       { find: /^waymark\/phase-checkpoints$/, replacement: here("src/systems/phase-checkpoints/index.ts") },
       { find: /^waymark\/prp$/, replacement: here("src/systems/prp/index.ts") },
       { find: /^waymark\/builds$/, replacement: here("src/systems/builds/index.ts") },
+      { find: /^waymark\/config$/, replacement: here("src/config.ts") },
+      { find: /^waymark\/adapters$/, replacement: here("adapters/index.ts") },
       { find: /^waymark\/adapters\/(memory|sqlite)$/, replacement: here("adapters/$1.ts") },
       { find: /^waymark\/adapters\/(json-file|task-file)$/, replacement: here("adapters/files/$1.ts") },
     ],

@@ -9,6 +9,7 @@ runSteps([
   { name: "format and lint", command: "npm run lint" },
   { name: "types", command: "npm run types" },
   ...(butTests ? [] : [{ name: "tests with coverage", command: "npx vitest run --coverage" }]),
+  { name: "memory of the command over 100,000 checkpoints", command: "node scripts/cli-memory.mjs" },
   { name: "examples", command: "npm run examples" },
   { name: "API pages", command: "npm run docs" },
   { name: "unused code and dependencies", command: "npm run unused" },

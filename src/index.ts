@@ -76,5 +76,6 @@ export {
   planRetention,
   type RetentionPlan,
   type RetentionPolicy,
+  whyOutdated,
 } from "./retention.js";
 export type { SavedStateOf, StateOf, StateSchema } from "./schema.js";

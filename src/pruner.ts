@@ -1,5 +1,4 @@
 import { checkTaskId } from "./arguments.js";
-import type { CheckpointSummary } from "./checkpoint.js";
 import { CheckpointCorruptError, PlanOutdatedError } from "./errors.js";
 import type { EventHub, RemovedCheckpoints } from "./events.js";
 import type { ResolvedOptions } from "./options.js";
@@ -10,6 +9,7 @@ import {
   planRetention,
   type RetentionPlan,
   type RetentionPolicy,
+  whyOutdated,
 } from "./retention.js";
 import type { StateSchema } from "./schema.js";
 
@@ -50,21 +50,15 @@ export class Pruner<Schema extends StateSchema> {
   /** @throws {PlanOutdatedError} What the plan keeps is gone, or what it removes has another status now. */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
-    const now = new Map<string, CheckpointSummary>();
-    for (const summary of await this.#reader.list({ taskId: plan.taskId, order: "newest" }))
-      now.set(summary.id, summary);
-    const gone = plan.keep.find(({ checkpoint }) => !now.has(checkpoint.id));
-    const changed = plan.remove.find(({ checkpoint: { id, status } }) => (now.get(id)?.status ?? status) !== status);
-    if (gone !== undefined || changed !== undefined) {
-      const why =
-        gone !== undefined
-          ? `checkpoint ${gone.checkpoint.id}, which it keeps, is gone`
-          : `checkpoint ${changed?.checkpoint.id}, which it removes, is ${now.get(changed?.checkpoint.id ?? "")?.status} now`;
+    const summaries = await this.#reader.list({ taskId: plan.taskId, order: "newest" });
+    const why = whyOutdated(plan, summaries);
+    if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
           "Nothing was removed; make a new plan.",
       );
     }
+    const now = new Set(summaries.map(({ id }) => id));
     const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
     return this.#apply({ ...plan, remove }, "request");
   }

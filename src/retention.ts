@@ -98,6 +98,24 @@ export function planRetention(
 }
 
 /**
+ * Why a plan no longer fits what is stored of its task: something it keeps is gone, or something it removes has another
+ * status now. `undefined` where it fits: new checkpoints don't outdate a plan, nor does what is gone of those it removes.
+ *
+ * @param summaries - All checkpoints of the task now, in any order.
+ */
+export function whyOutdated(plan: RetentionPlan, summaries: Iterable<CheckpointSummary>): string | undefined {
+  const now = new Map<string, CheckpointSummary>();
+  for (const summary of summaries) now.set(summary.id, summary);
+  const gone = plan.keep.find(({ checkpoint }) => !now.has(checkpoint.id));
+  if (gone !== undefined) return `checkpoint ${gone.checkpoint.id}, which it keeps, is gone`;
+  for (const { checkpoint } of plan.remove) {
+    const status = now.get(checkpoint.id)?.status ?? checkpoint.status;
+    if (status !== checkpoint.status) return `checkpoint ${checkpoint.id}, which it removes, is ${status} now`;
+  }
+  return undefined;
+}
+
+/**
  * Refuses a policy that says nothing, says it in words that don't exist, or in numbers that mean nothing.
  *
  * Keep rules are from 1: `keepLast: 0` could mean "no such rule" as well as "keep nothing", and the second can't be

@@ -1,0 +1,92 @@
+import { CheckpointCorruptError, type CheckpointSummary, isCorrupt } from "waymark";
+import type { Session } from "./cli.js";
+import { CommandError, ExitCode } from "./exit-code.js";
+import { printable } from "./printable.js";
+import { managerOf } from "./store.js";
+
+/** @throws {CommandError} Nothing of that task is stored. */
+export async function requireTask({ manager, name }: Session, taskId: string): Promise<void> {
+  if (await manager.has(taskId)) return;
+  throw new CommandError(
+    ExitCode.notFound,
+    `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. "waymark tasks" lists the tasks there are.`,
+  );
+}
+
+/**
+ * The checkpoint that a word on the command line means: its id, `@7` for the one of sequence 7, `@latest` for the newest
+ * that can be read.
+ *
+ * @throws {CommandError} There is none.
+ */
+export async function findCheckpoint(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
+  await requireTask(session, taskId);
+  const { storage } = session;
+  // An id may look like anything, so it goes first.
+  const byId = word === "" ? undefined : await storage.get(taskId, word);
+  const found = byId ?? (await findByPosition(session, taskId, word));
+  if (found === undefined) {
+    throw new CommandError(
+      ExitCode.notFound,
+      `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows those it has; @7 means the one of sequence 7.`,
+    );
+  }
+  if (!isCorrupt(found)) return found;
+  throw new CheckpointCorruptError(
+    `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be read: ${found.reason} (${found.location}). ` +
+      "It was left untouched; put it back from a backup or a copy.",
+    { cause: found.cause },
+  );
+}
+
+/**
+ * A checkpoint's state in its stored form, undone of its transforms: no schema and no migration is applied.
+ *
+ * @throws {CheckpointError} It can't be read.
+ */
+export async function readState(session: Session, { taskId, id, stateVersion }: CheckpointSummary): Promise<unknown> {
+  // Of exactly the version that was stored, so that nothing has to be brought forward.
+  const { storage, config, damage } = session;
+  return (await managerOf(storage, config, damage, { stateVersion }).restore(taskId, id)).state;
+}
+
+/**
+ * The newest checkpoint of a task whose state can be read, and its state.
+ *
+ * @throws {CheckpointCorruptError} None can.
+ */
+export async function readLatest(
+  session: Session,
+  taskId: string,
+): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: unknown }> {
+  for await (const checkpoint of session.storage.list({ taskId, order: "newest" })) {
+    if (isCorrupt(checkpoint)) {
+      await session.damage.add(checkpoint);
+      continue;
+    }
+    try {
+      return { checkpoint, state: await readState(session, checkpoint) };
+    } catch (error) {
+      // It was reported as damage; whatever else is wrong isn't the next one's to make up for.
+      if (!(error instanceof CheckpointCorruptError)) throw error;
+    }
+  }
+  throw new CheckpointCorruptError(
+    `Task ${JSON.stringify(taskId)} has no checkpoint that can be read. They were left untouched; put them back from a backup or a copy.`,
+  );
+}
+
+/** A checkpoint in one line, safe for the terminal: `@7 3f0c… (After the unit tests)`. */
+export function titleOf({ sequence, id, label, stage }: CheckpointSummary): string {
+  const at = label ?? stage;
+  return printable(`@${sequence} ${id}${at === undefined ? "" : ` (${at})`}`);
+}
+
+async function findByPosition(session: Session, taskId: string, word: string) {
+  if (word === "@latest") return (await readLatest(session, taskId)).checkpoint;
+  if (!/^@\d{1,15}$/.test(word)) return undefined;
+  const sequence = Number(word.slice(1));
+  const query = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
+  for await (const found of session.storage.list(query)) return found;
+  return undefined;
+}

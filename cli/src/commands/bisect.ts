@@ -1,0 +1,149 @@
+import { CheckpointCorruptError, type CheckpointSummary, isCorrupt } from "waymark";
+import { findCheckpoint, readState, requireTask, titleOf } from "../checkpoints.js";
+import type { CommandFile, Session } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { plainJson } from "../plain-json.js";
+import { jsonText } from "../printable.js";
+import { judge, type Verdict } from "../state-command.js";
+import { counted } from "../words.js";
+
+export const bisect: CommandFile = {
+  example: "waymark bisect build-42 --command ./ok",
+  register(program, cli) {
+    program
+      .command("bisect")
+      .summary("when it began to fail")
+      .description(
+        "Finds the first checkpoint whose state, as JSON on its stdin, makes a command fail, by halving. " +
+          "As git bisect does, it assumes that states are good up to some checkpoint and bad from there on; " +
+          "it tries both ends first. The command exits with 0 for good, 125 to skip one, 1 to 124 for bad. " +
+          "WAYMARK_SEQUENCE and WAYMARK_CHECKPOINT name the checkpoint.",
+      )
+      .argument("<task>")
+      .requiredOption("--command <cmd>", "run in the shell")
+      .option("--good <id>", "begin here: an id or @7; default: the oldest")
+      .option("--bad <id>", "end here; default: the newest")
+      .option("--json", "for programs: the checkpoint found, and the last good one")
+      .action((taskId, options) =>
+        cli.withStore(async (session) => {
+          await requireTask(session, taskId);
+          const good = options.good === undefined ? undefined : await findCheckpoint(session, taskId, options.good);
+          const bad = options.bad === undefined ? undefined : await findCheckpoint(session, taskId, options.bad);
+          const search = new Search(session, options.command, await between(session, taskId, good, bad));
+          const { firstBad, lastGood } = await search.run();
+          if (options.json) await session.output.line(jsonText({ firstBad, lastGood }));
+          else {
+            const { bold } = session.output.colors;
+            await session.output.line(bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
+            await session.output.line(`The last good one is ${titleOf(lastGood)}`);
+            const task = /^[\w.@:+-]+$/.test(taskId) ? taskId : "TASK";
+            await session.output.line(`See: waymark diff ${task} @${lastGood.sequence} @${firstBad.sequence}`);
+          }
+        }),
+      );
+  },
+};
+
+/** The checkpoints to look through, oldest first; summaries alone. */
+async function between(
+  { storage, damage }: Session,
+  taskId: string,
+  good: CheckpointSummary | undefined,
+  bad: CheckpointSummary | undefined,
+): Promise<CheckpointSummary[]> {
+  const found: CheckpointSummary[] = [];
+  const afterSequence = good && good.sequence - 1;
+  const beforeSequence = bad && bad.sequence + 1;
+  for await (const checkpoint of storage.list({ taskId, order: "oldest", afterSequence, beforeSequence })) {
+    if (isCorrupt(checkpoint)) await damage.add(checkpoint);
+    else found.push(checkpoint);
+  }
+  return found;
+}
+
+/** A binary search over checkpoints, some of which may have no verdict. */
+class Search {
+  readonly #session: Session;
+  readonly #command: string;
+  readonly #checkpoints: readonly CheckpointSummary[];
+  readonly #skipped = new Set<number>();
+
+  constructor(session: Session, command: string, checkpoints: readonly CheckpointSummary[]) {
+    this.#session = session;
+    this.#command = command;
+    this.#checkpoints = checkpoints;
+  }
+
+  async run(): Promise<{ readonly firstBad: CheckpointSummary; readonly lastGood: CheckpointSummary }> {
+    let good = 0;
+    let bad = this.#checkpoints.length - 1;
+    if (bad < 1) {
+      throw new CommandError(
+        ExitCode.usage,
+        "There is nothing between good and bad: bisect needs two checkpoints or more, the good one before the bad one.",
+      );
+    }
+    await this.#expect(good, "good", "Name an older one with --good, if there is one.");
+    await this.#expect(bad, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
+    for (let middle = this.#between(good, bad); middle !== undefined; middle = this.#between(good, bad)) {
+      const verdict = await this.#judge(middle);
+      if (verdict === "good") good = middle;
+      else if (verdict === "bad") bad = middle;
+      else this.#skipped.add(middle);
+    }
+    if (bad - good > 1) throw this.#undecided(good, bad);
+    return { firstBad: this.#at(bad), lastGood: this.#at(good) };
+  }
+
+  async #expect(index: number, expected: Verdict, advice: string): Promise<void> {
+    const verdict = await this.#judge(index);
+    if (verdict === expected) return;
+    const { sequence } = this.#at(index);
+    const found = verdict === "skip" ? "could not be judged" : `is ${verdict}`;
+    throw new CommandError(ExitCode.failed, `Checkpoint @${sequence} should be ${expected}, and ${found}. ${advice}`);
+  }
+
+  /** The one nearest to the middle that has no verdict yet. */
+  #between(good: number, bad: number): number | undefined {
+    const middle = Math.floor((good + bad) / 2);
+    for (let distance = 0; distance < bad - good; distance++) {
+      for (const index of [middle + distance, middle - distance]) {
+        if (index > good && index < bad && !this.#skipped.has(index)) return index;
+      }
+    }
+    return undefined;
+  }
+
+  async #judge(index: number): Promise<Verdict> {
+    const checkpoint = this.#at(index);
+    const verdict = await this.#verdict(checkpoint);
+    await this.#session.errors.line(`${titleOf(checkpoint)}: ${verdict}`);
+    return verdict;
+  }
+
+  async #verdict(checkpoint: CheckpointSummary): Promise<Verdict> {
+    let state: unknown;
+    try {
+      state = await readState(this.#session, checkpoint);
+    } catch (error) {
+      if (error instanceof CheckpointCorruptError) return "skip";
+      throw error;
+    }
+    return judge(this.#command, jsonText(plainJson(state)), checkpoint);
+  }
+
+  #undecided(good: number, bad: number): CommandError {
+    const first = this.#at(good + 1).sequence;
+    const open = counted(bad - good, "checkpoint");
+    return new CommandError(
+      ExitCode.failed,
+      `The first bad one is among the ${open} from @${first} to @${this.#at(bad).sequence}: all before the last of them were skipped.`,
+    );
+  }
+
+  #at(index: number): CheckpointSummary {
+    const checkpoint = this.#checkpoints[index];
+    if (checkpoint === undefined) throw new RangeError(`There is no checkpoint ${index} to look at.`);
+    return checkpoint;
+  }
+}

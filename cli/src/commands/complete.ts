@@ -1,0 +1,41 @@
+import { isCorrupt } from "waymark";
+import { requireTask, titleOf } from "../checkpoints.js";
+import type { CommandFile } from "../cli.js";
+import { confirm } from "../confirm.js";
+import { printable } from "../printable.js";
+
+export const complete: CommandFile = {
+  example: "waymark complete build-42",
+  register(program, cli) {
+    program
+      .command("complete")
+      .summary("mark a task as done")
+      .description("Marks a task's newest checkpoint as completed, so that it isn't offered for resuming any more.")
+      .argument("<task>")
+      .option("--yes", "don't ask")
+      .action((taskId, options) =>
+        cli.withStore(async (session) => {
+          const { output, manager, storage } = session;
+          await requireTask(session, taskId);
+          const task = JSON.stringify(taskId);
+          let expectedSequence: number | undefined;
+          for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
+            // What can't be read is the manager's to refuse.
+            if (isCorrupt(newest)) break;
+            if (newest.status === "completed") {
+              await output.line(printable(`Task ${task} is completed already.`));
+              return;
+            }
+            expectedSequence = newest.sequence;
+            await confirm(
+              `Task ${task} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`,
+              options.yes === true,
+            );
+          }
+          // Only what was asked about: whoever saves meanwhile reopens the task.
+          await manager.complete(taskId, { expectedSequence });
+          await output.line(printable(`Task ${task} is completed.`));
+        }),
+      );
+  },
+};

@@ -1,0 +1,79 @@
+import { openStorage } from "waymark/adapters";
+import type { CommandFile, Session } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { jsonText } from "../printable.js";
+import { showProgress } from "../progress.js";
+import { type CopyResult, copyTask, type Difference } from "../records/copy-task.js";
+import { countRecords, taskIds } from "../records/whole-records.js";
+import { canonicalName } from "../store.js";
+import { counted } from "../words.js";
+
+export const copy: CommandFile = {
+  example: "waymark copy --to files:backup",
+  register(program, cli) {
+    program
+      .command("copy")
+      .summary("to another storage")
+      .description(
+        "Copies every task to another storage, with ids, sequences, statuses and errors as they are, and compares all " +
+          "of it record by record. Run it again after it was killed: it goes on from where it was.",
+      )
+      .requiredOption("--to <url>", "files:DIR, tasks:DIR or sqlite:FILE")
+      .option("--prefix <text>", "only tasks whose id begins with this")
+      .option("--json", "for programs: the counts")
+      .action((options) =>
+        cli.withStore(async (session) => {
+          const { output, name } = session;
+          if (canonicalName(options.to) === canonicalName(name)) {
+            throw new CommandError(
+              ExitCode.usage,
+              `${options.to} is the storage to copy from. Name another one with --to.`,
+            );
+          }
+          const result = await copyAll(session, options.to, options.prefix);
+          const { records, identical, copied, extra } = result;
+          if (options.json) await output.line(jsonText(result));
+          else {
+            await output.line(`Copied ${counted(copied, "checkpoint")} to ${options.to}.`);
+            if (extra > 0) await output.line(`${options.to} has ${counted(extra, "more checkpoint")} of these tasks.`);
+            await output.line(output.colors.bold(`${identical} of ${records} identical`));
+          }
+          if (identical === records) return;
+          throw new CommandError(
+            ExitCode.conflict,
+            `${counted(records - identical, "checkpoint")} can't be copied to what ${options.to} has already. Delete those tasks there, or copy to an empty storage.`,
+          );
+        }),
+      );
+  },
+};
+
+const SHOWN = 5;
+
+async function copyAll(
+  { storage, damage, errors }: Session,
+  to: string,
+  prefix: string | undefined,
+): Promise<CopyResult> {
+  const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0 };
+  const target = await openStorage(to);
+  // Each is copied and compared.
+  const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
+  let differences = 0;
+  const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
+    differences += 1;
+    if (differences > SHOWN) return;
+    await damage.warn(`checkpoint ${id} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
+  };
+  try {
+    for await (const taskId of taskIds(storage, prefix, damage)) {
+      await copyTask({ from: storage, to: target, damage, progress, onDifference }, taskId, result);
+      progress.reach(2 * result.records);
+    }
+  } finally {
+    progress.stop();
+    await target.close();
+  }
+  if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
+  return result;
+}

@@ -1,0 +1,87 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { CheckpointConflictError } from "waymark";
+import type { CommandFile, Session } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { jsonText } from "../printable.js";
+import { showProgress } from "../progress.js";
+import { type Placement, RecordPlacer } from "../records/place-record.js";
+import { readExport } from "../records/read-export.js";
+import { counted } from "../words.js";
+
+export const importCommand: CommandFile = {
+  example: "waymark import backup.ndjson",
+  register(program, cli) {
+    program
+      .command("import")
+      .summary("read what export wrote")
+      .description(
+        "Puts the checkpoints of an export into the storage, with their ids, sequences and statuses. A file is checked " +
+          "whole before anything is stored; standard input as it comes. Safe to repeat: what is there already stays.",
+      )
+      .argument("[file]", "default, and -: standard input")
+      .option("--json", "for programs: how many were added, and were there already")
+      .action((file = "-", options) =>
+        cli.withStore(async (session) => {
+          const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);
+          const { added, present, otherStatus } = counts;
+          if (options.json) await session.output.line(jsonText(counts));
+          else {
+            const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
+            await session.output.line(`Imported ${counted(added, "checkpoint")}; ${present} there already${other}.`);
+          }
+        }),
+      );
+  },
+};
+
+type Counts = Record<Placement, number>;
+
+async function importStandardInput(session: Session): Promise<Counts> {
+  if (process.stdin.isTTY) {
+    throw new CommandError(ExitCode.usage, "Name a file, or pipe an export in: waymark import backup.ndjson.");
+  }
+  return importFrom(session, process.stdin, "standard input", () => undefined);
+}
+
+async function importFile(session: Session, path: string): Promise<Counts> {
+  const { size } = await stat(path).catch((cause: unknown) => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CommandError(ExitCode.notFound, `${path} can't be read: ${reason}. Nothing was imported.`, { cause });
+  });
+  const read = () => createReadStream(path, { highWaterMark: 256 * 1024 });
+  const standing = () => `Nothing was imported; to import what stands before it: waymark import - < ${path}`;
+  const progress = await showProgress("importing", () => 2 * size);
+  try {
+    for await (const { bytes } of readExport(read(), { from: path, standing })) progress.advance(bytes);
+    progress.reach(size);
+    return await importFrom(session, read(), path, (bytes) => progress.advance(bytes));
+  } finally {
+    progress.stop();
+  }
+}
+
+async function importFrom(
+  { storage }: Session,
+  chunks: AsyncIterable<Uint8Array>,
+  from: string,
+  onBytes: (bytes: number) => void,
+): Promise<Counts> {
+  const counts: Counts = { added: 0, present: 0, otherStatus: 0 };
+  const placer = new RecordPlacer(storage);
+  const standing = () => `The lines before it are imported: ${counts.added} added, ${counts.present} there already.`;
+  for await (const { record, line, bytes } of readExport(chunks, { from, standing })) {
+    try {
+      counts[await placer.place(record)] += 1;
+    } catch (cause) {
+      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      throw new CommandError(
+        ExitCode.conflict,
+        `${from}, line ${line}: ${cause.message} ${standing()} Import into an empty storage, or delete the task there first.`,
+        { cause },
+      );
+    }
+    onBytes(bytes);
+  }
+  return counts;
+}

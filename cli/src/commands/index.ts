@@ -1,0 +1,33 @@
+import type { CommandFile } from "../cli.js";
+import { bisect } from "./bisect.js";
+import { complete } from "./complete.js";
+import { completion } from "./completion.js";
+import { copy } from "./copy.js";
+import { deleteCommand } from "./delete.js";
+import { diff } from "./diff.js";
+import { exportCommand } from "./export.js";
+import { importCommand } from "./import.js";
+import { list } from "./list.js";
+import { prune } from "./prune.js";
+import { resume } from "./resume.js";
+import { show } from "./show.js";
+import { stats } from "./stats.js";
+import { tasks } from "./tasks.js";
+
+/** Every command, in the order of `waymark --help`. A new one is a file beside this one and its name in this list. */
+export const COMMANDS: readonly CommandFile[] = [
+  tasks,
+  list,
+  show,
+  resume,
+  diff,
+  bisect,
+  stats,
+  prune,
+  deleteCommand,
+  complete,
+  exportCommand,
+  importCommand,
+  copy,
+  completion,
+];

@@ -1,0 +1,67 @@
+import { type CheckpointSummary, isCorrupt } from "waymark";
+import { requireTask } from "../checkpoints.js";
+import type { CommandFile, Session } from "../cli.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { statusCell } from "../status-cell.js";
+import { TablePrinter } from "../table.js";
+import { bytesText, countArgument, timeText } from "../words.js";
+import { INCOMPLETE } from "./tasks.js";
+
+export const list: CommandFile = {
+  example: "waymark list build-42 --limit 5",
+  register(program, cli) {
+    program
+      .command("list")
+      .summary("a task's checkpoints")
+      .description("The checkpoints of a task, newest first. SEQ is what @7 refers to; times are UTC.")
+      .argument("<task>")
+      .option("--incomplete", "only those that aren't completed")
+      .option("--stage <stage>", "only those of this stage")
+      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--oldest", "the oldest first")
+      .option("--json", "for programs: a JSON array, one checkpoint per line")
+      .action((taskId, options) =>
+        cli.withStore(async (session) => {
+          await requireTask(session, taskId);
+          const printer = options.json ? new JsonArrayPrinter(session.output) : tableOf(session);
+          for await (const checkpoint of session.storage.list({
+            taskId,
+            order: options.oldest ? "oldest" : "newest",
+            stage: options.stage,
+            status: options.incomplete ? INCOMPLETE : undefined,
+            limit: options.limit,
+          })) {
+            if (session.output.isClosed) break;
+            if (isCorrupt(checkpoint)) await session.damage.add(checkpoint);
+            else await printer.add(checkpoint);
+          }
+          await printer.end();
+        }),
+      );
+  },
+};
+
+function tableOf({ output }: Session) {
+  const table = new TablePrinter(output, [
+    { head: "SEQ", align: "right" },
+    { head: "SAVED" },
+    { head: "STATUS" },
+    { head: "STAGE", flexible: true },
+    { head: "LABEL", flexible: true },
+    { head: "SIZE", align: "right" },
+    { head: "ID", flexible: true },
+  ]);
+  return {
+    add: ({ sequence, createdAt, status, stage, label, sizeBytes, id }: CheckpointSummary) =>
+      table.add(
+        String(sequence),
+        timeText(createdAt),
+        statusCell(status, output.colors),
+        stage ?? "",
+        label ?? "",
+        bytesText(sizeBytes),
+        id,
+      ),
+    end: () => table.end(),
+  };
+}

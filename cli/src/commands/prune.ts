@@ -1,0 +1,215 @@
+import {
+  checkRetentionPolicy,
+  isCorrupt,
+  type PlannedCheckpoint,
+  PlanOutdatedError,
+  type PruneResult,
+  type RetentionPlan,
+  type RetentionPolicy,
+  whyOutdated,
+} from "waymark";
+import { requireTask } from "../checkpoints.js";
+import type { CommandFile, Session } from "../cli.js";
+import { confirm } from "../confirm.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { readPlanFile, writePlanFile } from "../plan-file.js";
+import { jsonText, printable } from "../printable.js";
+import { showProgress } from "../progress.js";
+import { TablePrinter } from "../table.js";
+import { bytesText, countArgument, counted, durationArgument, sizeArgument } from "../words.js";
+
+export const prune: CommandFile = {
+  example: "waymark prune --all --keep-last 9 --dry-run",
+  register(program, cli) {
+    program
+      .command("prune")
+      .summary("remove by a policy")
+      .description("Removes what a policy (default: the configured retention) doesn't keep.")
+      .argument("[task]")
+      .option("--all", "every task")
+      .option("--keep-last <n>", "keep the newest so many", countArgument(1))
+      .option("--keep-within <age>", "keep what isn't older: 30d, 12h", durationArgument)
+      .option("--keep-hourly <n>", "keep the newest of each of so many hours", countArgument(1))
+      .option("--keep-daily <n>", "… of so many days", countArgument(1))
+      .option("--keep-weekly <n>", "… of so many weeks", countArgument(1))
+      .option("--keep-monthly <n>", "… of so many months", countArgument(1))
+      .option("--keep-stage <stage...>", "keep all of these stages")
+      .option("--max-age <age>", "take away what is older, kept or not", durationArgument)
+      .option("--max-bytes <size>", "take away until a task fits: 10MiB", sizeArgument)
+      .option("--dry-run", "show the plan, remove nothing")
+      .option("--plan-out <file>", "write the plan to a file, remove nothing")
+      .option("--plan-in <file>", "apply exactly that plan, or refuse it as outdated")
+      .option("--yes", "don't ask")
+      .option("--json", "for programs: the plans, or what was removed")
+      .action((taskId, options) =>
+        cli.withStore(async (session) => {
+          const { output } = session;
+          const plans = await makePlans(session, taskId, options.all === true, policyOf(options), options.planIn);
+          if (options.planOut !== undefined) await writePlanFile(options.planOut, plans);
+          const isPlanOnly = options.dryRun === true || options.planOut !== undefined;
+          if (!options.json) await print(session, plans);
+          if (options.json && isPlanOnly) await output.line(jsonText({ plans }));
+          if (isPlanOnly) return;
+
+          const doomed = plans.filter(({ remove }) => remove.length > 0);
+          if (doomed.length > 0) {
+            await output.flush();
+            await confirm(`Remove ${sizeText(doomed, "remove")} from ${session.name}?`, options.yes === true);
+          }
+          const result = await apply(session, doomed);
+          if (options.json) await output.line(jsonText(result));
+          else if (doomed.length > 0) {
+            await output.line(`Removed ${counted(result.removed, "checkpoint")} (${bytesText(result.removedBytes)}).`);
+          }
+        }),
+      );
+  },
+};
+
+interface PolicyFlags {
+  readonly keepLast?: number | undefined;
+  readonly keepWithin?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly keepStage?: readonly string[] | undefined;
+  readonly maxAge?: number | undefined;
+  readonly maxBytes?: number | undefined;
+}
+
+/** The policy of the flags; undefined without any. */
+function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
+  const policy: RetentionPolicy = {
+    keepLast: flags.keepLast,
+    keepWithinMs: flags.keepWithin,
+    keepHourly: flags.keepHourly,
+    keepDaily: flags.keepDaily,
+    keepWeekly: flags.keepWeekly,
+    keepMonthly: flags.keepMonthly,
+    keepStages: flags.keepStage,
+    maxAgeMs: flags.maxAge,
+    maxBytes: flags.maxBytes,
+  };
+  if (Object.values(policy).every((part) => part === undefined)) return undefined;
+  checkRetentionPolicy(policy);
+  return policy;
+}
+
+async function makePlans(
+  session: Session,
+  taskId: string | undefined,
+  all: boolean,
+  flags: RetentionPolicy | undefined,
+  planIn: string | undefined,
+): Promise<RetentionPlan[]> {
+  if (planIn !== undefined) {
+    if (taskId !== undefined || all || flags !== undefined) {
+      throw new CommandError(
+        ExitCode.usage,
+        "--plan-in has its tasks and its policy already: pass no task, no --all and no policy with it.",
+      );
+    }
+    const plans = await readPlanFile(planIn);
+    await assertFit(session, plans);
+    return plans;
+  }
+  if ((taskId !== undefined) === all) {
+    throw new CommandError(
+      ExitCode.usage,
+      "Pass one task, or --all for every task: waymark prune build-42 --keep-last 10.",
+    );
+  }
+  const policy = flags ?? session.config.retention;
+  if (policy === undefined) {
+    throw new CommandError(
+      ExitCode.usage,
+      "No policy is given. Pass one, such as --keep-last 10 or --max-age 30d, or set retention in waymark.config.js.",
+    );
+  }
+  if (taskId !== undefined) {
+    await requireTask(session, taskId);
+    return [await session.manager.planRetention(taskId, policy)];
+  }
+  const plans: RetentionPlan[] = [];
+  for await (const task of session.storage.tasks({ order: "taskId" })) {
+    if (isCorrupt(task)) await session.damage.add(task);
+    else plans.push(await session.manager.planRetention(task.taskId, policy));
+  }
+  return plans;
+}
+
+/** All of them are looked at before the first is applied, so that an outdated one leaves everything as it is. */
+async function assertFit({ storage }: Session, plans: readonly RetentionPlan[]): Promise<void> {
+  for (const plan of plans) {
+    const { taskId } = plan;
+    const summaries = [];
+    for await (const checkpoint of storage.list({ taskId, order: "newest" })) {
+      if (!isCorrupt(checkpoint)) summaries.push(checkpoint);
+    }
+    const why = whyOutdated(plan, summaries);
+    if (why === undefined) continue;
+    throw new PlanOutdatedError(
+      `The plan of ${plan.plannedAt} is outdated at task ${JSON.stringify(taskId)}: ${why}. Nothing was removed; make a new plan.`,
+    );
+  }
+}
+
+async function apply({ manager }: Session, plans: readonly RetentionPlan[]): Promise<PruneResult> {
+  const total = { tasks: 0, removed: 0, removedBytes: 0 };
+  const progress = await showProgress("pruning", () => plans.length);
+  try {
+    for (const plan of plans) {
+      const { removed, removedBytes } = await manager.prune(plan);
+      total.tasks += 1;
+      total.removed += removed;
+      total.removedBytes += removedBytes;
+      progress.advance();
+    }
+  } finally {
+    progress.stop();
+  }
+  return total;
+}
+
+async function print({ output }: Session, plans: readonly RetentionPlan[]): Promise<void> {
+  const { colors } = output;
+  const table = new TablePrinter(output, [
+    { head: "PLAN" },
+    { head: "TASK", flexible: true },
+    { head: "SEQ", align: "right" },
+    { head: "SAVED", flexible: true },
+    { head: "AT", flexible: true },
+    { head: "SIZE", align: "right" },
+    { head: "WHY", flexible: true },
+  ]);
+  const row = async (
+    verb: string,
+    color: (text: string) => string,
+    { checkpoint, reasons }: PlannedCheckpoint,
+    taskId: string,
+  ) =>
+    table.add(
+      { text: verb, color },
+      taskId,
+      String(checkpoint.sequence),
+      checkpoint.createdAt.slice(0, 16).replace("T", " "),
+      checkpoint.label ?? checkpoint.stage ?? "",
+      bytesText(checkpoint.sizeBytes),
+      reasons.join(", "),
+    );
+  for (const { taskId, keep, remove } of plans) {
+    for (const planned of keep) await row("keep", colors.green, planned, taskId);
+    for (const planned of remove) await row("remove", colors.red, planned, taskId);
+  }
+  await table.end();
+  const summary = `${sizeText(plans, "remove")} would go, ${sizeText(plans, "keep")} stay.`;
+  await output.line(colors.bold(printable(summary)));
+}
+
+/** `12 checkpoints (1.5 MiB)` */
+function sizeText(plans: readonly RetentionPlan[], part: "keep" | "remove"): string {
+  const count = plans.reduce((sum, plan) => sum + plan[part].length, 0);
+  const bytes = plans.reduce((sum, plan) => sum + (part === "keep" ? plan.keepBytes : plan.removeBytes), 0);
+  return `${counted(count, "checkpoint")} (${bytesText(bytes)})`;
+}

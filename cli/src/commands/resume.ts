@@ -1,0 +1,62 @@
+import { type CheckpointSummary, isCorrupt } from "waymark";
+import type { CommandFile } from "../cli.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { printable } from "../printable.js";
+import { statusCell } from "../status-cell.js";
+import { TablePrinter } from "../table.js";
+import { agoText, countArgument } from "../words.js";
+import { INCOMPLETE } from "./tasks.js";
+
+export const resume: CommandFile = {
+  example: "waymark resume --limit 10",
+  register(program, cli) {
+    program
+      .command("resume")
+      .summary("what isn't done yet")
+      .description("The incomplete tasks, the most recent first: where each stopped, how long ago, and why.")
+      .option("--prefix <text>", "only tasks whose id begins with this")
+      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--json", "for programs: a JSON array, one task per line")
+      .action((options) =>
+        cli.withStore(async ({ storage, output, errors, damage, name }) => {
+          const nowMs = Date.now();
+          const json = new JsonArrayPrinter(output);
+          const table = new TablePrinter(output, [
+            { head: "TASK", flexible: true },
+            { head: "STOPPED AT", flexible: true },
+            { head: "WHEN" },
+            { head: "STATUS" },
+            { head: "WHY", flexible: true },
+          ]);
+          const { prefix, limit } = options;
+          let found = 0;
+          for await (const task of storage.tasks({ order: "recent", status: INCOMPLETE, prefix, limit })) {
+            if (output.isClosed) break;
+            if (isCorrupt(task)) {
+              await damage.add(task);
+              continue;
+            }
+            found += 1;
+            const { taskId, newest } = task;
+            const why = whyStopped(newest);
+            if (options.json) await json.add({ ...task, why });
+            else {
+              const stoppedAt = newest.label ?? newest.stage ?? `@${newest.sequence}`;
+              const status = statusCell(newest.status, output.colors);
+              await table.add(taskId, stoppedAt, agoText(newest.createdAt, nowMs), status, why);
+            }
+          }
+          if (options.json) await json.end();
+          else await table.end();
+          if (found === 0 && !options.json)
+            await errors.line(printable(`Nothing to resume in ${name}: every task is completed.`));
+        }),
+      );
+  },
+};
+
+function whyStopped({ status, error }: CheckpointSummary): string {
+  if (error !== undefined) return error.message;
+  if (status === "running") return "still running, or ended without a word";
+  return status === "paused" ? "paused" : "failed, without an error";
+}

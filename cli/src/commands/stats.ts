@@ -1,0 +1,82 @@
+import { isCorrupt } from "waymark";
+import type { CommandFile, Session } from "../cli.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { TablePrinter } from "../table.js";
+import { bytesText, counted } from "../words.js";
+
+export const stats: CommandFile = {
+  example: "waymark stats --prefix build-",
+  register(program, cli) {
+    program
+      .command("stats")
+      .summary("counts and bytes")
+      .description("How many checkpoints there are and how many bytes their states take, by task and stage.")
+      .option("--prefix <text>", "only tasks whose id begins with this")
+      .option("--json", "for programs: a JSON array, one task per line")
+      .action((options) =>
+        cli.withStore(async (session) => {
+          const { storage, output, damage } = session;
+          const json = new JsonArrayPrinter(output);
+          const table = new TablePrinter(output, [
+            { head: "TASK", flexible: true },
+            { head: "STAGE", flexible: true },
+            { head: "CHECKPOINTS", align: "right" },
+            { head: "SIZE", align: "right" },
+          ]);
+          const total = { tasks: 0, checkpoints: 0, bytes: 0 };
+          for await (const task of storage.tasks({ order: "taskId", prefix: options.prefix })) {
+            if (output.isClosed) break;
+            if (isCorrupt(task)) {
+              await damage.add(task);
+              continue;
+            }
+            const { taskId } = task;
+            const stages = await stagesOf(session, taskId);
+            const checkpoints = sum(stages.map((stage) => stage.checkpoints));
+            const bytes = sum(stages.map((stage) => stage.bytes));
+            total.tasks += 1;
+            total.checkpoints += checkpoints;
+            total.bytes += bytes;
+            if (options.json) await json.add({ taskId, checkpoints, bytes, stages });
+            else
+              for (const stage of stages)
+                await table.add(taskId, stage.stage ?? "-", String(stage.checkpoints), bytesText(stage.bytes));
+          }
+          if (options.json) await json.end();
+          else {
+            await table.end();
+            const { bold } = output.colors;
+            const all = `${counted(total.tasks, "task")}, ${counted(total.checkpoints, "checkpoint")}, ${bytesText(total.bytes)}`;
+            await output.line(bold(all));
+          }
+        }),
+      );
+  },
+};
+
+interface StageStats {
+  /** None for checkpoints without a stage. */
+  readonly stage?: string;
+  readonly checkpoints: number;
+  readonly bytes: number;
+}
+
+/** By stage, in the order in which the task came to them. */
+async function stagesOf({ storage, damage }: Session, taskId: string): Promise<StageStats[]> {
+  const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
+  for await (const checkpoint of storage.list({ taskId, order: "oldest" })) {
+    if (isCorrupt(checkpoint)) {
+      await damage.add(checkpoint);
+      continue;
+    }
+    const counts = stages.get(checkpoint.stage) ?? { checkpoints: 0, bytes: 0 };
+    counts.checkpoints += 1;
+    counts.bytes += checkpoint.sizeBytes;
+    stages.set(checkpoint.stage, counts);
+  }
+  return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

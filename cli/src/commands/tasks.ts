@@ -1,0 +1,78 @@
+import { type CheckpointStatus, isCorrupt, type TaskSummary } from "waymark";
+import type { CommandFile, Session } from "../cli.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { printable } from "../printable.js";
+import { statusCell } from "../status-cell.js";
+import { TablePrinter } from "../table.js";
+import { agoText, countArgument } from "../words.js";
+
+export const tasks: CommandFile = {
+  example: "waymark tasks --incomplete",
+  register(program, cli) {
+    program
+      .command("tasks")
+      .summary("the tasks there are")
+      .description("The tasks that have checkpoints, by id, each with its newest one.")
+      .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
+      .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
+      .option("--prefix <text>", "only tasks whose id begins with this")
+      .option("--recent", "the most recent first")
+      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--json", "for programs: a JSON array, one task per line")
+      .action((options) =>
+        cli.withStore(async (session) => {
+          const printer = options.json ? jsonOf(session) : tableOf(session);
+          let printed = 0;
+          for await (const task of session.storage.tasks({
+            order: options.recent ? "recent" : "taskId",
+            prefix: options.prefix,
+            status: options.incomplete ? INCOMPLETE : undefined,
+            limit: options.stage === undefined ? options.limit : undefined,
+          })) {
+            if (session.output.isClosed || printed === options.limit) break;
+            if (isCorrupt(task)) await session.damage.add(task);
+            else if (options.stage === undefined || task.newest.stage === options.stage) {
+              await printer.add(task);
+              printed += 1;
+            }
+          }
+          await printer.end();
+          if (printed === 0 && !options.json) await session.errors.line(printable(`No such task in ${session.name}.`));
+        }),
+      );
+  },
+};
+
+/** The statuses of a task, or of a checkpoint, that is not done. */
+export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+
+interface TaskPrinter {
+  add(task: TaskSummary): Promise<void>;
+  end(): Promise<void>;
+}
+
+function jsonOf({ output }: Session): TaskPrinter {
+  return new JsonArrayPrinter(output);
+}
+
+function tableOf({ output }: Session): TaskPrinter {
+  const table = new TablePrinter(output, [
+    { head: "TASK", flexible: true },
+    { head: "CHECKPOINTS", align: "right" },
+    { head: "STATUS" },
+    { head: "NEWEST", flexible: true },
+    { head: "SAVED" },
+  ]);
+  const nowMs = Date.now();
+  return {
+    add: ({ taskId, count, newest }) =>
+      table.add(
+        taskId,
+        String(count),
+        statusCell(newest.status, output.colors),
+        newest.label ?? newest.stage ?? "",
+        agoText(newest.createdAt, nowMs),
+      ),
+    end: () => table.end(),
+  };
+}

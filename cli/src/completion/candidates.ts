@@ -1,0 +1,92 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { isCorrupt } from "waymark";
+import { Damage } from "../damage.js";
+import { openStore } from "../store.js";
+
+const MOST_TASKS = 100;
+const STORAGES = ["files:", "tasks:", "sqlite:"];
+/** What needs no quoting in any of the shells, and is nothing to a terminal. */
+const PLAIN = /^[\w.@:/+-]+$/;
+
+/**
+ * What may stand where the last of the words stands. Anything that fails is no candidate: this is asked at a keystroke.
+ *
+ * @param words - What stands after `waymark`, up to the cursor; the last one may be empty or half.
+ */
+export async function candidatesFor(program: CommandUnknownOpts, words: readonly string[]): Promise<string[]> {
+  const before = words.slice(0, -1);
+  const current = words.at(-1) ?? "";
+  const { command, positionals, openOption, storage } = read(program, before);
+  const all = await (async () => {
+    if (openOption !== undefined) return openOption === "--storage" || openOption === "--to" ? STORAGES : [];
+    if (current.startsWith("-")) return optionsOf(command).concat(optionsOf(program), "--help");
+    if (command === program) return visibleCommands(program);
+    return argumentCandidates(command, positionals, storage, current);
+  })();
+  return [...new Set(all)].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
+}
+
+interface Reading {
+  readonly command: CommandUnknownOpts;
+  readonly positionals: number;
+  /** The option whose value comes next. */
+  readonly openOption: string | undefined;
+  readonly storage: string | undefined;
+}
+
+function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
+  let command = program;
+  let positionals = 0;
+  let openOption: string | undefined;
+  let storage: string | undefined;
+  for (const word of words) {
+    if (openOption !== undefined) {
+      if (openOption === "--storage") storage = word;
+      openOption = undefined;
+    } else if (word.startsWith("-")) {
+      const [name = word, value] = word.split("=", 2);
+      if (name === "--storage" && value !== undefined) storage = value;
+      const option = [...command.options, ...program.options].find(
+        ({ long, short }) => name === long || name === short,
+      );
+      if ((option?.required || option?.optional) && value === undefined) openOption = name;
+    } else if (command === program) {
+      command = program.commands.find((candidate) => candidate.name() === word) ?? program;
+    } else positionals += 1;
+  }
+  return { command, positionals, openOption, storage };
+}
+
+function optionsOf(command: CommandUnknownOpts): string[] {
+  return command.options.flatMap(({ long, hidden }) => (long === undefined || long === null || hidden ? [] : [long]));
+}
+
+function visibleCommands(program: CommandUnknownOpts): string[] {
+  return program.commands.map((command) => command.name()).filter((name) => !name.startsWith("_"));
+}
+
+async function argumentCandidates(
+  command: CommandUnknownOpts,
+  position: number,
+  storage: string | undefined,
+  current: string,
+): Promise<string[]> {
+  const argument =
+    command.registeredArguments[position] ?? command.registeredArguments.findLast(({ variadic }) => variadic);
+  if (argument?.argChoices !== undefined) return [...argument.argChoices];
+  if (argument?.name() === "task") return taskCandidates(storage, current).catch(() => []);
+  return ["id", "a", "b"].includes(argument?.name() ?? "") ? ["@latest"] : [];
+}
+
+async function taskCandidates(storage: string | undefined, prefix: string): Promise<string[]> {
+  // Warnings would stand in the middle of what is being typed.
+  const store = await openStore(storage, new Damage(async () => undefined));
+  try {
+    const ids: string[] = [];
+    const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;
+    for await (const task of store.storage.tasks(query)) if (!isCorrupt(task)) ids.push(task.taskId);
+    return ids;
+  } finally {
+    await store.storage.close();
+  }
+}

@@ -1,0 +1,53 @@
+import { dirname } from "node:path";
+import { pathToFileURL } from "node:url";
+import { lilconfig } from "lilconfig";
+import { checkConfig, type WaymarkConfig } from "waymark/config";
+import { CommandError, ExitCode } from "./exit-code.js";
+
+/** A project's configuration, and the folder that its relative paths begin at. */
+export interface ProjectConfig extends WaymarkConfig {
+  readonly folder: string;
+}
+
+/**
+ * The configuration of the project that this folder is in: of the nearest folder upwards that has one.
+ *
+ * @throws {CommandError} It can't be loaded, or something in it is wrong.
+ */
+export async function loadConfig(): Promise<ProjectConfig> {
+  const found = await lilconfig("waymark", {
+    searchPlaces: ["waymark.config.js", "waymark.config.mjs", "waymark.config.json", "package.json"],
+    loaders: { ".js": naming(importDefault), ".mjs": naming(importDefault), ".json": naming(parseJson) },
+  }).search();
+  if (found === null) return { folder: process.cwd() };
+  const { filepath } = found;
+  const config: unknown = found.config;
+  return naming((path) => {
+    checkConfig(path, config);
+    return { ...config, folder: dirname(path) };
+  })(filepath, "");
+}
+
+type Load<Result> = (path: string, content: string) => Result | Promise<Result>;
+
+async function importDefault(path: string): Promise<unknown> {
+  const exported: unknown = await import(pathToFileURL(path).href);
+  if (typeof exported === "object" && exported !== null && "default" in exported) return exported.default;
+  throw new TypeError("it has no default export; write `export default defineConfig({ … })`.");
+}
+
+function parseJson(_path: string, content: string): unknown {
+  return JSON.parse(content.replace(/^\uFEFF/, ""));
+}
+
+/** The same, but its errors say which file is at fault. */
+function naming<Result>(load: Load<Result>): (path: string, content: string) => Promise<Result> {
+  return async (path, content) => {
+    try {
+      return await load(path, content);
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new CommandError(ExitCode.usage, `The configuration in ${path} can't be used: ${reason}`, { cause });
+    }
+  };
+}

@@ -1,0 +1,45 @@
+/** How the command ended. They are documented in `waymark --help` and cli/README.md, and stable. */
+export const ExitCode = {
+  done: 0,
+  /** The storage failed, or something else that is not in this list. */
+  failed: 1,
+  /** A wrong argument, option, variable or configuration. */
+  usage: 2,
+  /** There is no such task, checkpoint, file, or part of a state. */
+  notFound: 3,
+  /** The question was answered no, or could not be asked. */
+  declined: 4,
+  /** Something stored or imported is damaged or incomplete. What is whole was shown, or done. */
+  damaged: 5,
+  /** What is stored isn't what was expected: an outdated plan, another checkpoint in the place, a copy that differs. */
+  conflict: 6,
+} as const;
+
+export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
+
+/** Ends the command with a message of one line: what is wrong, and what to do next. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+  readonly exitCode: ExitCode;
+
+  constructor(exitCode: ExitCode, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.exitCode = exitCode;
+  }
+}
+
+const BY_CODE: Readonly<Record<string, ExitCode>> = {
+  CHECKPOINT_NOT_FOUND: ExitCode.notFound,
+  CHECKPOINT_CORRUPT: ExitCode.damaged,
+  CHECKPOINT_CONFLICT: ExitCode.conflict,
+  PLAN_OUTDATED: ExitCode.conflict,
+  UNSUPPORTED_OPERATION: ExitCode.usage,
+};
+
+/** The exit code of an error that ended the command. */
+export function exitCodeOf(error: unknown): ExitCode {
+  if (error instanceof CommandError) return error.exitCode;
+  if (error instanceof TypeError || error instanceof RangeError) return ExitCode.usage;
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return typeof code === "string" ? (BY_CODE[code] ?? ExitCode.failed) : ExitCode.failed;
+}

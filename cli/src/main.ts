@@ -1,0 +1,49 @@
+import { CommanderError } from "@commander-js/extra-typings";
+import { CheckpointError } from "waymark";
+import { Cli } from "./cli.js";
+import { ExitCode, exitCodeOf } from "./exit-code.js";
+import { printable } from "./printable.js";
+import { makeProgram } from "./program.js";
+
+const program = makeProgram((current) => new Cli(() => current.opts()));
+const { cli } = program;
+
+try {
+  await program.command.parseAsync();
+  await cli.output.flush();
+} catch (error) {
+  await fail(error);
+}
+await cli.errors.flush();
+process.exitCode = cli.exitCode;
+
+async function fail(error: unknown): Promise<void> {
+  // What was shown before the error is part of the answer; if that fails too, the first error counts.
+  await cli.output.flush().catch(() => undefined);
+  if (error instanceof CommanderError) {
+    cli.exitCode = error.exitCode === 0 ? ExitCode.done : ExitCode.usage;
+    return;
+  }
+  cli.exitCode = exitCodeOf(error);
+  const code = error instanceof CheckpointError ? ` [${error.code}]` : "";
+  await cli.errors.line(`${cli.errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}`);
+  if (program.command.opts().verbose) for (const line of causesOf(error)) await cli.errors.line(line);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The stack, and what lies beneath it, each with its own. */
+function causesOf(error: unknown): string[] {
+  const lines: string[] = [];
+  const seen = new Set<unknown>();
+  for (let current = error; current instanceof Error && !seen.has(current); current = current.cause) {
+    seen.add(current);
+    const code = "code" in current ? ` [${String(current.code)}]` : "";
+    if (current !== error) lines.push(`  caused by ${printable(`${current.name}${code}: ${current.message}`)}`);
+    const frames = (current.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+    lines.push(...frames.slice(0, 4).map((line) => `    ${printable(line.trim())}`));
+  }
+  return lines;
+}

@@ -1,0 +1,45 @@
+/** A line longer than this is none that an export has; and no text may be longer than twice that. */
+const MAX_LINE_BYTES = 256 * 1024 * 1024;
+const LINE_FEED = 10;
+
+/**
+ * The lines of a stream of bytes, in constant memory but for the line itself. Only line feeds end a line: JSON may hold
+ * other line separators as they are. What comes after the last line feed is a line too.
+ *
+ * @throws {Error} A line is too long, or isn't UTF-8; the message is the rest of a sentence.
+ */
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<{ text: string; bytes: number }> {
+  let parts: Uint8Array[] = [];
+  let bytes = 0;
+  const add = (part: Uint8Array): void => {
+    parts.push(part);
+    bytes += part.length;
+    if (bytes > MAX_LINE_BYTES) throw new Error(`it has more than ${MAX_LINE_BYTES} bytes`);
+  };
+  const take = (): { text: string; bytes: number } => {
+    const line = { text: decode(Buffer.concat(parts, bytes)), bytes };
+    parts = [];
+    bytes = 0;
+    return line;
+  };
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
+      add(chunk.subarray(start, end));
+      yield take();
+      start = end + 1;
+    }
+    if (start < chunk.length) add(chunk.subarray(start));
+  }
+  if (bytes > 0) yield take();
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function decode(line: Uint8Array): string {
+  try {
+    return decoder.decode(line);
+  } catch (cause) {
+    throw new Error("it isn't UTF-8 text", { cause });
+  }
+}

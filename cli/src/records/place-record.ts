@@ -1,0 +1,63 @@
+import { CheckpointConflictError, type StorageAdapter, type StoredCheckpoint, seal } from "waymark";
+import { draftOf, isWhole } from "./stored-record.js";
+
+/** How a record came to be where it was put. `otherStatus`: it was there, and its status or error has changed since. */
+export type Placement = "added" | "present" | "otherStatus";
+
+/**
+ * Puts records into a storage as they are: same ids, sequences, statuses and seals. A record that is there already isn't
+ * written again, so work that was killed can be done again from its beginning. For one task after the other, each in
+ * ascending sequences.
+ */
+export class RecordPlacer {
+  readonly #storage: StorageAdapter;
+  #taskId: string | undefined;
+  #newest = 0;
+
+  constructor(storage: StorageAdapter) {
+    this.#storage = storage;
+  }
+
+  /** @throws {CheckpointConflictError} Another checkpoint is there: of its sequence, or of its id. */
+  async place(record: StoredCheckpoint): Promise<Placement> {
+    const { taskId, sequence } = record;
+    if (taskId !== this.#taskId) {
+      this.#newest = await newestSequence(this.#storage, taskId);
+      this.#taskId = taskId;
+    }
+    if (sequence <= this.#newest) {
+      const existing = await this.#storage.get(taskId, record.id);
+      if (existing !== undefined && isWhole(existing) && existing.sequence === sequence) {
+        const relation = relationOf(record, existing);
+        if (relation !== "different") return relation === "same" ? "present" : "otherStatus";
+      }
+    }
+    const given = await this.#storage.append(draftOf(record), { sequence });
+    if (given !== sequence) {
+      throw new CheckpointConflictError(
+        `Checkpoint ${record.id} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,
+      );
+    }
+    this.#newest = sequence;
+    return "added";
+  }
+}
+
+/** The sequence of a task's newest checkpoint, damaged or not; 0 for none. */
+export async function newestSequence(storage: StorageAdapter, taskId: string): Promise<number> {
+  let newest = 0;
+  for await (const { sequence = 0 } of storage.list({ taskId, order: "newest", limit: 1 })) {
+    newest = Math.max(newest, sequence);
+  }
+  return newest;
+}
+
+/**
+ * How two records are related that are whole, by `damageOf`: what their seals and digests cover is all that a record is.
+ */
+export function relationOf(a: StoredCheckpoint, b: StoredCheckpoint): "same" | "otherStatus" | "different" {
+  if (a.seal === b.seal) return "same";
+  const { error: _error, ...rest } = b;
+  const withStatusOfA = { ...rest, status: a.status, ...(a.error && { error: a.error }) };
+  return seal(withStatusOfA) === a.seal ? "otherStatus" : "different";
+}

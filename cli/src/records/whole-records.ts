@@ -1,0 +1,43 @@
+import { type CheckpointQuery, isCorrupt, type StorageAdapter, type StoredCheckpoint } from "waymark";
+import type { Damage } from "../damage.js";
+import { damageOf } from "./stored-record.js";
+
+/** What a storage holds of a task, one record at a time; what isn't whole is passed over, and told to `damage`. */
+export async function* wholeRecords(
+  storage: StorageAdapter,
+  query: CheckpointQuery,
+  damage: Damage,
+): AsyncGenerator<StoredCheckpoint, void, void> {
+  for await (const record of storage.read(query)) {
+    if (isCorrupt(record)) {
+      await damage.add(record);
+      continue;
+    }
+    const reason = damageOf(record);
+    if (reason === undefined) yield record;
+    else await damage.add({ location: locationOf(record), reason });
+  }
+}
+
+/** The ids of a storage's tasks; what can't be read is told to `damage`. */
+export async function* taskIds(
+  storage: StorageAdapter,
+  prefix: string | undefined,
+  damage: Damage,
+): AsyncGenerator<string, void, void> {
+  for await (const task of storage.tasks({ order: "taskId", prefix })) {
+    if (isCorrupt(task)) await damage.add(task);
+    else yield task.taskId;
+  }
+}
+
+/** How many checkpoints there are, for a progress bar. */
+export async function countRecords(storage: StorageAdapter, prefix?: string): Promise<number> {
+  let count = 0;
+  for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
+  return count;
+}
+
+function locationOf({ taskId, id, sequence }: StoredCheckpoint): string {
+  return `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
+}

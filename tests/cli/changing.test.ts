@@ -1,0 +1,297 @@
+// What changes storages: prune, delete, complete, export, import, copy.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { gzip } from "waymark";
+import { newPlace, recordsOf, waymark } from "./waymark.js";
+
+async function placeWith(tasks: number, checkpoints: number, url?: string) {
+  const place = await newPlace(url);
+  for (let t = 1; t <= tasks; t++) {
+    for (let n = 1; n <= checkpoints; n++) await place.manager.save(`task-${t}`, { n }, { stage: `s${n}` });
+  }
+  return place;
+}
+
+describe("waymark prune", () => {
+  it("shows the plan with reasons and bytes, and removes nothing with --dry-run", async () => {
+    const { run, manager } = await placeWith(1, 3);
+    const { code, stdout } = await run("prune", "task-1", "--keep-last", "1", "--dry-run");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /keep +task-1 +3 .* 7 B +last 1 of 1, newest of an incomplete task\nremove +task-1 +2 .* no rule keeps it\n/,
+    );
+    expect(stdout).toContain("2 checkpoints (14 B) would go, 1 checkpoint (7 B) stay.");
+    expect(await manager.list("task-1")).toHaveLength(3);
+    await manager.close();
+  });
+
+  it("refuses to go on without a terminal to ask on, and removes with --yes", async () => {
+    const { run, manager } = await placeWith(2, 3);
+    const asked = await run("prune", "--all", "--keep-last", "1");
+    expect([asked.code, asked.stderr]).toEqual([
+      4,
+      expect.stringMatching(/^waymark: Remove 4 checkpoints .*no terminal.*--yes.*\n$/),
+    ]);
+    expect(await manager.list("task-1")).toHaveLength(3);
+    const removed = await run("prune", "--all", "--keep-last", "1", "--yes", "--json");
+    expect(JSON.parse(removed.stdout)).toEqual({ tasks: 2, removed: 4, removedBytes: 28 });
+    expect(await manager.list("task-2")).toHaveLength(1);
+    await manager.close();
+  });
+
+  it("goes by the configuration's retention, in package.json too, where no policy flag is given", async () => {
+    const { run, cwd, manager } = await placeWith(1, 3);
+    expect((await run("prune", "task-1", "--yes")).stderr).toContain("No policy is given");
+    writeFileSync(join(cwd, "package.json"), JSON.stringify({ waymark: { retention: { keepLast: 2 } } }));
+    expect((await run("prune", "task-1", "--yes")).stdout).toContain("Removed 1 checkpoint (7 B).");
+    await manager.close();
+  });
+
+  it("takes every policy flag, and refuses what is none", async () => {
+    const { run, manager } = await placeWith(1, 1);
+    const flags =
+      "--keep-last 1 --keep-within 30d --keep-hourly 1 --keep-daily 2 --keep-weekly 3 --keep-monthly 4 --keep-stage a b --max-age 12h --max-bytes 10MiB";
+    const { stdout } = await run("prune", "task-1", "--json", "--dry-run", ...flags.split(" "));
+    expect(JSON.parse(stdout).plans[0].policy).toEqual({
+      keepLast: 1,
+      keepWithinMs: 30 * 86_400_000,
+      keepHourly: 1,
+      keepDaily: 2,
+      keepWeekly: 3,
+      keepMonthly: 4,
+      keepStages: ["a", "b"],
+      maxAgeMs: 43_200_000,
+      maxBytes: 10 * 1024 * 1024,
+    });
+    for (const wrong of [
+      "--keep-last 0",
+      "--max-age 3",
+      "--max-bytes 5parsec",
+      "--keep-lst 3",
+      "--all --keep-last 1",
+    ]) {
+      expect((await run("prune", "task-1", "--dry-run", ...wrong.split(" "))).code).toBe(2);
+    }
+    await manager.close();
+  });
+
+  it("--plan-in applies exactly the plan of --plan-out, whatever was saved since", async () => {
+    const { run, manager } = await placeWith(2, 3);
+    expect((await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json")).code).toBe(0);
+    expect(await manager.list("task-1")).toHaveLength(3);
+    await manager.save("task-1", "newer");
+    expect((await run("prune", "--plan-in", "plan.json", "--yes")).stdout).toContain("Removed 4 checkpoints");
+    expect((await manager.list("task-1")).map(({ sequence }) => sequence)).toEqual([4, 3]);
+    expect((await run("prune", "--plan-in", "plan.json", "--yes", "--json")).stdout).toBe(
+      '{"tasks":2,"removed":0,"removedBytes":0}\n',
+    );
+    await manager.close();
+  });
+
+  it("--plan-in refuses an outdated plan with PLAN_OUTDATED, before any of its tasks is touched", async () => {
+    const { run, manager } = await placeWith(2, 3);
+    await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json");
+    const [, middle] = await manager.list("task-2");
+    await manager.setStatus("task-2", middle!.id, "completed");
+    const refused = await run("prune", "--plan-in", "plan.json", "--yes");
+    expect([refused.code, refused.stderr]).toEqual([
+      6,
+      expect.stringMatching(
+        /^waymark: The plan .* is outdated at task "task-2": .*completed now.*\[PLAN_OUTDATED\]\n$/,
+      ),
+    ]);
+    expect(await manager.list("task-1")).toHaveLength(3);
+    await manager.close();
+  });
+
+  it("--plan-in refuses a plan that is cut short, is none, or comes with a policy", async () => {
+    const { run, cwd, manager } = await placeWith(1, 3);
+    await manager.close();
+    await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json");
+    const whole = readFileSync(join(cwd, "plan.json"), "utf8");
+    writeFileSync(join(cwd, "cut.json"), whole.slice(0, -20));
+    writeFileSync(join(cwd, "other.json"), whole.replace('"remove": [', '"remove": [5, '));
+    expect((await run("prune", "--plan-in", "cut.json", "--yes")).code).toBe(5);
+    expect((await run("prune", "--plan-in", "other.json", "--yes")).code).toBe(5);
+    expect((await run("prune", "--plan-in", "none.json", "--yes")).code).toBe(3);
+    expect((await run("prune", "--plan-in", "plan.json", "--keep-last", "2")).code).toBe(2);
+  });
+});
+
+describe("waymark delete and complete", () => {
+  it("delete removes one checkpoint or the task, and only with an answer", async () => {
+    const { run, manager } = await placeWith(1, 3);
+    expect((await run("delete", "task-1")).code).toBe(4);
+    expect((await run("delete", "task-1", "@2", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
+    expect((await manager.list("task-1")).map(({ sequence }) => sequence)).toEqual([3, 1]);
+    expect((await run("delete", "task-1", "--yes", "--json")).stdout).toBe('{"removed":2}\n');
+    expect(await manager.has("task-1")).toBe(false);
+    expect((await run("delete", "task-1", "--yes")).code).toBe(3);
+    await manager.close();
+  });
+
+  it("complete marks the newest, says so where it was already, and only with an answer", async () => {
+    const { run, manager } = await placeWith(1, 2);
+    expect((await run("complete", "task-1")).stderr).toMatch(/Task "task-1" is running at @2 .*--yes/);
+    expect((await run("complete", "task-1", "--yes")).stdout).toBe('Task "task-1" is completed.\n');
+    expect((await manager.latest("task-1"))?.status).toBe("completed");
+    expect((await run("complete", "task-1")).stdout).toBe('Task "task-1" is completed already.\n');
+    await manager.close();
+  });
+});
+
+/** Everything that a record can have. */
+async function richPlace(url: string) {
+  const place = await newPlace(url, { transforms: [gzip()], stateVersion: 4 });
+  const { manager } = place;
+  await manager.save(
+    "t/1 ü",
+    { a: "\u2028 line\n" },
+    { stage: "s", label: "l\u0085", metadata: { b: 1, a: [null] }, parentId: "none" },
+  );
+  await manager.save("t/1 ü", new Map([["x", 1n]]), { status: "paused" });
+  await manager.save("t/1 ü", 3);
+  await manager.fail("t/1 ü", Object.assign(new Error("bad"), { code: "E_BAD" }));
+  await manager.save("u", "gap");
+  const [first] = await manager.list("u");
+  await manager.save("u", "kept");
+  await manager.remove("u", first!.id);
+  await manager.complete("u");
+  await manager.close();
+  const plain = await place.open();
+  await plain.save("v", { plain: ["json", "\u2029"] });
+  await plain.close();
+  return place;
+}
+
+describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy into %s", (target) => {
+  it("export and import keep payload, status, error, sequence and seal", async () => {
+    const { place, cwd, run } = await richPlace("sqlite:from.db");
+    const exported = await run("export");
+    const into = { cwd, env: { WAYMARK_STORAGE: target } };
+    expect(await waymark(into, ["import"], exported.stdout)).toMatchObject({
+      code: 0,
+      stdout: "Imported 5 checkpoints; 0 there already.\n",
+    });
+    expect(await recordsOf(cwd, target)).toEqual(await recordsOf(cwd, "sqlite:from.db"));
+    expect((await waymark(into, ["import"], exported.stdout)).stdout).toBe(
+      "Imported 0 checkpoints; 5 there already.\n",
+    );
+    expect((await waymark({ cwd, env: into.env }, ["export", "t/1 ü", "u", "v"])).stdout.split("\n").slice(1)).toEqual(
+      exported.stdout.split("\n").slice(1).with(-2, expect.stringContaining('"trailer"')),
+    );
+    expect(place.cwd).toBe(cwd);
+  });
+
+  it("copy keeps all of it too, compares record by record, and says N of N identical", async () => {
+    const { cwd, run } = await richPlace("files:from");
+    const first = await run("copy", "--to", target);
+    expect(first).toMatchObject({ code: 0, stdout: `Copied 5 checkpoints to ${target}.\n5 of 5 identical\n` });
+    expect(await recordsOf(cwd, target)).toEqual(await recordsOf(cwd, "files:from"));
+    expect(JSON.parse((await run("copy", "--to", target, "--json")).stdout)).toEqual({
+      records: 5,
+      identical: 5,
+      copied: 0,
+      extra: 0,
+    });
+  });
+});
+
+describe("waymark copy", () => {
+  it("brings after what was saved, and which statuses have changed, since an earlier copy", async () => {
+    const { run, manager, cwd } = await placeWith(1, 2);
+    await run("copy", "--to", "files:to");
+    await manager.fail("task-1", new Error("x"));
+    await manager.save("task-1", "third");
+    expect((await run("copy", "--to", "files:to")).stdout).toBe("Copied 1 checkpoint to files:to.\n3 of 3 identical\n");
+    expect(await recordsOf(cwd, "files:to")).toEqual(await recordsOf(cwd, "sqlite:checkpoints.db"));
+    await manager.close();
+  });
+
+  it("ends with 6 where the target has other checkpoints, and says which", async () => {
+    const { run, manager, open } = await placeWith(2, 2);
+    await manager.close();
+    const other = await open("files:to");
+    await other.save("task-1", "somebody else's");
+    await other.save("task-1", "and another");
+    await other.close();
+    const { code, stdout, stderr } = await run("copy", "--to", "files:to");
+    expect([code, stdout]).toEqual([6, expect.stringContaining("2 of 4 identical\n")]);
+    expect(stderr).toMatch(
+      /warning: checkpoint .* \(@1\) of task "task-1" differs: another checkpoint has its sequence\n/,
+    );
+    expect(stderr).toMatch(/\nwaymark: 2 checkpoints can't be copied .*Delete those tasks there.*\n$/);
+  });
+
+  it("refuses to copy a storage to itself", async () => {
+    const { run, manager } = await placeWith(1, 1);
+    await manager.close();
+    expect((await run("copy", "--to", "sqlite:./checkpoints.db")).code).toBe(2);
+    expect((await run("copy")).code).toBe(2);
+  });
+});
+
+describe("waymark import refuses", () => {
+  async function exportOf() {
+    const { run, cwd, manager } = await placeWith(2, 2);
+    await manager.close();
+    const text = (await run("export")).stdout;
+    const importing = async (content: string) => {
+      writeFileSync(join(cwd, "x.ndjson"), content);
+      return waymark({ cwd, env: { WAYMARK_STORAGE: "sqlite:new.db" } }, ["import", "x.ndjson"]);
+    };
+    return { lines: text.trimEnd().split("\n"), importing, cwd };
+  }
+  const damaged = (line: number, reason: string) => ({
+    code: 5,
+    stdout: "",
+    stderr: expect.stringMatching(
+      new RegExp(`^waymark: x.ndjson, line ${line}: ${reason}.* Nothing was imported.*\n$`),
+    ),
+  });
+
+  it("a line that fails its checksum, and names the line", async () => {
+    const { lines, importing } = await exportOf();
+    const changed = lines.with(2, lines[2]!.replace('"stage":"s2"', '"stage":"s3"'));
+    expect(await importing(changed.join("\n"))).toEqual(damaged(3, "its checksum doesn't match"));
+  });
+
+  it("an export without its trailer, or cut in the middle of a line", async () => {
+    const { lines, importing } = await exportOf();
+    expect(await importing(`${lines.slice(0, -1).join("\n")}\n`)).toEqual(damaged(6, "the trailer is missing"));
+    expect(await importing(lines.join("\n").slice(0, -9))).toEqual(damaged(6, "it is no whole line"));
+    expect(await importing("")).toEqual(damaged(1, "there is nothing"));
+  });
+
+  it("an export from which a line was taken, or in which two changed places", async () => {
+    const { lines, importing } = await exportOf();
+    expect(await importing(lines.toSpliced(2, 1).join("\n"))).toEqual(damaged(5, "the trailer doesn't fit"));
+    const swapped = lines.with(1, lines[2]!).with(2, lines[1]!);
+    expect(await importing(swapped.join("\n"))).toEqual(damaged(6, "the trailer doesn't fit"));
+    expect(await importing(lines.concat(lines[1]!).join("\n"))).toEqual(damaged(7, "it comes after the trailer"));
+  });
+
+  it("a checkpoint whose sequence another one has, naming the line, with exit code 6", async () => {
+    const { lines, importing, cwd } = await exportOf();
+    await waymark({ cwd }, ["copy", "--storage", "sqlite:checkpoints.db", "--to", "sqlite:new.db"]);
+    await waymark({ cwd }, ["delete", "task-1", "@1", "--yes", "--storage", "sqlite:new.db"]);
+    const { code, stderr } = await importing(lines.join("\n"));
+    expect([code, stderr]).toEqual([6, expect.stringMatching(/^waymark: x.ndjson, line 2: Sequence 1 .*\n$/)]);
+  });
+});
+
+describe("waymark export --out", () => {
+  it("writes a new file, and never over one that exists", async () => {
+    const { run, cwd, manager } = await placeWith(1, 2);
+    await manager.close();
+    expect((await run("export", "--out", "a.ndjson")).stdout).toBe("Exported 2 checkpoints of 1 task.\n");
+    const before = readFileSync(join(cwd, "a.ndjson"), "utf8");
+    const again = await run("export", "--out", "a.ndjson");
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining("a.ndjson exists")]);
+    expect(readFileSync(join(cwd, "a.ndjson"), "utf8")).toBe(before);
+    expect((await run("export", "--out", "no/such/folder.ndjson")).stderr).toMatch(
+      /^waymark: no\/such\/folder.ndjson can't be made \(ENOENT\).*\n$/,
+    );
+  });
+});

@@ -1,0 +1,224 @@
+// What holds for every command: help, errors, the choice of the storage, completion.
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { tempFolder } from "../support/temp-folder.js";
+import { cleanEnv, newPlace, WAYMARK, waymark } from "./waymark.js";
+
+const COMMANDS = [
+  "tasks",
+  "list",
+  "show",
+  "resume",
+  "diff",
+  "bisect",
+  "stats",
+  "prune",
+  "delete",
+  "complete",
+  "export",
+  "import",
+  "copy",
+  "completion",
+];
+
+describe("--help", () => {
+  it("fits a screen of 80 by 24, and shows an example of each command", async () => {
+    const { code, stdout } = await waymark({ cwd: "." }, ["--help"]);
+    const lines = stdout.trimEnd().split("\n");
+    expect(code).toBe(0);
+    expect(lines.length).toBeLessThanOrEqual(24);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command} .*waymark ${command}`, "m"));
+  });
+
+  it.each(COMMANDS)("of %s fits a screen too, with its example", async (command) => {
+    const { code, stdout } = await waymark({ cwd: "." }, [command, "--help"]);
+    const lines = stdout.trimEnd().split("\n");
+    expect([code, lines.length <= 24]).toEqual([0, true]);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout).toMatch(new RegExp(`\nExample: .*waymark ${command} ?`));
+  });
+
+  it("documents the exit codes, and bisect's order", async () => {
+    expect((await waymark({ cwd: "." }, ["--help"])).stdout).toContain(
+      "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
+    );
+    expect((await waymark({ cwd: "." }, ["bisect", "--help"])).stdout).toMatch(/git bisect does, it assumes/);
+    expect((await waymark({ cwd: "." }, ["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+describe("an error", () => {
+  it.each([
+    [["lst"], 2, /unknown command 'lst'.*Did you mean list/],
+    [["list"], 2, /missing required argument 'task'/],
+    [["tasks", "--limt", "3"], 2, /unknown option '--limt'.*Did you mean --limit/],
+    [["tasks", "--limit", "x"], 2, /'--limit <n>' argument 'x' is invalid.*whole number from 1/],
+    [["tasks", "--storage", "redis:x"], 2, /No storage has the scheme "redis"/],
+    [["tasks", "--storage", "postgres://u:secret@h/d"], 2, /PostgreSQL comes with a later version/],
+    [["tasks", "--storage", "x.db"], 2, /is no storage URL/],
+    [["tasks"], 2, /No storage is named. Pass --storage/],
+    [["list", "", "--storage", "files:x"], 2, /must not be empty/],
+    [["import", "none.ndjson", "--storage", "files:x"], 3, /none.ndjson can't be read.*Nothing was imported/],
+    [["import", "--storage", "files:x"], 5, /standard input, line 1: there is nothing/],
+  ])("%j ends with %i and one line that says what to do", async (args, code, message) => {
+    const ended = await waymark({ cwd: await tempFolder() }, args);
+    expect([ended.code, ended.stdout]).toEqual([code, ""]);
+    expect(ended.stderr).toMatch(message);
+    expect(ended.stderr).toMatch(/^waymark: .*\n$/);
+    expect(ended.stderr).not.toContain("secret");
+  });
+
+  it("of the storage is one line too; --verbose adds its causes", async () => {
+    const cwd = await tempFolder();
+    writeFileSync(join(cwd, "file"), "");
+    const plain = await waymark({ cwd }, ["tasks", "--storage", "files:file/store"]);
+    expect([plain.code, plain.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^waymark: .*ENOTDIR.*\[STORAGE_FAILED\]\n$/),
+    ]);
+    const verbose = await waymark({ cwd }, ["tasks", "--verbose", "--storage", "files:file/store"]);
+    expect(verbose.stderr).toMatch(/\n {2}caused by Error \[ENOTDIR\]: /);
+  });
+
+  it("shows the help, and is none of success, without any command", async () => {
+    const { code, stdout, stderr } = await waymark({ cwd: "." }, []);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain("Usage: waymark <command>");
+  });
+
+  it.skipIf(process.getuid?.() === 0)("of a folder that may not be written says so", async () => {
+    const { place, manager } = await newPlace("files:store");
+    await manager.save("t", 1);
+    await manager.close();
+    chmodSync(join(place.cwd, "store", "t"), 0o500);
+    const { code, stderr } = await waymark(place, ["complete", "t", "--yes"]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/EACCES.*permissions/)]);
+  });
+});
+
+describe("the storage is", () => {
+  async function places() {
+    const { cwd, open, manager } = await newPlace("files:of-config");
+    for (const name of ["of-flag", "of-variable", "of-config"]) {
+      const its = await open(`files:${name}`);
+      await its.save(name, 1);
+      await its.close();
+    }
+    await manager.close();
+    mkdirSync(join(cwd, "deep", "er"), { recursive: true });
+    const taskIn = async (folder: string, env: NodeJS.ProcessEnv, ...args: string[]) =>
+      (await waymark({ cwd: join(cwd, folder), env }, ["tasks", "--json", ...args])).stdout.match(
+        /"taskId":"([^"]*)"/,
+      )?.[1];
+    return { cwd, taskIn };
+  }
+
+  it("the flag's, else the variable's, else the configuration's", async () => {
+    const { cwd, taskIn } = await places();
+    writeFileSync(join(cwd, "waymark.config.json"), '{ "storage": "files:of-config" }');
+    const env = { WAYMARK_STORAGE: "files:of-variable" };
+    expect(await taskIn(".", env, "--storage", "files:of-flag")).toBe("of-flag");
+    expect(await taskIn(".", env)).toBe("of-variable");
+    expect(await taskIn(".", {})).toBe("of-config");
+    expect(await taskIn(".", { WAYMARK_STORAGE: "" })).toBe("of-config");
+  });
+
+  it.each([
+    [
+      "waymark.config.js",
+      (sdk: string) =>
+        `import { defineConfig } from "${sdk}"; export default defineConfig({ storage: "files:of-config" });`,
+    ],
+    [
+      "waymark.config.mjs",
+      (sdk: string) =>
+        `import { defineConfig } from "${sdk}"; export default defineConfig({ storage: "files:of-config" });`,
+    ],
+    ["waymark.config.json", () => '{ "storage": "files:of-config" }'],
+    ["package.json", () => '{ "type": "module", "waymark": { "storage": "files:of-config" } }'],
+  ])("named in %s of a folder above, relative to that file", async (name, content) => {
+    const { cwd, taskIn } = await places();
+    const sdk = new URL("../../dist/src/config.js", import.meta.url).href;
+    writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
+    writeFileSync(join(cwd, name), content(sdk));
+    expect(await taskIn("deep/er", {})).toBe("of-config");
+  });
+
+  it("an adapter of one's own, where the configuration has one", async () => {
+    const { cwd, taskIn } = await places();
+    const sdk = new URL("../../dist/adapters/index.js", import.meta.url).href;
+    const content = `import { openStorage } from "${sdk}"; export default { storage: await openStorage("files:of-flag") };`;
+    writeFileSync(join(cwd, "waymark.config.mjs"), content);
+    expect(await taskIn(".", {})).toBe("of-flag");
+  });
+
+  it.each([
+    ["waymark.config.json", '{ "storag": "files:x" }', /waymark\.config\.json can't be used: .*storag/],
+    ["waymark.config.json", '{ "storage": ', /waymark\.config\.json can't be used: .*JSON/],
+    ["waymark.config.mjs", "export default 5;", /waymark\.config\.mjs can't be used: .*object/],
+    ["waymark.config.mjs", "export const config = {};", /no default export/],
+    ["waymark.config.mjs", "throw new Error('two\\nlines')", /waymark\.config\.mjs can't be used: two\\nlines/],
+    ["package.json", '{ "waymark": { "retention": { "keepLst": 3 } } }', /package\.json can't be used: .*keepLst/],
+  ])("refused where %s holds %s", async (name, content, message) => {
+    const cwd = await tempFolder();
+    writeFileSync(join(cwd, name), content);
+    const { code, stderr } = await waymark({ cwd }, ["tasks"]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
+    expect(stderr.trim().split("\n")).toHaveLength(1);
+  });
+});
+
+describe("completion", () => {
+  it.each([
+    [["ta"], ["tasks"]],
+    [["list", "--in"], ["--incomplete"]],
+    [
+      ["list", "bu"],
+      ["build-1", "build-2"],
+    ],
+    [["--storage"], ["--storage"]],
+    [["--storage", "sq"], ["sqlite:"]],
+    [
+      ["completion", ""],
+      ["bash", "zsh", "fish"],
+    ],
+    [["show", "build-1", "@"], ["@latest"]],
+    [
+      ["tasks", "--st"],
+      ["--stage", "--storage"],
+    ],
+    [["nobody", "x"], []],
+  ])("of %j offers %j", async (words, candidates) => {
+    const { manager, run } = await newPlace();
+    for (const id of ["build-1", "build-2", "bu $(rm)", "bu\u001b[31m"]) await manager.save(id, 1);
+    await manager.close();
+    expect((await run("__complete", "--", ...words)).stdout.split("\n").filter(Boolean)).toEqual(candidates);
+  });
+
+  it("works in bash as its script is loaded there", async () => {
+    const { manager, place } = await newPlace();
+    await manager.save("build-1", 1);
+    await manager.close();
+    const script = `
+      waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }
+      eval "$(waymark completion bash)"
+      COMP_WORDS=(waymark list bu); COMP_CWORD=2; _waymark; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const options = { cwd: place.cwd, env: cleanEnv(place.env), encoding: "utf8" } as const;
+    expect(execFileSync("bash", ["-c", script], options)).toBe("build-1\n");
+  });
+
+  for (const shell of ["zsh", "fish"]) {
+    const isMissing = spawnSync(shell, ["--version"]).error !== undefined;
+    it.skipIf(isMissing)(`is a script that ${shell} can read (skipped where ${shell} is not installed)`, async () => {
+      const { stdout } = await waymark({ cwd: "." }, ["completion", shell]);
+      expect(spawnSync(shell, ["-n"], { input: stdout }).status).toBe(0);
+    });
+  }
+
+  it("refuses a shell that it doesn't know", async () => {
+    expect((await waymark({ cwd: "." }, ["completion", "tcsh"])).code).toBe(2);
+  });
+});

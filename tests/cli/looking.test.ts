@@ -1,0 +1,295 @@
+// What only looks: tasks, list, show, resume, diff, bisect, stats.
+import { execFileSync } from "node:child_process";
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { gzip } from "waymark";
+import { newPlace, waymark } from "./waymark.js";
+
+const HOSTILE = "label \u001b]0;owned\u0007\u009b31m\u202e\r\nnext";
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there.
+const RAW = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/;
+
+async function placeWithTasks() {
+  const place = await newPlace();
+  const { manager } = place;
+  for (let n = 1; n <= 6; n++) {
+    await manager.save(
+      "build-42",
+      { phase: n, messages: [{ role: "user", text: `m${n}` }] },
+      { stage: `stage-${n % 2}`, label: `After ${n}` },
+    );
+  }
+  await manager.fail("build-42", new Error("the linker gave up"));
+  await manager.save("done", { ok: true }, { stage: "last" });
+  await manager.complete("done");
+  await manager.save("other", [1, 2], { status: "paused", label: HOSTILE });
+  await manager.close();
+  return place;
+}
+
+describe("waymark tasks", () => {
+  it("shows a table for people, and a JSON array for programs", async () => {
+    const { run } = await placeWithTasks();
+    const table = await run("tasks");
+    expect(table).toMatchObject({ code: 0, stderr: "" });
+    expect(table.stdout).toMatch(/^TASK +CHECKPOINTS +STATUS +NEWEST +SAVED\nbuild-42 +6 +failed +After 6 +/);
+    const tasks = JSON.parse((await run("tasks", "--json")).stdout);
+    expect(tasks.map(({ taskId, count }: { taskId: string; count: number }) => [taskId, count])).toEqual([
+      ["build-42", 6],
+      ["done", 1],
+      ["other", 1],
+    ]);
+  });
+
+  it("takes --incomplete, --stage, --prefix and --limit", async () => {
+    const { run } = await placeWithTasks();
+    const ids = async (...args: string[]) =>
+      JSON.parse((await run("tasks", "--json", ...args)).stdout).map(({ taskId }: { taskId: string }) => taskId);
+    expect(await ids("--incomplete")).toEqual(["build-42", "other"]);
+    expect(await ids("--stage", "last")).toEqual(["done"]);
+    expect(await ids("--prefix", "o")).toEqual(["other"]);
+    expect(await ids("--limit", "2")).toEqual(["build-42", "done"]);
+    expect(await ids("--recent", "--limit", "1")).toHaveLength(1);
+    expect(await ids("--prefix", "nobody")).toEqual([]);
+  });
+
+  it("says that there is nothing, and creates nothing", async () => {
+    const { run, cwd, manager } = await newPlace("sqlite:typo.db");
+    await manager.close();
+    expect(await run("tasks")).toEqual({ code: 0, stdout: "", stderr: "No such task in sqlite:typo.db.\n" });
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+});
+
+describe("waymark list", () => {
+  it("lists newest first, with the sequence that @ refers to", async () => {
+    const { run } = await placeWithTasks();
+    const { stdout } = await run("list", "build-42", "--limit", "2");
+    expect(stdout.split("\n").map((line) => line.trim().split(/ {2,}/)[0])).toEqual(["SEQ", "6", "5", ""]);
+  });
+
+  it("takes --incomplete, --stage, --limit, --oldest and --json", async () => {
+    const { run } = await placeWithTasks();
+    const sequences = async (task: string, ...args: string[]) =>
+      JSON.parse((await run("list", task, "--json", ...args)).stdout).map(
+        ({ sequence }: { sequence: number }) => sequence,
+      );
+    expect(await sequences("build-42", "--stage", "stage-1")).toEqual([5, 3, 1]);
+    expect(await sequences("build-42", "--oldest", "--limit", "2")).toEqual([1, 2]);
+    expect(await sequences("done", "--incomplete")).toEqual([]);
+  });
+
+  it("names a task that isn't there, with exit code 3", async () => {
+    const { run } = await placeWithTasks();
+    const { code, stdout, stderr } = await run("list", "nobody");
+    expect([code, stdout]).toEqual([3, ""]);
+    expect(stderr).toMatch(/^waymark: Task "nobody" has no checkpoint .*"waymark tasks" lists.*\n$/);
+  });
+
+  it.each([
+    "tasks",
+    "list other",
+    "list other --json",
+    "show other",
+    "resume",
+    "stats",
+    "prune --all --keep-last 1 --dry-run",
+    "export",
+    "delete other @1",
+  ])("%s lets no control character of a label through", async (command) => {
+    const { run } = await placeWithTasks();
+    const { stdout, stderr } = await run(...command.split(" "));
+    expect(stdout + stderr).not.toMatch(RAW);
+    if (command !== "stats") expect(stdout + stderr).toContain("\\u001b]0;owned");
+  });
+});
+
+describe("waymark show", () => {
+  it("shows the newest by default, and any by id or @sequence", async () => {
+    const { run } = await placeWithTasks();
+    expect((await run("show", "build-42")).stdout).toMatch(/status +failed\nerror +Error: the linker gave up\n/);
+    const [newest] = JSON.parse((await run("list", "build-42", "--json", "--limit", "1")).stdout);
+    expect((await run("show", "build-42", newest.id)).stdout).toContain(`${newest.id} (@6)`);
+    expect((await run("show", "build-42", "@2")).stdout).toContain("(@2)");
+    expect((await run("show", "build-42", "@9")).code).toBe(3);
+    expect((await run("show", "build-42", "")).code).toBe(3);
+  });
+
+  it("prints the state with --state, and a part of it with --path messages[0].role", async () => {
+    const { run } = await placeWithTasks();
+    expect(JSON.parse((await run("show", "build-42", "@3", "--state")).stdout)).toMatchObject({ phase: 3 });
+    expect((await run("show", "build-42", "--path", "messages[0].role")).stdout).toBe('"user"\n');
+    expect((await run("show", "build-42", "--path", '$["messages"][-1].text')).stdout).toBe('"m6"\n');
+    expect(JSON.parse((await run("show", "build-42", "--json")).stdout)).toMatchObject({
+      sequence: 6,
+      state: { phase: 6 },
+    });
+  });
+
+  it("says how far a path leads that leads nowhere", async () => {
+    const { run } = await placeWithTasks();
+    const missing = await run("show", "build-42", "--path", "messages[3].role");
+    expect([missing.code, missing.stdout]).toEqual([3, ""]);
+    expect(missing.stderr).toBe("waymark: The state has nothing at messages[3]. messages is an array of 1.\n");
+    expect((await run("show", "build-42", "--path", "messages[x]")).code).toBe(2);
+  });
+
+  it("prints rich values in their usual JSON form, through transforms and whatever the state's version", async () => {
+    const { manager, run, cwd } = await newPlace("sqlite:checkpoints.db", { transforms: [gzip()], stateVersion: 3 });
+    await manager.save("t", { at: new Date(0), tags: new Set(["a"]), by: new Map([["k", 1n]]), ["__proto__"]: 1 });
+    await manager.close();
+    writeFileSync(
+      join(cwd, "waymark.config.mjs"),
+      `import { gzip } from ${JSON.stringify(import.meta.resolve("waymark"))};\nexport default { transforms: [gzip()] };\n`,
+    );
+    expect((await run("show", "t", "--state", "--json")).stdout).toBe(
+      '{"at":"1970-01-01T00:00:00.000Z","tags":["a"],"by":{"k":"1"},"__proto__":1}\n',
+    );
+  });
+});
+
+describe("waymark resume", () => {
+  it("shows the incomplete tasks, newest first: where each stopped, how long ago, and why", async () => {
+    const { run } = await placeWithTasks();
+    const { stdout } = await run("resume");
+    const [head, first, second, end] = stdout.split("\n");
+    expect(head).toMatch(/^TASK +STOPPED AT +WHEN +STATUS +WHY$/);
+    expect(first).toMatch(/^other .* paused +paused$/);
+    expect(second).toMatch(/^build-42 +After 6 +(just now|\d+ seconds? ago) +failed +the linker gave up$/);
+    expect(end).toBe("");
+    expect(JSON.parse((await run("resume", "--json")).stdout)[1]).toMatchObject({ why: "the linker gave up" });
+  });
+});
+
+describe("waymark diff", () => {
+  it("shows the structural differences of two states, or jsondiffpatch's delta", async () => {
+    const { run } = await placeWithTasks();
+    const { stdout } = await run("diff", "build-42", "@1", "@latest");
+    expect(stdout.split("\n").slice(2)).toEqual(["~ phase: 1 => 6", '~ messages[0].text: "m1" => "m6"', ""]);
+    expect(JSON.parse((await run("diff", "build-42", "@1", "@2", "--json")).stdout)).toMatchObject({ phase: [1, 2] });
+    expect((await run("diff", "build-42", "@1", "@1", "--json", "--exit-code")).stdout).toBe("null\n");
+    expect((await run("diff", "build-42", "@1", "@2", "--exit-code")).code).toBe(6);
+  });
+
+  it("tells added, removed and moved apart", async () => {
+    const { manager, run } = await newPlace();
+    await manager.save("t", { list: [{ id: 1 }, { id: 2 }, { id: 3 }], old: true });
+    await manager.save("t", { list: [{ id: 3 }, { id: 1 }, { id: 2, x: 1 }], "a b": [1] });
+    await manager.close();
+    const { stdout } = await run("diff", "t", "@1", "@2");
+    expect(stdout.split("\n").slice(2)).toEqual([
+      "+ list[2].x: 1",
+      "~ list[2] moved to [0]",
+      "- old: true",
+      '+ ["a b"]: [1]',
+      "",
+    ]);
+  });
+});
+
+describe("waymark bisect", () => {
+  it("finds the first checkpoint whose state, on stdin, makes the command fail", async () => {
+    const { run } = await placeWithTasks();
+    const { code, stdout, stderr } = await run("bisect", "build-42", "--command", `grep -q '"phase":[123],'`);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^The first bad checkpoint is @4 .*\nThe last good one is @3 /);
+    expect(stderr).toMatch(/^@1 .*: good\n@6 .*: bad\n/);
+    const json = await run("bisect", "build-42", "--json", "--command", `echo noise; grep -q '"phase":[123],'`);
+    expect(JSON.parse(json.stdout)).toMatchObject({ firstBad: { sequence: 4 }, lastGood: { sequence: 3 } });
+  });
+
+  it("needs a number of steps that grows as a binary search's", async () => {
+    const { manager, run } = await newPlace("sqlite:checkpoints.db");
+    for (let n = 1; n <= 64; n++) await manager.save("t", n);
+    await manager.close();
+    const { stdout, stderr } = await run("bisect", "t", "--command", "test $(cat) -lt 37");
+    expect(stdout).toContain("is @37 ");
+    expect(stderr.trim().split("\n").length).toBeLessThanOrEqual(2 + 6);
+  });
+
+  it("checks both ends, and says which isn't as it should be", async () => {
+    const { run } = await placeWithTasks();
+    const allBad = await run("bisect", "build-42", "--command", "false");
+    expect([allBad.code, allBad.stderr]).toEqual([1, expect.stringContaining("@1 should be good, and is bad")]);
+    const allGood = await run("bisect", "build-42", "--command", "true");
+    expect([allGood.code, allGood.stderr]).toEqual([1, expect.stringContaining("@6 should be bad, and is good")]);
+    expect((await run("bisect", "done", "--command", "true")).code).toBe(2);
+    expect((await run("bisect", "build-42", "--good", "@5", "--bad", "@2", "--command", "true")).code).toBe(2);
+  });
+
+  it("skips with 125, and ends at a command that can't be run or is killed", async () => {
+    const { run } = await placeWithTasks();
+    const skipping = `case $WAYMARK_SEQUENCE in 3|4) exit 125;; 1|2) exit 0;; *) exit 1;; esac`;
+    const skipped = await run("bisect", "build-42", "--command", skipping);
+    expect(skipped.code).toBe(1);
+    expect(skipped.stderr).toContain("among the 3 checkpoints from @3 to @5");
+    expect((await run("bisect", "build-42", "--command", "no-such-command-at-all")).stderr).toContain("ended with 127");
+    expect((await run("bisect", "build-42", "--command", "kill -9 $$")).stderr).toContain("no verdict");
+  });
+});
+
+describe("waymark stats", () => {
+  it("counts checkpoints and bytes by task and stage", async () => {
+    const { run } = await placeWithTasks();
+    const { stdout } = await run("stats");
+    expect(stdout).toMatch(/build-42 +stage-1 +3 +\d+ B\nbuild-42 +stage-0 +3 +\d+ B\n/);
+    expect(stdout).toMatch(/\n3 tasks, 8 checkpoints, \d+ B\n$/);
+    const [first] = JSON.parse((await run("stats", "--json")).stdout);
+    expect(first).toMatchObject({
+      taskId: "build-42",
+      checkpoints: 6,
+      stages: [{ stage: "stage-1", checkpoints: 3 }, { stage: "stage-0" }],
+    });
+  });
+});
+
+describe("a damaged storage", () => {
+  it("is shown as far as it is whole, warned of in a line, and told by exit code 5", async () => {
+    const place = await newPlace("files:store");
+    for (let n = 1; n <= 3; n++) await place.manager.save("t", { n });
+    await place.manager.close();
+    const [file] = readdirSync(join(place.cwd, "store", "t")).filter((name) => name.startsWith("000000000003"));
+    writeFileSync(join(place.cwd, "store", "t", file!), "{");
+    const list = await place.run("list", "t", "--json");
+    expect(JSON.parse(list.stdout)).toHaveLength(2);
+    expect(list.code).toBe(5);
+    expect(list.stderr).toMatch(/^warning: passed over what can't be read at .*\nwarning: .*untouched/);
+    const show = await place.run("show", "t", "--path", "n");
+    expect([show.stdout, show.code]).toEqual(["2\n", 5]);
+    expect((await place.run("show", "t", "@3")).code).toBe(5);
+    expect((await place.run("export")).code).toBe(5);
+  });
+});
+
+describe("pipes and colours", () => {
+  it("takes a reader that goes away (| head) for no error", async () => {
+    const { place, manager } = await newPlace();
+    for (let n = 1; n <= 300; n++) await manager.save("t", { n, filler: "x".repeat(2000) });
+    await manager.close();
+    const command = (args: string) =>
+      execFileSync(
+        "bash",
+        [
+          "-c",
+          `set -o pipefail; "${process.execPath}" "${join(import.meta.dirname, "../../cli/bin/waymark.js")}" ${args} | head -n 1`,
+        ],
+        {
+          cwd: place.cwd,
+          env: { ...process.env, ...place.env },
+          encoding: "utf8",
+        },
+      );
+    expect(command("export")).toContain('"header"');
+    expect(command("list t --json").startsWith("[{")).toBe(true);
+  });
+
+  it("colours pipes only where FORCE_COLOR asks for it, and never where NO_COLOR does", async () => {
+    const { place } = await placeWithTasks();
+    const output = async (env: NodeJS.ProcessEnv) =>
+      (await waymark({ cwd: place.cwd, env: { ...place.env, ...env } }, ["tasks"])).stdout;
+    expect(await output({ CI: "1" })).not.toContain("\u001b[");
+    expect(await output({ FORCE_COLOR: "1" })).toContain("\u001b[31mfailed");
+    expect(await output({ FORCE_COLOR: "1", NO_COLOR: "1" })).not.toContain("\u001b[");
+  });
+});

@@ -1,0 +1,101 @@
+// Under a pseudo-terminal, as `script` of util-linux gives one: skipped, with the reason in the name, where there is none.
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { describe, expect, it } from "vitest";
+import { cleanEnv, newPlace, type Place, WAYMARK } from "./waymark.js";
+
+const hasScript = /util-linux/.test(spawnSync("script", ["--version"], { encoding: "utf8" }).stdout ?? "");
+
+/** Runs the command on a terminal of that many columns; `answers` are typed in once their question is there. */
+async function onTerminal(
+  place: Place,
+  command: string,
+  options: { columns?: number; answer?: readonly [RegExp, string]; env?: NodeJS.ProcessEnv } = {},
+) {
+  const line = `stty cols ${options.columns ?? 100} rows 30; "${process.execPath}" "${WAYMARK}" ${command}`;
+  const child = spawn("script", ["-qefc", line, "/dev/null"], {
+    cwd: place.cwd,
+    env: cleanEnv({ TERM: "xterm", ...place.env, ...options.env }),
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  let screen = "";
+  let asked = options.answer;
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    screen += text;
+    if (asked?.[0].test(screen)) {
+      child.stdin.write(asked[1]);
+      asked = undefined;
+    }
+  });
+  const [code] = await once(child, "close");
+  return { code, screen: screen.replaceAll("\r\n", "\n") };
+}
+
+async function filled() {
+  const place = await newPlace();
+  for (let n = 1; n <= 30; n++)
+    await place.manager.save(
+      "build-42",
+      { n },
+      { label: `a rather long label, number ${n}, \u001b]0;owned\u0007 in full` },
+    );
+  return place;
+}
+
+describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` of util-linux)", () => {
+  it("colours tables, cuts them to its width, and gives labels no power over it", async () => {
+    const { place, manager } = await filled();
+    await manager.close();
+    const { code, screen } = await onTerminal(place, "list build-42", { columns: 70 });
+    expect(code).toBe(0);
+    expect(screen).toContain("\u001b[36mrunning\u001b[39m");
+    expect(screen).toContain("…");
+    expect(screen).not.toContain("\u001b]");
+    expect(screen).not.toContain("\u0007");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours take no column.
+    for (const line of screen.replace(/\u001b\[\d*m/g, "").split("\n")) expect(line.length).toBeLessThanOrEqual(70);
+  });
+
+  it("honours NO_COLOR", async () => {
+    const { place, manager } = await filled();
+    await manager.close();
+    expect((await onTerminal(place, "list build-42", { env: { NO_COLOR: "1" } })).screen).not.toContain("\u001b[3");
+  });
+
+  it("shows a progress bar for long work, and leaves the screen to the answer", async () => {
+    const { place, manager } = await filled();
+    await manager.close();
+    const { code, screen } = await onTerminal(place, "copy --to files:to");
+    expect(code).toBe(0);
+    expect(screen).toMatch(/copying \[=*-+\] \d+% \| \d+ of 60/);
+    expect(screen).toContain("30 of 30 identical");
+  });
+
+  it("asks before it removes, and removes at yes", async () => {
+    const { place, manager } = await filled();
+    const { code, screen } = await onTerminal(place, "prune build-42 --keep-last 1", { answer: [/\[y\/N\] /, "y\n"] });
+    expect([code, screen]).toEqual([0, expect.stringContaining("Remove 29 checkpoints")]);
+    expect(await manager.list("build-42")).toHaveLength(1);
+    await manager.close();
+  });
+
+  it.each([
+    ["no", "n\n"],
+    ["nothing", "\n"],
+    ["the end of the input", "\u0004"],
+  ])("changes nothing at %s", async (_what, typed) => {
+    const { place, manager } = await filled();
+    const { code, screen } = await onTerminal(place, "delete build-42", { answer: [/\[y\/N\] /, typed] });
+    expect([code, screen]).toEqual([4, expect.stringContaining("Nothing was changed")]);
+    expect(await manager.list("build-42")).toHaveLength(30);
+    await manager.close();
+  });
+
+  it("ends at Ctrl-C while it asks, changing nothing", async () => {
+    const { place, manager } = await filled();
+    const { code } = await onTerminal(place, "delete build-42", { answer: [/\[y\/N\] /, "\u0003"] });
+    expect(code).toBe(130);
+    expect(await manager.list("build-42")).toHaveLength(30);
+    await manager.close();
+  });
+});

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { gzip } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { checkConfig, defineConfig, type WaymarkConfig } from "waymark/config";
+
+describe("defineConfig", () => {
+  it("gives the configuration back as it is", () => {
+    const config = { storage: "sqlite:x.db", retention: { keepLast: 3 }, transforms: [gzip()] };
+    expect(defineConfig(config)).toBe(config);
+    expect(defineConfig({ storage: new MemoryAdapter() }).storage).toBeInstanceOf(MemoryAdapter);
+    expect(defineConfig({})).toEqual({});
+  });
+
+  it("knows a misspelled part when it is compiled, and when it runs", () => {
+    // @ts-expect-error it is called storage
+    expect(() => defineConfig({ storag: "files:x" })).toThrow(/storag/);
+  });
+
+  it.each([
+    [{ storage: 5 }, /storage/],
+    [{ retention: "keepLast" }, /retention/],
+    [{ retention: null }, /retention/],
+    [{ retention: {} }, /at least one part/],
+    [{ retention: { keepLast: 0 } }, /keepLast/],
+    [{ transforms: gzip() }, /transforms/],
+    [{ transforms: [gzip] }, /transforms/],
+    [{ transforms: [{ name: "x" }] }, /encode and decode/],
+    ["sqlite:x.db", /object/],
+    [undefined, /object/],
+  ])("refuses %j and names what is wrong", (config, message) => {
+    expect(() => checkConfig("the file", config)).toThrow(message);
+    expect(() => defineConfig(config as WaymarkConfig)).toThrow(message);
+  });
+});
