@@ -24,10 +24,11 @@ export function onTermination(callback: TerminationCallback): () => void {
 }
 
 function end(signal: NodeJS.Signals): void {
-  // From here on a second signal has its default effect: somebody who presses Ctrl-C twice means it.
   ending = true;
-  stopListening();
-  const othersListen = process.listenerCount(signal) > cleanupListeners();
+  const othersListen = process.listenerCount(signal) > cleanupListeners() + 1;
+  // From then on a second signal has its default effect: somebody who presses Ctrl-C twice means it. Not before all
+  // listeners have been called: one that cleans up and sees nobody else would end the process.
+  queueMicrotask(stopListening);
   void Promise.allSettled([...callbacks].map(async (callback) => callback(signal))).then(() => {
     ending = false;
     if (!othersListen) process.kill(process.pid, signal);

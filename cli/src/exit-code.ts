@@ -32,7 +32,10 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   CHECKPOINT_NOT_FOUND: ExitCode.notFound,
   CHECKPOINT_CORRUPT: ExitCode.damaged,
   CHECKPOINT_CONFLICT: ExitCode.conflict,
+  CHECKPOINT_STALE: ExitCode.conflict,
   PLAN_OUTDATED: ExitCode.conflict,
+  PLAN_UNREADABLE: ExitCode.notFound,
+  PLAN_INVALID: ExitCode.usage,
   UNSUPPORTED_OPERATION: ExitCode.usage,
 };
 

@@ -21,6 +21,11 @@ export function agoText(isoDate: string, nowMs: number): string {
   return ageMs < 0 ? `in ${counted(count, unit)}` : `${counted(count, unit)} ago`;
 }
 
+/** `12.3 s`. */
+export function secondsText(durationMs: number): string {
+  return `${(durationMs / SECOND).toFixed(1)} s`;
+}
+
 /** `2026-11-21 10:00:05`, in UTC as it is stored. */
 export function timeText(isoDate: string): string {
   return isoDate.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/, "$1 $2");

@@ -1,6 +1,8 @@
 // Under a pseudo-terminal, as `script` of util-linux gives one: skipped, with the reason in the name, where there is none.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cleanEnv, newPlace, type Place, WAYMARK } from "./waymark.js";
 
@@ -97,5 +99,38 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(code).toBe(130);
     expect(await manager.list("build-42")).toHaveLength(30);
     await manager.close();
+  });
+
+  it("shows a feature's workstreams as a list that changes in place, and leaves the cursor as it was", async () => {
+    const { place, manager } = await newPlace();
+    await manager.close();
+    const workstreams = [
+      { id: "a", command: "echo first; echo second" },
+      { id: "b", command: "echo broken; exit 3" },
+      { id: "c", command: "true", depends_on: ["b"] },
+    ];
+    writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams }));
+    const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json");
+    expect(code).toBe(1);
+    const final = screen.slice(screen.lastIndexOf("\u001b[G"));
+    expect(final).toMatch(/✔.*a {2}echo first/);
+    expect(final).toMatch(/✖.*b {2}echo broken.*exited with 3/);
+    expect(final).toMatch(/↓.*c {2}true \(not started\)/);
+    expect(final).toContain("b exited with 3; its last lines:\n  broken\n");
+    expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
+  });
+
+  it("pauses a feature at Ctrl-C, and leaves the cursor as it was", async () => {
+    const { place, manager } = await newPlace();
+    await manager.close();
+    const workstreams = [{ id: "a", command: "echo waiting; exec sleep 600" }];
+    writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams }));
+    const answer = [/› waiting/, "\u0003"] as const;
+    const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", { answer });
+    expect(code).toBe(130);
+    expect(screen).toContain("stopped, and will be run again");
+    expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
+    const saved: unknown = JSON.parse(readFileSync(join(place.cwd, ".sdp", "checkpoints", "F01.json"), "utf8"));
+    expect(saved).toMatchObject({ status: "paused", current_ws: "a" });
   });
 });

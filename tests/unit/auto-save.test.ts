@@ -246,6 +246,16 @@ describe("auto-save and signals", () => {
     },
   );
 
+  it("saves first where a library that cleans up at signals came later", async () => {
+    const folder = await tempFolder();
+    const child = await started(folder, "cleans-up");
+    child.kill("SIGINT");
+    expect(await once(child, "exit")).toEqual([null, "SIGINT"]);
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    expect(await manager.list("one")).toMatchObject([{ status: "paused" }]);
+    expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
+  });
+
   it("leaves a completed task as it is", async () => {
     const folder = await tempFolder();
     const child = await started(folder, "completed");

@@ -8,6 +8,7 @@ import { diff } from "./diff.js";
 import { exportCommand } from "./export.js";
 import { importCommand } from "./import.js";
 import { list } from "./list.js";
+import { oneshot } from "./oneshot.js";
 import { prune } from "./prune.js";
 import { resume } from "./resume.js";
 import { show } from "./show.js";
@@ -29,5 +30,6 @@ export const COMMANDS: readonly CommandFile[] = [
   exportCommand,
   importCommand,
   copy,
+  oneshot,
   completion,
 ];

@@ -1,0 +1,59 @@
+import type { OneshotResult } from "waymark/oneshot";
+import type { CommandFile } from "../cli.js";
+import { ExitCode } from "../exit-code.js";
+import { LiveList } from "../oneshot/live-list.js";
+import { PlainLines } from "../oneshot/plain-lines.js";
+import { printable } from "../printable.js";
+import { countArgument, counted, durationArgument } from "../words.js";
+
+export const oneshot: CommandFile = {
+  example: "waymark oneshot F01 --jobs 4 --resume",
+  register(program, cli) {
+    program
+      .command("oneshot")
+      .summary("run a feature's plan")
+      .description(
+        "Runs a feature's workstreams in the plan's order, each once those that it depends on are completed. What is done " +
+          "stands in .sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs what is not completed. " +
+          "After success that file is gone. --storage has no part in it.",
+      )
+      .argument("<feature>")
+      .option("--plan <file>", "YAML or JSON; default: .sdp/plans/<feature>.yaml, .yml or .json")
+      .option("--resume", "go on from the feature's checkpoint")
+      .option("--restart", "begin anew, whatever the checkpoint says")
+      .option("--jobs <n>", "run so many side by side; default: 1", countArgument(1))
+      .option("--max-age <time>", "refuse to resume from what is older; default: 7d", durationArgument)
+      .option("--force", "resume from what is older too")
+      .action(async (feature, options) => {
+        const { runOneshot } = await import("waymark/oneshot");
+        const view = cli.output.isTerminal ? new LiveList(cli.output.colors) : new PlainLines(cli.output);
+        let result: OneshotResult;
+        try {
+          result = await runOneshot(feature, {
+            plan: options.plan,
+            resume: options.resume,
+            restart: options.restart,
+            jobs: options.jobs,
+            maxAgeMs: options.maxAge,
+            force: options.force,
+            onEvent: (event) => view.show(event),
+          });
+        } finally {
+          await view.end();
+        }
+        await report(result);
+      });
+
+    async function report({ success, completed, failed, notStarted }: OneshotResult): Promise<void> {
+      const line = (text: string) => cli.output.line(printable(text));
+      if (success) return line(`Completed: ${counted(completed.length, "workstream")}.`);
+      for (const { workstream, reason, outputTail } of failed) {
+        await line(`${workstream} ${reason}${outputTail.length === 0 ? "." : "; its last lines:"}`);
+        for (const text of outputTail) await line(`  ${text}`);
+      }
+      const rest = notStarted.length === 0 ? "" : ` ${counted(notStarted.length, "workstream")} not started.`;
+      await line(`Completed: ${completed.length}; failed: ${failed.length}.${rest} Mend it, then go on with --resume.`);
+      cli.exitCode = ExitCode.failed;
+    }
+  },
+};

@@ -1,0 +1,129 @@
+import { Listr, type ListrTask, ListrTaskState, type ListrTaskWrapper } from "listr2";
+import type { ListedWorkstream, OneshotEvent } from "waymark/oneshot";
+import type { Output } from "../output.js";
+import { printable } from "../printable.js";
+import { secondsText } from "../words.js";
+
+type Wrapper = ListrTaskWrapper<object, never, never>;
+
+/** How a row ends. */
+type End = { readonly state: "done" } | { readonly state: "failed" | "skipped"; readonly why: string };
+
+/** A run as a list that changes in place: a row for each workstream, in the plan's order. */
+export class LiveList {
+  readonly #colors: Output["colors"];
+  readonly #rows = new Map<string, Row>();
+  #ended: Promise<unknown> = Promise.resolve();
+
+  constructor(colors: Output["colors"]) {
+    this.#colors = colors;
+  }
+
+  show(event: OneshotEvent): void {
+    switch (event.type) {
+      case "runStarted":
+        this.#begin(event.workstreams);
+        return;
+      case "orphanEnded":
+        this.#rows.get(event.workstream)?.say("ended what a killed run had left behind");
+        return;
+      case "workstreamStarted":
+        this.#rows.get(event.workstream)?.start();
+        return;
+      case "output":
+        this.#rows.get(event.workstream)?.say(event.line);
+        return;
+      case "workstreamFinished":
+        this.#rows.get(event.workstream)?.end({ state: "done" }, this.#took(event.durationMs));
+        return;
+      case "workstreamFailed":
+        this.#rows
+          .get(event.workstream)
+          ?.end({ state: "failed", why: event.reason }, this.#took(event.durationMs, event.reason));
+        return;
+      case "workstreamStopped":
+        this.#rows.get(event.workstream)?.end({ state: "skipped", why: "stopped, and will be run again" });
+        return;
+      case "runEnded":
+        for (const row of this.#rows.values()) row.end({ state: "skipped", why: "not started" });
+    }
+  }
+
+  /** Resolves once the list is as it stays. */
+  async end(): Promise<void> {
+    for (const row of this.#rows.values()) row.end({ state: "skipped", why: "not run to its end" });
+    await this.#ended;
+  }
+
+  #begin(workstreams: readonly ListedWorkstream[]): void {
+    const tasks = workstreams.map((workstream) => {
+      const row = new Row(workstream);
+      this.#rows.set(workstream.id, row);
+      if (workstream.completed) row.end({ state: "skipped", why: "completed before" });
+      return row.task;
+    });
+    const list = new Listr<object>(tasks, {
+      concurrent: true,
+      exitOnError: false,
+      // Ctrl-C is the run's to handle: it saves what is done first.
+      registerSignalListeners: false,
+      renderer: "default",
+      rendererOptions: { showErrorMessage: false },
+    });
+    // It only shows; what it may throw is not the run's.
+    this.#ended = list.run({}).catch(() => undefined);
+  }
+
+  #took(durationMs: number, reason?: string): string {
+    return this.#colors.dim(` ${reason === undefined ? "" : `${printable(reason)}, `}${secondsText(durationMs)}`);
+  }
+}
+
+/** A workstream's row. */
+class Row {
+  readonly task: ListrTask<object>;
+  readonly #title: string;
+  readonly #finished: Promise<End>;
+  #finish: (end: End) => void = () => undefined;
+  #wrapper: Wrapper | undefined;
+  #lastLine = "";
+  #isStarted = false;
+  #isEnded = false;
+
+  constructor({ id, command }: ListedWorkstream) {
+    this.#title = printable(`${id}  ${command}`);
+    this.#finished = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+    this.task = {
+      title: this.#title,
+      task: async (_context, wrapper) => {
+        this.#wrapper = wrapper;
+        // All rows begin at once, so that they stand in the plan's order; a waiting one is not to look like it runs.
+        if (!this.#isStarted && !this.#isEnded) wrapper.task.state$ = ListrTaskState.WAITING;
+        if (this.#lastLine !== "") wrapper.output = this.#lastLine;
+        const end = await this.#finished;
+        if (end.state === "failed") throw new Error(end.why);
+        if (end.state === "skipped") wrapper.skip(`${this.#title} (${end.why})`);
+      },
+    };
+  }
+
+  start(): void {
+    this.#isStarted = true;
+    if (this.#wrapper) this.#wrapper.task.state$ = ListrTaskState.STARTED;
+  }
+
+  /** Its last line of output. */
+  say(line: string): void {
+    this.#lastLine = printable(line);
+    if (this.#wrapper) this.#wrapper.output = this.#lastLine;
+  }
+
+  end(end: End, note = ""): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    if (this.#wrapper) this.#wrapper.title = `${this.#title}${note}`;
+    this.#finish(end);
+  }
+}

@@ -1,0 +1,169 @@
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { describe, expect, it } from "vitest";
+import { tempFolder } from "../support/temp-folder.js";
+import { start, waymark } from "./waymark.js";
+
+const TIMES = 20;
+
+interface Step {
+  readonly id: string;
+  readonly command: string;
+  readonly depends_on?: readonly string[];
+}
+
+/** A project with a plan for the feature F01. */
+async function project(workstreams: readonly Step[]) {
+  const cwd = await tempFolder();
+  mkdirSync(join(cwd, ".sdp", "plans"), { recursive: true });
+  writeFileSync(join(cwd, ".sdp", "plans", "F01.json"), JSON.stringify({ workstreams }));
+  const checkpoint = join(cwd, ".sdp", "checkpoints", "F01.json");
+  return {
+    cwd,
+    oneshot: (...args: string[]) => waymark({ cwd }, ["oneshot", ...args]),
+    saved: () => JSON.parse(readFileSync(checkpoint, "utf8")) as Record<string, unknown>,
+    left: () => readdirSync(join(cwd, ".sdp", "checkpoints")),
+  };
+}
+
+/** Starts the command, and gives its lines of stdout as they come. */
+function startOneshot(cwd: string, ...args: string[]) {
+  const child = start({ cwd }, ["oneshot", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  if (child.stdout === null) throw new Error("It has a stdout.");
+  return { child, ended: once(child, "close"), lines: createInterface({ input: child.stdout }) };
+}
+
+describe("waymark oneshot", () => {
+  it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
+    const { oneshot, left } = await project([
+      { id: "00-001-01", command: "echo compiled" },
+      { id: "00-001-02", command: "echo tested >&2", depends_on: ["00-001-01"] },
+    ]);
+    const { code, stdout, stderr } = await oneshot("F01");
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout.replaceAll(/\d+\.\d s/g, "N s").split("\n")).toEqual([
+      "F01: started, 0 of 2 workstreams completed",
+      "00-001-01: started",
+      "00-001-01 | compiled",
+      "00-001-01: completed in N s",
+      "00-001-02: started",
+      "00-001-02 | tested",
+      "00-001-02: completed in N s",
+      "Completed: 2 workstreams.",
+      "",
+    ]);
+    expect(left()).toEqual([]);
+  });
+
+  it("says what failed, with its last lines, and goes on with --resume once it is mended", async () => {
+    const { cwd, oneshot, saved, left } = await project([
+      { id: "a", command: "echo a >> done" },
+      { id: "b", command: "echo '\u001b[2Jbroken'; test -e mended" },
+      { id: "c", command: "echo c >> done", depends_on: ["b"] },
+    ]);
+    const failed = await oneshot("F01");
+    expect(failed.code).toBe(1);
+    expect(failed.stdout).toContain(
+      "b exited with 1; its last lines:\n  \\u001b[2Jbroken\n" +
+        "Completed: 1; failed: 1. 1 workstream not started. Mend it, then go on with --resume.\n",
+    );
+    expect(saved()).toMatchObject({ status: "failed", completed_ws: ["a"], current_ws: "b" });
+
+    const again = await oneshot("F01");
+    expect([again.code, again.stdout]).toEqual([6, ""]);
+    expect(again.stderr).toMatch(/^waymark: Feature "F01" has been started already.*resume.*restart.*\n$/);
+
+    writeFileSync(join(cwd, "mended"), "");
+    const resumed = await oneshot("F01", "--resume");
+    expect(resumed.stdout).toContain("F01: resumed, 1 of 3 workstreams completed\n");
+    expect([resumed.code, readFileSync(join(cwd, "done"), "utf8")]).toEqual([0, "a\nc\n"]);
+    expect(left()).toEqual([]);
+  });
+
+  it("takes another plan, and begins anew with --restart", async () => {
+    const { cwd, oneshot } = await project([{ id: "a", command: "echo a >> done; exit 1" }]);
+    writeFileSync(join(cwd, "other.yaml"), "workstreams:\n  - { id: x, command: echo x >> done }\n");
+    expect((await oneshot("F01")).code).toBe(1);
+    expect(await oneshot("F01", "--restart", "--plan", "other.yaml")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\nx\n");
+  });
+
+  it.each([
+    ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /bad\.yaml.*2/],
+    ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml/],
+    ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume/],
+    ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /exclude/],
+    ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
+    ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
+  ])("refuses %s", async (_what, args, exitCode, message) => {
+    const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
+    writeFileSync(join(cwd, "bad.yaml"), "workstreams:\n  - { id: a }\n");
+    const { code, stdout, stderr } = await oneshot(...args);
+    expect([code, stdout]).toEqual([exitCode, ""]);
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+  });
+
+  it("saves paused at Ctrl-C, ends by the signal, and goes on with --resume", async () => {
+    const { cwd, oneshot, saved, left } = await project([
+      { id: "a", command: "echo a >> done" },
+      { id: "b", command: "test -e go || { echo waiting; exec sleep 600; }; echo b >> done" },
+    ]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    for await (const line of lines) if (line === "b | waiting") child.kill("SIGINT");
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(saved()).toMatchObject({ status: "paused", completed_ws: ["a"], current_ws: "b" });
+    writeFileSync(join(cwd, "go"), "");
+    expect(await oneshot("F01", "--resume")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\nb\n");
+    expect(left()).toEqual([]);
+  });
+
+  it("goes on where nobody reads its lines any more", async () => {
+    const { cwd, left } = await project([
+      { id: "a", command: "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done" },
+      { id: "b", command: "touch done" },
+    ]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    await once(lines, "line");
+    child.stdout?.destroy();
+    expect(await ended).toEqual([0, null]);
+    expect([existsSync(join(cwd, "done")), left()]).toEqual([true, []]);
+  });
+
+  it("killed with SIGKILL at a random moment of --jobs 4, twenty times, ends after --resume with each thing done", async () => {
+    const ids = ["a", "b", "c", "d", "e", "f"];
+    const steps = ids.map((id, index) => ({
+      id,
+      command: `echo ${id}-1; echo ${id}-2; echo ${id} >> done`,
+      depends_on: index < 4 ? [] : ["a"],
+    }));
+    let midway = 0;
+    for (let time = 0; time < TIMES; time++) {
+      const { cwd, oneshot, left, saved } = await project(steps);
+      const { child, ended, lines } = startOneshot(cwd, "F01", "--jobs", "4");
+      // A moment is a line that it writes: each run has some thirty of them.
+      let toGo = 1 + Math.floor((time * 26) / TIMES);
+      for await (const _line of lines) if (--toGo === 0) child.kill("SIGKILL");
+      await ended;
+      const completed = existsSync(join(cwd, ".sdp", "checkpoints", "F01.json")) ? saved()["completed_ws"] : undefined;
+      if (Array.isArray(completed)) {
+        midway += 1;
+        expect(await oneshot("F01", "--resume", "--jobs", "4"), `kill ${time}`).toMatchObject({ code: 0, stderr: "" });
+      }
+      const done = readFileSync(join(cwd, "done"), "utf8").trim().split("\n");
+      expect([...new Set(done)].sort(), `kill ${time}`).toEqual(ids);
+      for (const id of Array.isArray(completed) ? completed : []) {
+        expect(
+          done.filter((each) => each === id),
+          `kill ${time}: ${id} was completed`,
+        ).toHaveLength(1);
+      }
+      expect(left(), `kill ${time}`).toEqual([]);
+    }
+    // Some of the kills must have hit the work itself, or this shows nothing.
+    expect(midway).toBeGreaterThan(TIMES / 2);
+  });
+});
