@@ -75,7 +75,7 @@ export class LiveList {
   }
 
   #took(durationMs: number, reason?: string): string {
-    return this.#colors.dim(` ${reason === undefined ? "" : `${printable(reason)}, `}${secondsText(durationMs)}`);
+    return this.#colors.dim(` (${reason === undefined ? "" : `${printable(reason)}, `}${secondsText(durationMs)})`);
   }
 }
 

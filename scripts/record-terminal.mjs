@@ -1,0 +1,119 @@
+// @ts-check
+// Makes docs/waymark.svg, the recording in the README: `npm run record`. Each command is really run, on a terminal that
+// `script` of util-linux gives it; only the typing and the pauses are made up. Needs a build.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { render } from "svg-term";
+import { CheckpointManager } from "waymark";
+import { openStorage } from "waymark/adapters";
+
+const COLUMNS = 92;
+const ROWS = 18;
+const COMMANDS = [
+  "waymark tasks",
+  "waymark resume",
+  "waymark list build-42 --limit 4",
+  "waymark show build-42 --path gates[1]",
+  "waymark diff build-42 @3 @latest",
+  "waymark prune build-42 --keep-last 2 --dry-run",
+  "waymark oneshot F01 --jobs 2",
+];
+const SECONDS = { perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
+
+const root = join(import.meta.dirname, "..");
+const folder = mkdtempSync(join(tmpdir(), "waymark-record-"));
+try {
+  await fill();
+  writeFileSync(join(root, "docs", "waymark.svg"), render(record(), { window: true }));
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** A project in the middle of its work. */
+async function fill() {
+  const storage = await openStorage("sqlite:checkpoints.db", { relativeTo: folder });
+  let nowMs = Date.now() - 3 * 3_600_000;
+  const manager = new CheckpointManager({ storage, clock: () => nowMs });
+  const gates = ["lint", "types", "unit tests", "integration"];
+  for (let passed = 0; passed < gates.length; passed++) {
+    nowMs += 7 * 60_000;
+    const stage = `validation-gate-${passed + 1}`;
+    await manager.save(
+      "build-42",
+      { commit: "9c1f2ab", gates: gates.slice(0, passed + 1), retries: passed % 2 },
+      {
+        stage,
+        label: `After the ${gates[passed]}`,
+      },
+    );
+  }
+  await manager.fail("build-42", new Error("integration: connection refused on port 5432"));
+  nowMs += 60 * 60_000;
+  await manager.save("migration-7", { table: "orders", row: 1_204_000 }, { stage: "copy", label: "Copying orders" });
+  await manager.save("nightly", { done: true }, { stage: "report", status: "completed" });
+
+  await manager.close();
+
+  mkdirSync(join(folder, ".sdp", "plans"), { recursive: true });
+  const workstreams = [
+    { id: "00-001-01", command: "echo compiled; sleep 1" },
+    { id: "00-001-02", command: "echo 12 passed; sleep 2" },
+    { id: "00-001-03", command: "echo bundled; sleep 1", depends_on: ["00-001-01"] },
+  ];
+  writeFileSync(join(folder, ".sdp", "plans", "F01.json"), JSON.stringify({ workstreams }));
+}
+
+/** The session as an asciicast of version 2. */
+function record() {
+  const lines = [JSON.stringify({ version: 2, width: COLUMNS, height: ROWS })];
+  let at = 0.5;
+  const show = (/** @type {string} */ text) => lines.push(JSON.stringify([at, "o", text]));
+  for (const command of COMMANDS) {
+    show("\x1b[2J\x1b[H\x1b[32m$\x1b[0m ");
+    for (const key of command) {
+      at += SECONDS.perKey;
+      show(key);
+    }
+    at += SECONDS.beforeEnter;
+    show("\r\n");
+    for (const { delay, text } of run(command)) {
+      at += delay;
+      show(text);
+    }
+    at += SECONDS.toRead;
+  }
+  show("");
+  return lines.join("\n");
+}
+
+/**
+ * What a command writes to a terminal, piece by piece.
+ *
+ * @param {string} command
+ */
+function run(command) {
+  const waymark = `"${process.execPath}" "${join(root, "cli", "bin", "waymark.js")}"`;
+  const line = `stty cols ${COLUMNS} rows ${ROWS}; ${command.replace(/^waymark/, waymark)}`;
+  const { stdout, stderr, error } = spawnSync("script", ["-qefc", line, "/dev/null"], {
+    cwd: folder,
+    env: { ...process.env, TERM: "xterm", WAYMARK_STORAGE: "sqlite:checkpoints.db" },
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  if (error) throw new Error(`The recording needs \`script\` of util-linux: ${error.message}`);
+  if (stderr !== "") throw new Error(`${command}: ${stderr}`);
+  return piecesOf(stdout);
+}
+
+/**
+ * A list that changes in place is written frame by frame; each of them begins with the end of the one before.
+ *
+ * @param {string} output
+ */
+function piecesOf(output) {
+  const [erase, up, start] = ["\x1b[2K", "\x1b[1A", "\x1b[G"].map((code) => code.replace(/[[\]]/g, "\\$&"));
+  const frames = output.split(new RegExp(`(?<!${up})(?=(?:${erase}${up})+${erase}${start})`));
+  return frames.map((text, index) => ({ text, delay: index === 0 ? 0 : 0.1 }));
+}
