@@ -69,7 +69,7 @@ describe("a run that was killed in the middle of its work", () => {
     const session = await Session.create();
     for (const work of ["code", "code", "gate-3", "gate-4"]) {
       await session.write("block", work);
-      const run = session.spawn({ checkpoints: { maxCheckpoints: 1 } });
+      const run = session.spawn({ checkpoints: { maxCheckpoints: 1 }, autoSaveIntervalMs: 5 });
       await blocked(run);
       run.kill("SIGKILL");
       await run;
