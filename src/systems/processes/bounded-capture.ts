@@ -37,13 +37,19 @@ export class BoundedCapture {
   /** What was written, as UTF-8; no character is cut in two. */
   text(): string {
     this.#trimTail();
+    return boundedText(Buffer.concat(this.#head), Buffer.concat(this.#tail), this.#total);
+  }
+
+  /** The same, while it is still being written: a character that has come in part is left out. */
+  textSoFar(): string {
+    this.#trimTail();
     const head = Buffer.concat(this.#head);
     const tail = Buffer.concat(this.#tail);
-    if (head.length + tail.length === this.#total) return Buffer.concat([head, tail]).toString("utf8");
-    const start = head.subarray(0, lastBoundary(head));
-    const end = tail.subarray(firstBoundary(tail));
-    const cut = this.#total - start.length - end.length;
-    return `${start.toString("utf8")}\n[… ${cut.toLocaleString("en-US")} bytes cut …]\n${end.toString("utf8")}`;
+    const all = Buffer.concat([head, tail]);
+    const begun = all.length - lastBoundary(all);
+    const inTail = Math.min(begun, tail.length);
+    const wholeHead = head.subarray(0, head.length - (begun - inTail));
+    return boundedText(wholeHead, tail.subarray(0, tail.length - inTail), this.#total - begun);
   }
 
   #trimTail(): void {
@@ -61,6 +67,14 @@ export function boundText(text: string, maxBytes: number): string {
   const capture = new BoundedCapture(maxBytes);
   capture.push(Buffer.from(text));
   return capture.text();
+}
+
+function boundedText(head: Buffer, tail: Buffer, total: number): string {
+  if (head.length + tail.length === total) return Buffer.concat([head, tail]).toString("utf8");
+  const start = head.subarray(0, lastBoundary(head));
+  const end = tail.subarray(firstBoundary(tail));
+  const cut = total - start.length - end.length;
+  return `${start.toString("utf8")}\n[… ${cut.toLocaleString("en-US")} bytes cut …]\n${end.toString("utf8")}`;
 }
 
 /** Where the last character begins that isn't whole; the length, where all are. */

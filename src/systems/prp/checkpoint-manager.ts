@@ -5,10 +5,13 @@ import { CheckpointNotFoundError, ClosedError } from "../../errors.js";
 import type { Logger } from "../../logger.js";
 import { taskOfCheckpointId } from "./checkpoint-id.js";
 import type { CheckpointData, CheckpointExecutionState } from "./schema.js";
-import { appendState, openPrpCheckpoints, type PrpCheckpoints } from "./storage.js";
+import { type PrpCheckpoints, SessionCheckpoints } from "./storage.js";
 
 export interface CheckpointConfig {
-  /** How many checkpoints a task keeps, from 1. Default 5. */
+  /**
+   * How many checkpoints a task keeps, from 1. Default 5. While an executor runs a command, there is one more that says
+   * how far that has come: it takes no other's place.
+   */
   maxCheckpoints: number;
   /** Whether checkpoints are saved at all. Default true. */
   enabled: boolean;
@@ -41,6 +44,7 @@ const DEFAULTS: CheckpointConfig = { maxCheckpoints: 5, enabled: true, autoClean
 export class PrpCheckpointManager {
   readonly sessionPath: string;
   readonly #config: CheckpointConfig;
+  readonly #session: SessionCheckpoints;
   readonly #checkpoints: PrpCheckpoints;
   #isClosed = false;
 
@@ -60,11 +64,12 @@ export class PrpCheckpointManager {
     this.sessionPath = sessionPath;
     this.#config = resolveConfig(config);
     const { autoCleanup, maxCheckpoints } = this.#config;
-    this.#checkpoints = openPrpCheckpoints({
+    this.#session = new SessionCheckpoints({
       sessionPath,
       keepLast: autoCleanup ? maxCheckpoints : undefined,
       logger: options.logger,
     });
+    this.#checkpoints = this.#session.checkpoints;
   }
 
   /**
@@ -81,7 +86,7 @@ export class PrpCheckpointManager {
     if (this.#isClosed) throw new ClosedError("The checkpoint manager");
     checkText("A label", label);
     if (!this.#config.enabled) return "";
-    return (await appendState(this.#checkpoints, taskId, label, state, { error })).id;
+    return (await this.#session.append(taskId, label, state, { error })).id;
   }
 
   /**
@@ -153,7 +158,7 @@ export class PrpCheckpointManager {
   /** Waits for the calls under way. Idempotent; every later call is a ClosedError. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#checkpoints.close();
+    await this.#session.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -165,8 +170,8 @@ export class PrpCheckpointManager {
    *
    * @internal
    */
-  get enabledCheckpoints(): PrpCheckpoints | undefined {
-    return this.#config.enabled ? this.#checkpoints : undefined;
+  get enabledCheckpoints(): SessionCheckpoints | undefined {
+    return this.#config.enabled ? this.#session : undefined;
   }
 }
 

@@ -19,4 +19,12 @@ export {
   type PrpStage,
   type ValidationGateResult,
   ValidationGateResultSchema,
+  type WorkProgress,
+  WorkProgressSchema,
 } from "./schema.js";
+export {
+  type DamagedCheckpoint,
+  type PrpSessionStatus,
+  type PrpTaskStatus,
+  prpStatus,
+} from "./status.js";

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { checkKeys } from "../../adapter.js";
 import { checkInteger, checkTaskId, checkText } from "../../arguments.js";
 import { UnsupportedOperationError } from "../../errors.js";
-import { type Logger, warningLogger } from "../../logger.js";
+import { type Logger, safeLogger, warningLogger } from "../../logger.js";
 import { interruptibly } from "../processes/interruption.js";
 import { ProcessStuckError } from "../processes/process-group.js";
 import { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
@@ -27,6 +27,12 @@ export interface PrpExecutorOptions {
   readonly killGraceMs?: number | undefined;
   /** How much of each gate's stdout, of its stderr, and of a response is kept, in bytes. Default 65,536. */
   readonly maxOutputBytes?: number | undefined;
+  /**
+   * While the coder or a gate runs as a command, what it has written is saved at this interval, in milliseconds, where
+   * something new has come: the newest checkpoint then says how far it was when everything is killed. Default 30,000;
+   * 0 or Infinity: never. A coder that is a function has nothing to save.
+   */
+  readonly autoSaveIntervalMs?: number | undefined;
   /** Where the coder and the gates run. Default: the session's folder. */
   readonly cwd?: string | undefined;
   /** What differs from the defaults of {@link CheckpointConfig}; or a manager, which then stays open after `close`. */
@@ -53,6 +59,7 @@ const OPTION_KEYS = [
   "coderTimeoutMs",
   "killGraceMs",
   "maxOutputBytes",
+  "autoSaveIntervalMs",
   "cwd",
   "checkpoints",
   "output",
@@ -62,6 +69,7 @@ const EXECUTE_KEYS = ["signal", "restart", "taskId"] satisfies (keyof ExecuteOpt
 
 const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
+const DEFAULT_AUTO_SAVE_INTERVAL_MS = 30_000;
 const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
 /** Timers take no more. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
@@ -74,7 +82,11 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * What is acknowledged is not done again: once a response's checkpoint is on disk, no later `execute` calls the coder
  * for it, and no gate that has passed on that response is run again. A coder or gate that a killed run has left
  * running is ended first: its process group is named in a checkpoint before it is let go. (This takes one machine:
- * what runs on another one can't be seen.)
+ * what runs on another one can't be seen.) What a command has written so far is saved while it runs.
+ *
+ * Any number of tasks of one session may be executed at once, by one executor, by several, and by several processes; a
+ * task that is being executed already is refused. They share `cwd`: give each its own where their coders would get into
+ * each other's way.
  *
  * Gates run in the order of their levels, each in a process group of its own without stdin; what one leaves running
  * in its group when it ends is ended. Its first failing command fails it. Node's pipes are sockets, so `>&2` works and
@@ -173,6 +185,7 @@ export class PrpExecutor {
 function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSettings {
   checkKeys("PrpExecutorOptions", options, OPTION_KEYS);
   const { coder, maxFixAttempts, gateTimeoutMs, coderTimeoutMs, killGraceMs, maxOutputBytes, cwd, output } = options;
+  const autoSaveIntervalMs = options.autoSaveIntervalMs === Number.POSITIVE_INFINITY ? 0 : options.autoSaveIntervalMs;
   if (typeof coder !== "function" && (typeof coder !== "string" || coder.trim() === "")) {
     throw new TypeError("PrpExecutorOptions.coder must be a function, or a shell command.");
   }
@@ -185,6 +198,7 @@ function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSe
   checkMilliseconds("gateTimeoutMs", gateTimeoutMs, 1);
   checkMilliseconds("coderTimeoutMs", coderTimeoutMs, 1);
   checkMilliseconds("killGraceMs", killGraceMs, 0);
+  checkMilliseconds("autoSaveIntervalMs", autoSaveIntervalMs, 0);
   return {
     coder,
     maxFixAttempts: maxFixAttempts ?? 2,
@@ -192,9 +206,10 @@ function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSe
     coderTimeoutMs,
     killGraceMs: killGraceMs ?? DEFAULT_KILL_GRACE_MS,
     maxOutputBytes: maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES,
+    autoSaveIntervalMs: autoSaveIntervalMs ?? DEFAULT_AUTO_SAVE_INTERVAL_MS,
     cwd: resolve(cwd ?? sessionPath),
     output,
-    logger: options.logger ?? warningLogger,
+    logger: safeLogger(options.logger ?? warningLogger),
   };
 }
 

@@ -6,11 +6,12 @@ import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
 import { PrpError } from "./errors.js";
 import { afterCoder, afterGate, nextStep, type Position, positionOf, START, type Step } from "./next-step.js";
-import { openSink, type PrpOutput } from "./output.js";
+import { type OutputSource, openSink, type PrpOutput } from "./output.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { LoadedPrp } from "./prp-document.js";
 import type { RunJournal } from "./run-journal.js";
-import type { PrpStage, ValidationGateResult } from "./schema.js";
+import type { PrpRunState, PrpStage, ValidationGateResult, WorkProgress } from "./schema.js";
+import { OutputSoFar, ProgressSaver, progressText } from "./work-progress.js";
 
 /** The executor's options with their defaults. */
 export interface RunSettings {
@@ -20,6 +21,8 @@ export interface RunSettings {
   readonly coderTimeoutMs: number | undefined;
   readonly killGraceMs: number;
   readonly maxOutputBytes: number;
+  /** 0: never. */
+  readonly autoSaveIntervalMs: number;
   readonly cwd: string;
   readonly output: PrpOutput | undefined;
   readonly logger: Logger;
@@ -43,12 +46,20 @@ export interface ExecutionResult {
 
 type Work = Extract<Step, { kind: "coder" | "gate" }>;
 
+/** A command that waits to be let go, and what a checkpoint calls it. */
+interface Command {
+  readonly held: HeldProcess;
+  readonly process: NonNullable<PrpRunState["process"]>;
+}
+
 /** One execution of one PRP: works from position to position, and writes each down before it goes on. */
 export class PrpRun {
   readonly #prp: LoadedPrp;
   readonly #settings: RunSettings;
   readonly #journal: RunJournal;
   readonly #signal: AbortSignal;
+  /** How far a command had come that was ended because the run is to pause. */
+  #cutShort: { readonly progress: WorkProgress; readonly text: string } | undefined;
 
   constructor(prp: LoadedPrp, settings: RunSettings, journal: RunJournal, signal: AbortSignal) {
     this.#prp = prp;
@@ -110,25 +121,29 @@ export class PrpRun {
   /** Saves the position, names in it the process that works on the step, and only then lets that one go. */
   async #workOn(step: Work, position: Position, label: string): Promise<{ position: Position; error?: unknown }> {
     if (this.#signal.aborted) return this.#pause(position);
-    const held = await this.#prepare(step, position);
+    const command = await this.#prepare(step, position);
     try {
-      await this.#journal.save(position, { label, process: held && { ...held.identity, ...sourceOf(step) } });
+      await this.#journal.save(position, { label, process: command?.process });
     } catch (error) {
-      await held?.abandon();
+      await command?.held.abandon();
       throw error;
     }
     if (this.#signal.aborted) {
-      await held?.abandon();
+      await command?.held.abandon();
       return this.#pause(position);
     }
     const done =
-      step.kind === "gate" ? await this.#runGate(step, position, held) : await this.#runCoder(step, position, held);
+      step.kind === "gate"
+        ? await this.#runGate(step, position, command)
+        : await this.#runCoder(step, position, command);
     return done ?? this.#pause(position);
   }
 
   async #pause(position: Position): Promise<never> {
+    const { progress, text } = this.#cutShort ?? {};
+    const label = `Paused: ${labelOf(position)}${text === undefined ? "" : ` (${text})`}`;
     try {
-      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused" });
+      await this.#journal.save(position, { label, status: "paused", progress });
     } catch (error) {
       // The entry before it stands, and is gone on with just as well. The caller waits for why the run ended.
       this.#log("error", { error }, "The paused run could not be marked as such");
@@ -137,11 +152,12 @@ export class PrpRun {
   }
 
   /** Holds the step's process; `undefined` where it needs none (a coder that is a function). */
-  async #prepare(step: Work, position: Position): Promise<HeldProcess | undefined> {
+  async #prepare(step: Work, position: Position): Promise<Command | undefined> {
     const command = this.#commandOf(step);
     if (command === undefined) return undefined;
     try {
-      return await HeldProcess.start(command);
+      const held = await HeldProcess.start(command);
+      return { held, process: { ...held.identity, ...sourceOf(step) } };
     } catch (cause) {
       if (!(cause instanceof ProcessStartError)) throw cause;
       // No coder can mend the machine. What was done up to here would be lost for a missing folder: it is saved first.
@@ -168,10 +184,10 @@ export class PrpRun {
   async #runGate(
     step: Extract<Work, { kind: "gate" }>,
     position: Position,
-    held: HeldProcess | undefined,
+    held: Command | undefined,
   ): Promise<{ position: Position } | undefined> {
     const { level, description, command } = step.gate;
-    const ran = await this.#run(step, held, this.#settings.gateTimeoutMs);
+    const ran = await this.#run(step, position, held, this.#settings.gateTimeoutMs);
     if (ran.aborted) return undefined;
     const { exitCode, stdout, stderr } = ran;
     const success = exitCode === 0;
@@ -183,12 +199,12 @@ export class PrpRun {
   async #runCoder(
     step: Extract<Work, { kind: "coder" }>,
     position: Position,
-    held: HeldProcess | undefined,
+    command: Command | undefined,
   ): Promise<{ position: Position; error?: unknown } | undefined> {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const ran = await this.#run(step, held, timeoutMs);
+      const ran = await this.#run(step, position, command, timeoutMs);
       outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
     } else {
       const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
@@ -201,19 +217,45 @@ export class PrpRun {
     return { position: afterCoder(position, step.fixAttempt, outcome), error };
   }
 
-  async #run(step: Work, held: HeldProcess | undefined, timeoutMs: number | undefined): Promise<CommandResult> {
-    if (held === undefined) throw new Error("A command is held before it is run.");
-    const { output, logger, killGraceMs, maxOutputBytes } = this.#settings;
+  /** Lets a held command go, and saves how far it has come until it has ended. */
+  async #run(
+    step: Work,
+    position: Position,
+    command: Command | undefined,
+    timeoutMs: number | undefined,
+  ): Promise<CommandResult> {
+    if (command === undefined) throw new Error("A command is held before it is run.");
+    const { held, process } = command;
+    const { output, logger, killGraceMs, maxOutputBytes, autoSaveIntervalMs: intervalMs } = this.#settings;
     const source = { taskId: this.#prp.taskId, ...sourceOf(step) };
-    return runCommand(held, {
-      timeoutMs,
-      killGraceMs,
-      maxOutputBytes,
-      endBytes: step.kind === "coder" ? REPLY_BYTES : 0,
-      signal: this.#signal,
-      stdout: openSink(output, { ...source, stream: "stdout" }, logger),
-      stderr: openSink(output, { ...source, stream: "stderr" }, logger),
+    const soFar = new OutputSoFar(sourceOf(step), maxOutputBytes);
+    const textOf = (progress: WorkProgress) => progressText(progress, step.kind === "coder" ? step.fixAttempt : 0);
+    const saver = new ProgressSaver(soFar, {
+      intervalMs,
+      save: (progress) =>
+        this.#journal.saveProgress(position, { label: capitalized(textOf(progress)), process, progress }),
+      failed: (error) =>
+        this.#log("error", { error }, "How far it has come could not be saved; it will be tried again"),
     });
+    try {
+      const ran = await runCommand(held, {
+        timeoutMs,
+        killGraceMs,
+        maxOutputBytes,
+        endBytes: step.kind === "coder" ? REPLY_BYTES : 0,
+        signal: this.#signal,
+        stdout: soFar.through("stdout", openSink(output, { ...source, stream: "stdout" }, logger)),
+        stderr: soFar.through("stderr", openSink(output, { ...source, stream: "stderr" }, logger)),
+      });
+      if (ran.aborted) {
+        const progress = soFar.progress();
+        this.#cutShort = { progress, text: textOf(progress) };
+      }
+      return ran;
+    } finally {
+      // Whatever is saved next follows on what is being saved.
+      await saver.stop();
+    }
   }
 
   #requestFor(step: Extract<Work, { kind: "coder" }>): CoderRequest {
@@ -233,7 +275,7 @@ export class PrpRun {
   }
 }
 
-function sourceOf(step: Work): { readonly kind: "gate"; readonly level: number } | { readonly kind: "coder" } {
+function sourceOf(step: Work): Pick<OutputSource, "kind" | "level"> {
   return step.kind === "gate" ? { kind: "gate", level: step.gate.level } : { kind: "coder" };
 }
 
@@ -247,6 +289,10 @@ function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position
   }
   const last = validationResults.findLast(({ skipped }) => !skipped);
   return `Gate ${stage.slice(-1)} ${last?.success === false ? "failed" : "passed"}`;
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {

@@ -3,14 +3,16 @@ import { CheckpointConflictError } from "../../errors.js";
 import { isUnderWay, Runner } from "../processes/runner.js";
 import type { Position } from "./next-step.js";
 import type { LoadedPrp } from "./prp-document.js";
-import type { CheckpointExecutionState, PrpRunState } from "./schema.js";
-import { appendState, type PrpCheckpoints, statusOf } from "./storage.js";
+import type { CheckpointExecutionState, PrpRunState, WorkProgress } from "./schema.js";
+import { type PrpCheckpoints, type SessionCheckpoints, statusOf } from "./storage.js";
 
 /** How a position is saved. */
 export interface EntryOptions {
   readonly label: string;
   /** The work that may start once this entry is acknowledged. */
   readonly process?: PrpRunState["process"] | undefined;
+  /** How far the work has come that is under way, or was ended before its time. */
+  readonly progress?: WorkProgress | undefined;
   readonly error?: unknown;
   /** Default: the stage's. */
   readonly status?: CheckpointStatus;
@@ -23,30 +25,34 @@ export interface EntryOptions {
 export class RunJournal {
   /** The newest checkpoint when the execution began. */
   readonly newest: Checkpoint<CheckpointExecutionState> | undefined;
-  readonly #checkpoints: PrpCheckpoints | undefined;
+  readonly #session: SessionCheckpoints | undefined;
   readonly #prp: LoadedPrp;
   readonly #runner: Runner;
   #sequence: number | undefined;
+  /** The entries that the next one takes the place of. */
+  #passing: readonly string[] = [];
+  /** The last answer was an error: what it was about may be stored all the same. */
+  #isUnsure = false;
 
   private constructor(
-    checkpoints: PrpCheckpoints | undefined,
+    session: SessionCheckpoints | undefined,
     prp: LoadedPrp,
     runner: Runner,
     { newest, sequence }: Newest,
   ) {
     this.newest = newest;
-    this.#checkpoints = checkpoints;
+    this.#session = session;
     this.#prp = prp;
     this.#runner = runner;
     this.#sequence = sequence;
   }
 
   /**
-   * @param checkpoints - Without them nothing is written, and nothing read.
+   * @param session - Without it nothing is written, and nothing read.
    * @throws {CheckpointConflictError} Another execution of the task is under way.
    */
-  static async open(checkpoints: PrpCheckpoints | undefined, prp: LoadedPrp): Promise<RunJournal> {
-    const found = await findNewest(checkpoints, prp.taskId);
+  static async open(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<RunJournal> {
+    const found = await findNewest(session?.checkpoints, prp.taskId);
     const { newest } = found;
     const other = newest?.status === "running" ? newest.state.waymark?.runner : undefined;
     if (other !== undefined && (await isUnderWay(other))) {
@@ -55,7 +61,7 @@ export class RunJournal {
           "wait for it, or end that process and execute the PRP again.",
       );
     }
-    return new RunJournal(checkpoints, prp, await Runner.begin(), found);
+    return new RunJournal(session, prp, await Runner.begin(), found);
   }
 
   /**
@@ -63,8 +69,30 @@ export class RunJournal {
    *
    * @throws {CheckpointConflictError} Another execution has written meanwhile; nothing was saved.
    */
-  async save(position: Position, { label, process, error, status }: EntryOptions): Promise<void> {
-    if (this.#checkpoints === undefined) return;
+  async save(position: Position, options: EntryOptions): Promise<void> {
+    await this.#append(position, options, false);
+  }
+
+  /**
+   * Saves how far the work on a position has come. Whoever goes on from it goes on from that position. The next entry
+   * takes its place, so that of one command's work there is no more than one, and no other entry is pushed out.
+   */
+  async saveProgress(position: Position, options: EntryOptions & { readonly progress: WorkProgress }): Promise<void> {
+    await this.#append(position, options, true);
+  }
+
+  /** The execution is over, whatever came of it. */
+  close(): void {
+    this.#runner.end();
+  }
+
+  async #append(
+    position: Position,
+    { label, process, progress, error, status }: EntryOptions,
+    isPassing: boolean,
+  ): Promise<void> {
+    if (this.#session === undefined) return;
+    if (this.#isUnsure) await this.#findOwnNewest(this.#session.checkpoints);
     const { artifacts, fixAttempt, validationResults, ...rest } = position;
     const isUnderWay = (status ?? statusOf(position.stage)) === "running";
     const state: CheckpointExecutionState = {
@@ -77,20 +105,31 @@ export class RunJournal {
         prpDigest: this.#prp.digest,
         ...(isUnderWay ? { runner: this.#runner.identity } : undefined),
         ...(process === undefined ? undefined : { process }),
+        ...(progress === undefined ? undefined : { progress }),
         ...(artifacts.length === 0 ? undefined : { artifacts: [...artifacts] }),
       },
     };
-    const saved = await appendState(this.#checkpoints, this.#prp.taskId, label, state, {
+    this.#isUnsure = true;
+    const saved = await this.#session.append(this.#prp.taskId, label, state, {
       error,
       status,
       expectedSequence: this.#sequence,
+      replaces: this.#passing,
+      isPassing,
     });
+    this.#isUnsure = false;
     this.#sequence = saved.sequence;
+    this.#passing = isPassing ? [saved.id] : [];
   }
 
-  /** The execution is over, whatever came of it. */
-  close(): void {
-    this.#runner.end();
+  /** Goes on from an entry of this execution that was stored although its answer was an error. */
+  async #findOwnNewest(checkpoints: PrpCheckpoints): Promise<void> {
+    const newest = await checkpoints.latest(this.#prp.taskId);
+    const { runner, progress } = newest?.state.waymark ?? {};
+    if (newest === undefined || runner?.runId !== this.#runner.identity.runId) return;
+    if (newest.sequence === this.#sequence) return;
+    this.#sequence = newest.sequence;
+    if (progress !== undefined) this.#passing = [...this.#passing, newest.id];
   }
 }
 

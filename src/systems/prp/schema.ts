@@ -41,6 +41,29 @@ export type CoderResult = z.output<typeof CoderResultSchema>;
 
 const processSchema = z.object({ pid: z.number().int().positive(), startTime: z.string() });
 
+/** Whose work it is. */
+const workSchema = {
+  kind: z.enum(["coder", "gate"]),
+  /** The gate's level. */
+  level: z.number().int().optional(),
+};
+
+/** How far a command has come that has not ended. Nothing is concluded from it: it is for people to read. */
+export const WorkProgressSchema = z.object({
+  ...workSchema,
+  /** For how long it had run, in milliseconds. */
+  ranMs: z.number().int().min(0),
+  /** How much it had written, on stdout and stderr. */
+  bytes: z.number().int().min(0),
+  /** When it last wrote something; absent where it never has. */
+  lastOutputAt: isoDate.optional(),
+  /** What it had written, each bounded by `maxOutputBytes`. */
+  stdout: z.string(),
+  stderr: z.string(),
+});
+
+export type WorkProgress = z.output<typeof WorkProgressSchema>;
+
 /**
  * What the executor needs beyond the spec's state, under one key, so that whoever knows the spec alone passes over it.
  * States without it (another program's) can be gone on with too.
@@ -53,13 +76,13 @@ export const PrpRunStateSchema = z.object({
   /** The work that this checkpoint has started: its process group, and what tells it from a later one of that number. */
   process: processSchema
     .extend({
-      kind: z.enum(["coder", "gate"]),
-      /** The gate's level. */
-      level: z.number().int().optional(),
+      ...workSchema,
       group: z.number().int().positive(),
       token: z.string(),
     })
     .optional(),
+  /** In a checkpoint that was saved while a command ran, or when it was ended before its time. */
+  progress: WorkProgressSchema.optional(),
   /** What the coder said it made, over all its responses. */
   artifacts: z.array(z.string()).optional(),
 });

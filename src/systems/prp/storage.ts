@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { TaskFileAdapter } from "../../../adapters/files/task-file.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../checkpoint.js";
-import type { Logger } from "../../logger.js";
+import { type Logger, safeLogger, warningLogger } from "../../logger.js";
 import { CheckpointManager } from "../../manager.js";
 import { createCheckpointId } from "./checkpoint-id.js";
 import { type CheckpointExecutionState, CheckpointExecutionStateSchema } from "./schema.js";
@@ -30,22 +30,71 @@ export interface PrpCheckpointsOptions {
   readonly logger?: Logger | undefined;
 }
 
-/** Opens `{sessionPath}/artifacts/{taskId}/checkpoints.json`, for every task. */
-export function openPrpCheckpoints({ sessionPath, keepLast, logger }: PrpCheckpointsOptions): PrpCheckpoints {
-  return new CheckpointManager({
-    storage: new TaskFileAdapter({
+/** The checkpoints in `{sessionPath}/artifacts/{taskId}/checkpoints.json`, of every task. */
+export class SessionCheckpoints {
+  readonly checkpoints: PrpCheckpoints;
+  /** The same, without retention after each save. */
+  readonly #unpruned: PrpCheckpoints;
+  readonly #keepLast: number | undefined;
+  readonly #logger: Logger;
+
+  constructor({ sessionPath, keepLast, logger }: PrpCheckpointsOptions) {
+    const storage = new TaskFileAdapter({
       path: join(sessionPath, "artifacts"),
       // The spec's own program writes no stage and no status beside the state.
       adopt: ({ state }) => {
         const { success, data } = CheckpointExecutionStateSchema.shape.stage.safeParse(stageIn(state));
         return success ? { stage: data, status: statusOf(data) } : {};
       },
-    }),
-    schema: StoredStateSchema,
-    createId: createCheckpointId,
-    retention: keepLast === undefined ? undefined : { keepLast },
-    logger,
-  });
+    });
+    const options = { storage, schema: StoredStateSchema, createId: createCheckpointId, logger };
+    this.checkpoints = new CheckpointManager({
+      ...options,
+      retention: keepLast === undefined ? undefined : { keepLast },
+    });
+    this.#unpruned = new CheckpointManager({ ...options, ownsStorage: false });
+    this.#keepLast = keepLast;
+    this.#logger = safeLogger(logger ?? warningLogger);
+  }
+
+  /** Saves a state as the task's newest checkpoint. */
+  async append(
+    taskId: string,
+    label: string,
+    state: CheckpointExecutionState,
+    { error, status, expectedSequence, replaces = [], isPassing = false }: AppendOptions = {},
+  ): Promise<CheckpointSummary> {
+    const isPlain = !isPassing && replaces.length === 0;
+    const saved = await (isPlain ? this.checkpoints : this.#unpruned).save(taskId, state, {
+      stage: state.stage,
+      label,
+      status: status ?? statusOf(state.stage),
+      error,
+      expectedSequence,
+    });
+    if (!isPlain) await this.#tidy(taskId, replaces, isPassing);
+    return saved;
+  }
+
+  /** Waits for the calls under way. Idempotent. */
+  async close(): Promise<void> {
+    await this.#unpruned.close();
+    await this.checkpoints.close();
+  }
+
+  /** What is replaced goes first: it must take no other's place. Never rejects: the save is stored. */
+  async #tidy(taskId: string, replaced: readonly string[], isPassing: boolean): Promise<void> {
+    try {
+      for (const id of replaced) await this.#unpruned.remove(taskId, id);
+      if (isPassing || this.#keepLast === undefined) return;
+      await this.checkpoints.prune(taskId, { keepLast: this.#keepLast });
+    } catch (error) {
+      this.#logger.error(
+        { taskId, error },
+        `What is left over beside a new checkpoint of task ${JSON.stringify(taskId)} can't be removed; that one is stored`,
+      );
+    }
+  }
 }
 
 /** How a checkpoint's stage counts among the core's statuses. */
@@ -59,23 +108,10 @@ export interface AppendOptions {
   /** Default: the stage's. */
   readonly status?: CheckpointStatus | undefined;
   readonly expectedSequence?: number | undefined;
-}
-
-/** Saves a state as the task's newest checkpoint. */
-export async function appendState(
-  checkpoints: PrpCheckpoints,
-  taskId: string,
-  label: string,
-  state: CheckpointExecutionState,
-  { error, status, expectedSequence }: AppendOptions = {},
-): Promise<CheckpointSummary> {
-  return checkpoints.save(taskId, state, {
-    stage: state.stage,
-    label,
-    status: status ?? statusOf(state.stage),
-    error,
-    expectedSequence,
-  });
+  /** Checkpoints whose place it takes: removed once it is stored, before retention counts. */
+  readonly replaces?: readonly string[];
+  /** It will be replaced itself: it pushes out no other. */
+  readonly isPassing?: boolean;
 }
 
 function stageIn(state: unknown): unknown {

@@ -52,3 +52,26 @@ describe("captured output", () => {
     expect(boundText("x".repeat(1_234_567 + 10), 10)).toBe("xxxxx\n[… 1,234,567 bytes cut …]\nxxxxx");
   });
 });
+
+describe("output that is still being captured", () => {
+  it("leaves out a character that has come in part, whatever the bound", () => {
+    const bytes = Buffer.from("a€😀ä".repeat(5));
+    for (let max = 0; max < 60; max++) {
+      const captured = new BoundedCapture(max);
+      for (const [i, byte] of bytes.entries()) {
+        captured.push(Buffer.of(byte));
+        const soFar = bytes
+          .subarray(0, i + 1)
+          .toString("utf8")
+          .replace(/\uFFFD+$/, "");
+        const text = captured.textSoFar();
+        expect(text).not.toContain("\uFFFD");
+        const cut = Number(/\n\[… (\d+) bytes cut …\]\n/.exec(text)?.[1] ?? 0);
+        const counted = Buffer.byteLength(text.replace(/\n\[… \d+ bytes cut …\]\n/, "")) + cut;
+        expect(counted).toBeGreaterThanOrEqual(Buffer.byteLength(soFar));
+        expect(counted).toBeLessThanOrEqual(i + 1);
+      }
+      expect(captured.textSoFar()).toBe(captured.text());
+    }
+  });
+});

@@ -69,7 +69,7 @@ describe("a run that was killed in the middle of its work", () => {
     const session = await Session.create();
     for (const work of ["code", "code", "gate-3", "gate-4"]) {
       await session.write("block", work);
-      const run = session.spawn({ checkpoints: { maxCheckpoints: 1 } });
+      const run = session.spawn({ checkpoints: { maxCheckpoints: 1 }, autoSaveIntervalMs: 5 });
       await blocked(run);
       run.kill("SIGKILL");
       await run;
@@ -265,7 +265,7 @@ describe("a run that is paused", () => {
     await expect(result).rejects.toThrow("enough");
     expect(await isAlive(pid)).toBe(false);
     expect(await session.latest()).toMatchObject({
-      label: "Paused: Gate 1 passed",
+      label: expect.stringMatching(/^Paused: Gate 1 passed \(gate 2 so far: \d+ bytes in \d+ s\)$/),
       state: { stage: "validation-gate-1" },
     });
     await session.remove("block");
@@ -342,7 +342,9 @@ describe("a run that is paused", () => {
     run.kill("SIGINT");
 
     expect(await run).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/INTERRUPTED$/) });
-    expect(await session.latest()).toMatchObject({ label: "Paused: Before the coder" });
+    expect(await session.latest()).toMatchObject({
+      label: expect.stringMatching(/^Paused: Before the coder \(the coder so far: /),
+    });
   });
 
   it.each(["SIGINT", "SIGTERM"] as const)("by %s ends as that signal would have it", async (signal) => {
@@ -354,7 +356,9 @@ describe("a run that is paused", () => {
 
     expect((await run).signal).toBe(signal);
     expect(await isAlive(pid)).toBe(false);
-    expect(await session.latest()).toMatchObject({ label: "Paused: Gate 2 passed" });
+    expect(await session.latest()).toMatchObject({
+      label: expect.stringMatching(/^Paused: Gate 2 passed \(gate 3 so far: /),
+    });
     await session.remove("block");
     expect((await session.executor().execute(session.prpPath)).success).toBe(true);
     expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
