@@ -36,6 +36,9 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   PLAN_OUTDATED: ExitCode.conflict,
   PLAN_UNREADABLE: ExitCode.notFound,
   PLAN_INVALID: ExitCode.usage,
+  PRP_UNREADABLE: ExitCode.notFound,
+  PRP_INVALID: ExitCode.usage,
+  PRP_CHANGED: ExitCode.conflict,
   UNSUPPORTED_OPERATION: ExitCode.usage,
 };
 

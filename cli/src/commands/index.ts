@@ -9,6 +9,7 @@ import { exportCommand } from "./export.js";
 import { importCommand } from "./import.js";
 import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
+import { prp } from "./prp.js";
 import { prune } from "./prune.js";
 import { resume } from "./resume.js";
 import { show } from "./show.js";
@@ -31,5 +32,6 @@ export const COMMANDS: readonly CommandFile[] = [
   importCommand,
   copy,
   oneshot,
+  prp,
   completion,
 ];

@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { checkKeys } from "../../adapter.js";
 import { checkInteger, checkTaskId, checkText } from "../../arguments.js";
-import { UnsupportedOperationError } from "../../errors.js";
+import type { Checkpoint } from "../../checkpoint.js";
+import { CheckpointConflictError, CheckpointNotFoundError, UnsupportedOperationError } from "../../errors.js";
 import { type Logger, safeLogger, warningLogger } from "../../logger.js";
 import { interruptibly } from "../processes/interruption.js";
 import { ProcessStuckError } from "../processes/process-group.js";
@@ -12,6 +13,7 @@ import type { PrpOutput } from "./output.js";
 import { loadPrp, type PrpDocument } from "./prp-document.js";
 import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
+import type { CheckpointExecutionState } from "./schema.js";
 import { makeSessionFolder } from "./session-folder.js";
 
 export interface PrpExecutorOptions {
@@ -48,6 +50,11 @@ export interface ExecuteOptions {
   readonly signal?: AbortSignal | undefined;
   /** Begins anew, whatever checkpoints there are. Default false. */
   readonly restart?: boolean | undefined;
+  /**
+   * With true, there must be a checkpoint to go on from; with false, no unfinished work. Default: goes on from a
+   * checkpoint if there is one.
+   */
+  readonly resume?: boolean | undefined;
   /** The task's name. Default: the PRP's own id, or else the name of its file. */
   readonly taskId?: string | undefined;
 }
@@ -65,7 +72,7 @@ const OPTION_KEYS = [
   "output",
   "logger",
 ] satisfies (keyof PrpExecutorOptions)[];
-const EXECUTE_KEYS = ["signal", "restart", "taskId"] satisfies (keyof ExecuteOptions)[];
+const EXECUTE_KEYS = ["signal", "restart", "resume", "taskId"] satisfies (keyof ExecuteOptions)[];
 
 const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
@@ -144,14 +151,17 @@ export class PrpExecutor {
    * @returns Also where a gate or the coder failed: then `success` is false, and `error` says why.
    * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`); or a
    *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): then the work up to it is saved as paused.
-   * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched.
+   * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched. Or there is
+   *   unfinished work, and `resume` is false.
+   * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
    * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
    *   folder can't be made: nothing was run.
    * @throws The signal's reason, once it aborts.
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
     checkKeys("ExecuteOptions", options, EXECUTE_KEYS);
-    const { signal, restart = false, taskId } = options;
+    const { signal, restart = false, resume, taskId } = options;
+    if (restart && resume === true) throw new TypeError("ExecuteOptions.resume and restart exclude each other.");
     if (taskId !== undefined) checkTaskId(taskId);
     signal?.throwIfAborted();
     const loaded = await loadPrp(prp, taskId);
@@ -159,6 +169,7 @@ export class PrpExecutor {
     if (this.#makesCwd) await makeSessionFolder(this.sessionPath);
     const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded);
     try {
+      if (!restart) assertMayBegin(loaded.taskId, journal.newest, resume);
       return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
         signal,
         reason: (name) =>
@@ -179,6 +190,26 @@ export class PrpExecutor {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+}
+
+function assertMayBegin(
+  taskId: string,
+  newest: Checkpoint<CheckpointExecutionState> | undefined,
+  resume: boolean | undefined,
+): void {
+  const task = `Task ${JSON.stringify(taskId)}`;
+  if (resume === true && newest === undefined) {
+    throw new CheckpointNotFoundError(
+      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it without resume.`,
+      { taskId },
+    );
+  }
+  if (resume === false && newest !== undefined && newest.status !== "completed") {
+    throw new CheckpointConflictError(
+      `${task} has been started already: ${newest.status} at ${newest.state.stage}, saved ${newest.createdAt}. ` +
+        "Nothing was changed; go on from there with resume, or begin anew with restart.",
+    );
   }
 }
 

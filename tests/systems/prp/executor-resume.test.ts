@@ -12,6 +12,42 @@ const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
 /** Everything that runs, where gate 2 fails at first. */
 const WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
 
+describe("the option `resume`", () => {
+  it("asks for a checkpoint to go on from where it is true", async () => {
+    const session = await Session.create();
+    const executor = session.executor();
+    await expect(executor.execute(session.prpPath, { resume: true })).rejects.toMatchObject({
+      code: "CHECKPOINT_NOT_FOUND",
+      message: expect.stringContaining("Start it without resume"),
+    });
+    expect(await session.log()).toEqual([]);
+  });
+
+  it("refuses unfinished work where it is false, and goes on with it where it is true", async () => {
+    const session = await Session.create();
+    await session.write("fail-gate-2");
+    const executor = session.executor({ maxFixAttempts: 0 });
+    expect((await executor.execute(session.prpPath, { resume: false })).success).toBe(false);
+    const before = await session.log();
+    await expect(executor.execute(session.prpPath, { resume: false })).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+      message: expect.stringMatching(/failed at failed.*resume.*restart/),
+    });
+    expect(await session.log()).toEqual(before);
+    await session.remove("fail-gate-2");
+    expect((await executor.execute(session.prpPath, { resume: true })).success).toBe(true);
+    expect((await executor.execute(session.prpPath, { resume: false })).success).toBe(true);
+    expect(await session.log()).toEqual([...before, "gate-2", "gate-3", "gate-4"]);
+  });
+
+  it("excludes restart", async () => {
+    const session = await Session.create();
+    await expect(session.executor().execute(session.prpPath, { resume: true, restart: true })).rejects.toThrow(
+      /resume and restart exclude each other/,
+    );
+  });
+});
+
 describe("a run that was killed in the middle of its work", () => {
   it.each(WHOLE_RUN.map((work, at) => ({ work, at })).filter(({ work, at }) => WHOLE_RUN.indexOf(work) === at))(
     "in $work: that is ended and run again, and nothing else is",

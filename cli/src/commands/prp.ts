@@ -1,0 +1,112 @@
+import type { Command } from "@commander-js/extra-typings";
+import type { PrpTaskStatus } from "waymark/prp";
+import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
+import { ExitCode } from "../exit-code.js";
+import { jsonText, printable } from "../printable.js";
+import { statusCell } from "../status-cell.js";
+import { TablePrinter } from "../table.js";
+import { agoText, countArgument, counted, durationArgument } from "../words.js";
+
+export const prp: CommandFile = {
+  example: "waymark prp run PRP.md --coder './agent'",
+  register(program, cli) {
+    const command = program
+      .command("prp")
+      .summary("run a PRP, or look at one")
+      .description("Runs a PRP with a coder and its validation gates, and shows where a session's PRPs stand.");
+    registerRun(command, cli);
+    registerStatus(command, cli);
+  },
+};
+
+type PrpCommand = Command<[], Record<never, never>, GlobalOptions>;
+
+function registerRun(command: PrpCommand, cli: Cli): void {
+  command
+    .command("run")
+    .description(
+      "Runs a PRP: the coder, then the validation gates, and fixes what they find. Each point is a checkpoint in the " +
+        "session's folder: after Ctrl-C, a failure or a kill, --resume goes on, and asks the coder for nothing twice. " +
+        "Coder and gates run in the current folder, and their output is shown as it comes.",
+    )
+    .argument("<prp>", "a Markdown file with a Validation Loop")
+    .requiredOption("--coder <cmd>", "run by sh: the prompt on its stdin, a line of JSON at its end")
+    .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
+    .option("--resume", "go on from the PRP's checkpoint")
+    .option("--restart", "begin anew, whatever the checkpoint says")
+    .option("--task <id>", "default: the PRP's own id, else its file's name")
+    .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
+    .option("--gate-timeout <time>", "for each gate; default: 2m", durationArgument)
+    .option("--coder-timeout <time>", "default: none", durationArgument)
+    .action(async (path, options) => {
+      const { PrpExecutor } = await import("waymark/prp");
+      const say = (_details: object, message: string) => void cli.errors.line(printable(message));
+      const executor = new PrpExecutor(options.session, {
+        coder: options.coder,
+        cwd: ".",
+        maxFixAttempts: options.fixes,
+        gateTimeoutMs: options.gateTimeout,
+        coderTimeoutMs: options.coderTimeout,
+        logger: { debug() {}, info: say, warn: say, error: say },
+      });
+      try {
+        const { success, fixAttempts, error } = await executor.execute(path, {
+          taskId: options.task,
+          restart: options.restart,
+          resume: options.restart ? options.resume : options.resume === true,
+        });
+        if (success) {
+          await cli.output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
+          return;
+        }
+        await cli.output.line(printable(`Failed: ${error}. Mend it, then go on with --resume.`));
+        cli.exitCode = ExitCode.failed;
+      } finally {
+        await executor.close();
+      }
+    });
+}
+
+function registerStatus(command: PrpCommand, cli: Cli): void {
+  command
+    .command("status")
+    .description("Where each PRP of a session stands, the most recent first.")
+    .option("--session <dir>", "the session's folder", ".")
+    .option("--json", "for programs: the tasks, and what is damaged")
+    .action(async (options) => {
+      const { prpStatus } = await import("waymark/prp");
+      const { tasks, damaged } = await prpStatus(options.session);
+      if (damaged.length > 0) cli.exitCode = ExitCode.damaged;
+      if (options.json) {
+        await cli.output.line(jsonText({ tasks, damaged }));
+        return;
+      }
+      const nowMs = Date.now();
+      const table = new TablePrinter(cli.output, [
+        { head: "TASK", flexible: true },
+        { head: "STATUS" },
+        { head: "WHERE", flexible: true },
+        { head: "WHEN" },
+        { head: "WHY", flexible: true },
+      ]);
+      for (const task of tasks) {
+        const { taskId, label, savedAt } = task;
+        const died = task.runner?.isAlive === false;
+        const status = died
+          ? { text: "died", color: cli.output.colors.red }
+          : statusCell(task.status, cli.output.colors);
+        await table.add(taskId, status, label, agoText(savedAt.toISOString(), nowMs), whyOf(task));
+      }
+      await table.end();
+      if (tasks.length === 0) await cli.errors.line(printable(`No PRP has been run in ${options.session}.`));
+      for (const { location, reason } of damaged) {
+        await cli.errors.line(printable(`warning: ${location} can't be read: ${reason}`));
+      }
+    });
+}
+
+function whyOf({ error, runner }: PrpTaskStatus): string {
+  if (error !== undefined) return error.message;
+  if (runner === undefined) return "";
+  return runner.isAlive ? `process ${runner.pid}` : `process ${runner.pid} is gone; go on with --resume`;
+}
