@@ -30,8 +30,9 @@ async function fail(error: unknown): Promise<void> {
   if (program.command.opts().verbose) for (const line of causesOf(error)) await cli.errors.line(line);
 }
 
+/** On one line, where an error lists several things on lines of their own. */
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return (error instanceof Error ? error.message : String(error)).replace(/\n {2}/g, " ");
 }
 
 /** The stack, and what lies beneath it, each with its own. */

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { CHECKPOINT_STATUSES, type PlannedCheckpoint, type RetentionPlan } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
@@ -8,7 +9,7 @@ const FORMAT = "waymark-prune-plan-1";
 /** Writes plans to a file, for {@link readPlanFile}. */
 export async function writePlanFile(path: string, plans: readonly RetentionPlan[]): Promise<void> {
   try {
-    await writeFile(path, `${jsonText({ format: FORMAT, plans }, 2)}\n`, { mode: 0o600 });
+    await writeFile(path, `${jsonText({ format: FORMAT, sha256: digestOf(plans), plans }, 2)}\n`, { mode: 0o600 });
   } catch (cause) {
     throw new CommandError(
       ExitCode.failed,
@@ -31,11 +32,22 @@ export async function readPlanFile(path: string): Promise<RetentionPlan[]> {
     );
   }
   const content = parsed(text);
-  if (isObject(content) && content["format"] === FORMAT && isArrayOf(content["plans"], isPlan)) return content["plans"];
-  throw new CommandError(
-    ExitCode.damaged,
-    `${path} is no whole plan of "waymark prune --plan-out". Nothing was removed; make the plan again.`,
-  );
+  if (!isObject(content) || content["format"] !== FORMAT || !isArrayOf(content["plans"], isPlan)) {
+    throw refused(path, 'is no whole plan of "waymark prune --plan-out"');
+  }
+  const { plans, sha256 } = content;
+  // It was agreed to as it was: an altered one could remove what no policy ever would.
+  if (digestOf(plans) !== sha256) throw refused(path, "was changed since it was made: its checksum doesn't hold");
+  return plans;
+}
+
+function refused(path: string, why: string): CommandError {
+  return new CommandError(ExitCode.damaged, `${path} ${why}. Nothing was removed; make the plan again.`);
+}
+
+/** JSON keeps the order of keys, so a plan that was read back gives the same text. */
+function digestOf(plans: readonly RetentionPlan[]): string {
+  return hash("sha256", JSON.stringify(plans), "hex");
 }
 
 function parsed(text: string): unknown {

@@ -105,6 +105,20 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
+  it("--plan-in refuses a plan that was changed, though it fits: it could remove what always stays", async () => {
+    const { cwd, manager, run } = await newPlace();
+    for (let n = 1; n <= 5; n++) await manager.save("build-42", { n });
+    await run("prune", "build-42", "--keep-last", "2", "--plan-out", "plan.json");
+    const file = JSON.parse(readFileSync(join(cwd, "plan.json"), "utf8"));
+    const [plan] = file.plans;
+    plan.remove.push(...plan.keep.splice(0));
+    writeFileSync(join(cwd, "plan.json"), JSON.stringify(file));
+    const { code, stderr } = await run("prune", "--plan-in", "plan.json", "--yes");
+    expect([code, stderr]).toEqual([5, expect.stringContaining("was changed since it was made")]);
+    expect(await manager.list("build-42")).toHaveLength(5);
+    await manager.close();
+  });
+
   it("--plan-in refuses a plan that is cut short, is none, or comes with a policy", async () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     await manager.close();

@@ -20,6 +20,8 @@ const COMMANDS = [
   "export",
   "import",
   "copy",
+  "oneshot",
+  "prp",
   "completion",
 ];
 
@@ -30,7 +32,7 @@ describe("--help", () => {
     expect(code).toBe(0);
     expect(lines.length).toBeLessThanOrEqual(24);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
-    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command} .*waymark ${command}`, "m"));
+    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command} .*[ (]waymark ${command}`, "m"));
   });
 
   it.each(COMMANDS)("of %s fits a screen too, with its example", async (command) => {

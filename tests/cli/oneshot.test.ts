@@ -91,7 +91,7 @@ describe("waymark oneshot", () => {
   });
 
   it.each([
-    ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /bad\.yaml.*2/],
+    ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /nothing was run\. bad\.yaml:2:\d+: /],
     ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml/],
     ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume/],
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /exclude/],

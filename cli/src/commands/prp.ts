@@ -12,7 +12,7 @@ export const prp: CommandFile = {
   register(program, cli) {
     const command = program
       .command("prp")
-      .summary("run a PRP, or look at one")
+      .summary("run PRPs, see them")
       .description("Runs a PRP with a coder and its validation gates, and shows where a session's PRPs stand.");
     registerRun(command, cli);
     registerStatus(command, cli);
