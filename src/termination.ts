@@ -1,5 +1,9 @@
-/** Runs when the process is told to end; the process ends once every callback has settled. */
-export type TerminationCallback = (signal: NodeJS.Signals) => Promise<void>;
+/**
+ * Runs when the process is told to end.
+ *
+ * @param isFinal - The process ends by the signal once every callback has settled; else its program listens, and decides.
+ */
+export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => Promise<void>;
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 const callbacks = new Set<TerminationCallback>();
@@ -29,7 +33,7 @@ function end(signal: NodeJS.Signals): void {
   // From then on a second signal has its default effect: somebody who presses Ctrl-C twice means it. Not before all
   // listeners have been called: one that cleans up and sees nobody else would end the process.
   queueMicrotask(stopListening);
-  void Promise.allSettled([...callbacks].map(async (callback) => callback(signal))).then(() => {
+  void Promise.allSettled([...callbacks].map(async (callback) => callback(signal, !othersListen))).then(() => {
     ending = false;
     if (!othersListen) process.kill(process.pid, signal);
     else if (callbacks.size > 0) for (const name of SIGNALS) process.on(name, end);

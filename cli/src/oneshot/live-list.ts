@@ -82,7 +82,7 @@ export class LiveList {
 /** A workstream's row. */
 class Row {
   readonly task: ListrTask<object>;
-  readonly #title: string;
+  #title: string;
   readonly #finished: Promise<End>;
   #finish: (end: End) => void = () => undefined;
   #wrapper: Wrapper | undefined;
@@ -101,6 +101,8 @@ class Row {
         this.#wrapper = wrapper;
         // All rows begin at once, so that they stand in the plan's order; a waiting one is not to look like it runs.
         if (!this.#isStarted && !this.#isEnded) wrapper.task.state$ = ListrTaskState.WAITING;
+        // What it runs may be done before the list has begun to show it.
+        wrapper.title = this.#title;
         if (this.#lastLine !== "") wrapper.output = this.#lastLine;
         const end = await this.#finished;
         if (end.state === "failed") throw new Error(end.why);
@@ -123,7 +125,8 @@ class Row {
   end(end: End, note = ""): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    if (this.#wrapper) this.#wrapper.title = `${this.#title}${note}`;
+    this.#title += note;
+    if (this.#wrapper) this.#wrapper.title = this.#title;
     this.#finish(end);
   }
 }

@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { onTermination } from "../../termination.js";
 
 /** When work is told to end. */
@@ -8,6 +8,9 @@ export interface InterruptionOptions {
   /** What the work's signal aborts with on SIGINT or SIGTERM. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
+
+/** Far longer than a signal takes; then something holds it back, and the work's caller is told instead. */
+const MAX_ARRIVAL_MS = 2_000;
 
 /**
  * Does work that SIGINT, SIGTERM and a signal of the caller's end: each aborts the signal that the work is given. On
@@ -19,16 +22,18 @@ export async function interruptibly<Result>(
 ): Promise<Result> {
   const interruption = new AbortController();
   const running = work(signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]));
-  const forget = onTermination(async (name) => {
+  let isFinal = false;
+  const forget = onTermination(async (name, isTheEnd) => {
+    isFinal = isTheEnd;
     interruption.abort(reason(name));
     await Promise.allSettled([running]);
   });
   try {
     return await running;
   } catch (error) {
-    // The signal is being raised again, and it takes a turn of the event loop to arrive: this process is to end by it,
+    // The signal is being raised again, and takes some turns of the event loop to arrive: this process is to end by it,
     // and not by what its program makes of the rejection.
-    if (interruption.signal.aborted) for (let turn = 0; turn < 2; turn++) await setImmediate();
+    if (isFinal) await delay(MAX_ARRIVAL_MS);
     throw error;
   } finally {
     forget();
