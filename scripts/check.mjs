@@ -4,7 +4,7 @@ import { runSteps } from "./steps.mjs";
 
 const butTests = process.argv.includes("--but-tests");
 
-runSteps([
+await runSteps([
   { name: "build", command: "npm run build" },
   { name: "format and lint", command: "npm run lint" },
   { name: "types", command: "npm run types" },

@@ -25,7 +25,7 @@ const ltsEnv = {
 try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
-  runSteps([
+  await runSteps([
     {
       name: "the README's test command, with coverage",
       command: readmeTestCommand(),

@@ -1,21 +1,63 @@
 // @ts-check
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+
+/** As many of a failed step's last lines as are shown again at the end. */
+const LAST_LINES = 25;
+
+/** What vitest, and Node's test runner, begin the line with that names a failed test. */
+const NAMES_A_FAILURE = /^\s*(FAIL|×|not ok|✖) /;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the escape is what begins a colour.
+const COLOURS = /\u001B\[[0-9;]*m/g;
 
 /**
- * Runs named commands one after the other, goes on after a failure, and ends with the line that programs look for.
+ * Runs named commands one after the other and goes on after a failure. At the end stands what failed, since the end is
+ * what is kept of a long log; then the line that programs look for.
  *
  * @param {readonly { name: string, command: string, env?: NodeJS.ProcessEnv, cwd?: string }[]} steps
  */
-export function runSteps(steps) {
-  const results = steps.map(({ name, command, env = process.env, cwd = process.cwd() }) => {
+export async function runSteps(steps) {
+  const results = [];
+  for (const { name, command, env = process.env, cwd = process.cwd() } of steps) {
     console.log(`\n=== ${name}: ${command}`);
     const startedMs = Date.now();
-    const { status } = spawnSync(command, { shell: true, stdio: "inherit", env, cwd });
-    return { name, passed: status === 0, seconds: Math.round((Date.now() - startedMs) / 1000) };
-  });
+    const { status, lines } = await runShown(command, { env, cwd });
+    results.push({ name, passed: status === 0, lines, seconds: Math.round((Date.now() - startedMs) / 1000) });
+  }
   console.log("");
+  for (const { name, passed, lines } of results) {
+    if (!passed) console.log([`--- what failed of ${name}:`, ...failuresAmong(lines), ""].join("\n"));
+  }
   for (const { name, passed, seconds } of results) console.log(`${passed ? "PASS" : "FAIL"}  ${name} (${seconds} s)`);
   const failed = results.filter(({ passed }) => !passed).length;
   console.log(`${results.length - failed} passed, ${failed} failed`);
   process.exitCode = failed === 0 ? 0 : 1;
+}
+
+/**
+ * @param {string} command
+ * @param {{ env: NodeJS.ProcessEnv, cwd: string }} where
+ */
+async function runShown(command, where) {
+  const child = spawn(`(${command}) 2>&1`, { ...where, shell: true, stdio: ["ignore", "pipe", "inherit"] });
+  const closed = once(child, "close");
+  /** @type {string[]} */
+  const lines = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    console.log(line);
+    lines.push(line);
+  }
+  const [status] = await closed;
+  return { status, lines };
+}
+
+/** @param {readonly string[]} lines */
+function failuresAmong(lines) {
+  const named = lines.flatMap((line, at) => {
+    const words = line.replaceAll(COLOURS, "");
+    return NAMES_A_FAILURE.test(words) ? lines.slice(at, at + 3).map((shown) => shown.replaceAll(COLOURS, "")) : [];
+  });
+  return [...new Set(named), "…", ...lines.slice(-LAST_LINES)];
 }
