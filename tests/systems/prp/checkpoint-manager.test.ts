@@ -277,6 +277,30 @@ describe("the spec's unit tests", () => {
   });
 });
 
+describe("the spec's level 3, its integration test", () => {
+  it("runs as it is written there", async () => {
+    const manager = new PrpCheckpointManager(await tempFolder());
+    const state: CheckpointExecutionState = {
+      prpPath: "/path/to/prp.md",
+      stage: "pre-execution",
+      validationResults: [],
+      timestamp: new Date(),
+    };
+
+    const id = await manager.saveCheckpoint("P1.M1.T1.S1", "Test checkpoint", state);
+    const checkpoints = await manager.listCheckpoints("P1.M1.T1.S1");
+    const restored = await manager.restoreCheckpoint(id);
+    const hasCheck = await manager.hasCheckpoint("P1.M1.T1.S1");
+
+    expect({ listed: checkpoints.map((checkpoint) => checkpoint.id), label: restored.label, hasCheck }).toEqual({
+      listed: [id],
+      label: "Test checkpoint",
+      hasCheck: true,
+    });
+    expect(restored.state).toEqual(state);
+  });
+});
+
 describe("checkpoint ids", () => {
   it.each([
     "P1.M1.T1.S1",

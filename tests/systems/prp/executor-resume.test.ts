@@ -48,7 +48,7 @@ describe("the option `resume`", () => {
   });
 });
 
-describe("a run that was killed in the middle of its work", () => {
+describe("on interruption, the checkpoint allows resume from the last state: a run killed in the middle of its work", () => {
   it.each(WHOLE_RUN.map((work, at) => ({ work, at })).filter(({ work, at }) => WHOLE_RUN.indexOf(work) === at))(
     "in $work: that is ended and run again, and nothing else is",
     async ({ work, at }) => {

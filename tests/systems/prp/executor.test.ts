@@ -19,7 +19,7 @@ const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
 const GATE_STAGES = GATES.map((gate) => `validation-${gate}`);
 
 describe("executing a PRP", () => {
-  it("runs the coder, then the gates in order, and saves a checkpoint at each point", async () => {
+  it("creates checkpoints before PRP execution, after the Coder Agent, after each validation gate, and at the end", async () => {
     const session = await Session.create();
     const result = await session.executor().execute(session.prpPath);
 
@@ -387,7 +387,7 @@ describe("a coder that fails", () => {
     expect(state.coderResponse).toMatch(/^\{"res\n\[… 2\d\d bytes cut …\]\n/);
   });
 
-  it("leaves its error's code and stack in the checkpoint", async () => {
+  it("creates an error checkpoint on exceptions, with the error's code and stack", async () => {
     const session = await Session.create();
     const [, throwing] = cases[6]!;
     await session.executor({ coder: throwing }).execute(session.prpPath);
