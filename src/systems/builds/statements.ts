@@ -1,9 +1,9 @@
 import { CHECKPOINT_COLUMNS } from "./rows.js";
-import { newestFirst, secondOf } from "./time-order.js";
+import { latestFirst, newestFirst, secondOf } from "./time-order.js";
 
 const OF_BUILD = `FROM checkpoints WHERE build_id = ? ${newestFirst("timestamp")}`;
 export const NEWEST = `SELECT ${CHECKPOINT_COLUMNS} FROM checkpoints WHERE rowid = (SELECT rowid ${OF_BUILD} LIMIT 1)`;
-export const NEWEST_TIME = `SELECT ${secondOf("timestamp")}, timestamp ${OF_BUILD} LIMIT 1`;
+export const LATEST_TIME = `SELECT ${secondOf("timestamp")}, timestamp FROM checkpoints WHERE build_id = ? ${latestFirst("timestamp")} LIMIT 1`;
 const SUMMARY = `rowid, id, ${secondOf("timestamp")}, timestamp, octet_length(tasks) + ifnull(octet_length(metadata), 0)`;
 /** What a list needs to know. Nothing of it stands behind the tasks in a row: for that, SQLite would read through them. */
 export const LISTED = `SELECT ${SUMMARY} ${OF_BUILD}`;
@@ -30,6 +30,6 @@ const STATE_COLUMNS = [
 export const SAVE_STATE =
   `INSERT INTO build_states (build_id, ${STATE_COLUMNS.join(", ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ` +
   `ON CONFLICT (build_id) DO UPDATE SET ${STATE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(", ")}`;
-export const NEWEST_UPDATE = `SELECT ${secondOf("updated_at")}, updated_at FROM build_states ${newestFirst("updated_at")} LIMIT 1`;
+export const LATEST_UPDATE = `SELECT ${secondOf("updated_at")}, updated_at FROM build_states ${latestFirst("updated_at")} LIMIT 1`;
 export const STATE = `SELECT build_id, ${STATE_COLUMNS.join(", ")} FROM build_states WHERE build_id = ?`;
-export const STATES = `SELECT build_id, prd_file, start_time, updated_at FROM build_states ${newestFirst("updated_at")}`;
+export const STATES = `SELECT build_id, prd_file, start_time, updated_at FROM build_states ${latestFirst("updated_at")}`;
