@@ -81,7 +81,7 @@ export class SqliteAdapter implements StorageAdapter {
     this.#path = resolve(path);
     this.#current = new CurrentStore(
       { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: lazyDriver(database) },
-      { holds: holdsStore, migrate, store: (opened, itsPath) => new SqliteStore(opened, itsPath) },
+      { emptyFile: "damage", holds: holdsStore, migrate, store: (opened, itsPath) => new SqliteStore(opened, itsPath) },
     );
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#queue = new LockQueue(busyTimeoutMs);

@@ -48,6 +48,9 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
 
 /** Builds in a database, which may hold other tables too. */
 export const BUILD_FORMAT: StoreFormat<BuildStore> = {
+  // The spec's program, and `touch` and the sqlite3 shell, leave one between opening a database and making its tables;
+  // it goes on from there, so its users must not be told to put back a backup.
+  emptyFile: "new",
   holds: (database, path) => buildTablesIn(database, path).length > 0,
   migrate: makeTables,
   store: (database, path) => new BuildStore(database, path),
