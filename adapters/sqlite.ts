@@ -21,13 +21,15 @@ import {
   type TaskSummary,
 } from "../src/checkpoint.js";
 import { ClosedError } from "../src/errors.js";
+import { SqliteConnection } from "./sqlite/connection.js";
 import { CurrentStore } from "./sqlite/current-store.js";
-import { lazyDriver, type SqliteDriver } from "./sqlite/driver.js";
+import { lazyDriver, type SqliteDatabase, type SqliteDriver } from "./sqlite/driver.js";
 import { explain } from "./sqlite/errors.js";
 import { LockQueue } from "./sqlite/lock-queue.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
+import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteReader, type TaskRange } from "./sqlite/reader.js";
 import { holdsStore, migrate } from "./sqlite/schema.js";
-import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteStore, type TaskRange } from "./sqlite/store.js";
+import { SqliteWriter } from "./sqlite/writer.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./sqlite/driver.js";
 
@@ -69,7 +71,7 @@ export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly #path: string;
-  readonly #current: CurrentStore<SqliteStore>;
+  readonly #current: CurrentStore<OpenedStore>;
   readonly #busyTimeoutMs: number;
   readonly #queue: LockQueue;
   #closing: Promise<void> | undefined;
@@ -81,7 +83,7 @@ export class SqliteAdapter implements StorageAdapter {
     this.#path = resolve(path);
     this.#current = new CurrentStore(
       { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: lazyDriver(database) },
-      { holds: holdsStore, migrate, store: (opened, itsPath) => new SqliteStore(opened, itsPath) },
+      { emptyFile: "damage", holds: holdsStore, migrate, store: storeIn },
     );
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#queue = new LockQueue(busyTimeoutMs);
@@ -92,7 +94,7 @@ export class SqliteAdapter implements StorageAdapter {
       (itsDraft, itsCondition) => {
         // A refused append is no reason to create a database.
         if (this.#current.existing() === undefined) nextSequence(itsDraft.taskId, NO_CHECKPOINTS, itsCondition);
-        return this.#current.orNew().append(itsDraft, itsCondition);
+        return this.#current.orNew().writer.append(itsDraft, itsCondition);
       },
       draft,
       condition,
@@ -100,15 +102,15 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#read((store) => store.get(taskId, id));
+    return this.#read((reader) => reader.get(taskId, id));
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    return this.#select(query, (store, rest) => store.checkpoints(rest));
+    return this.#select(query, (reader, rest) => reader.checkpoints(rest));
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return this.#select(query, (store, rest, wanted) => store.summaries(rest, Math.min(wanted, PAGE_SIZE)));
+    return this.#select(query, (reader, rest, wanted) => reader.summaries(rest, Math.min(wanted, PAGE_SIZE)));
   }
 
   tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
@@ -117,7 +119,8 @@ export class SqliteAdapter implements StorageAdapter {
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     return this.#write(
-      (itsChange, itsCondition) => this.#current.existing()?.setStatus(taskId, id, itsChange, itsCondition) ?? false,
+      (itsChange, itsCondition) =>
+        this.#current.existing()?.writer.setStatus(taskId, id, itsChange, itsCondition) ?? false,
       change,
       condition,
     );
@@ -127,7 +130,7 @@ export class SqliteAdapter implements StorageAdapter {
     return this.#write(
       (itsIds, itsCondition) => {
         const store = this.#current.existing();
-        if (store !== undefined) return store.remove(taskId, itsIds, itsCondition);
+        if (store !== undefined) return store.writer.remove(taskId, itsIds, itsCondition);
         checkExpected(taskId, NO_CHECKPOINTS.newestSequence, itsCondition);
         return 0;
       },
@@ -148,13 +151,13 @@ export class SqliteAdapter implements StorageAdapter {
 
   async *#select<Found extends CheckpointSummary>(
     query: CheckpointQuery,
-    page: (store: SqliteStore, rest: CheckpointQuery, wanted: number) => Page<Found, number>,
+    page: (reader: SqliteReader, rest: CheckpointQuery, wanted: number) => Page<Found, number>,
   ): AsyncGenerator<Found | CorruptRecord, void, void> {
     let rest = query;
     let wanted = query.limit ?? Number.POSITIVE_INFINITY;
     let sinceTurn = 0;
     while (wanted > 0) {
-      const found = await this.#read((store) => page(store, rest, wanted));
+      const found = await this.#read((reader) => page(reader, rest, wanted));
       if (found === undefined) return;
       for (const item of found.items) {
         yield item;
@@ -175,7 +178,7 @@ export class SqliteAdapter implements StorageAdapter {
     let range = rangeOf(query);
     let wanted = query.limit ?? Number.POSITIVE_INFINITY;
     while (wanted > 0) {
-      const found = await this.#read((store) => store.tasks(range, status, Math.min(wanted, PAGE_SIZE)));
+      const found = await this.#read((reader) => reader.tasks(range, status, Math.min(wanted, PAGE_SIZE)));
       if (found === undefined) return;
       for (const item of found.items) {
         yield item;
@@ -212,12 +215,12 @@ export class SqliteAdapter implements StorageAdapter {
     }
   }
 
-  async #read<Result>(work: (store: SqliteStore) => Result): Promise<Result | undefined> {
+  async #read<Result>(work: (reader: SqliteReader) => Result): Promise<Result | undefined> {
     this.#assertOpen();
     try {
       return await this.#queue.read(() => {
         const store = this.#current.existing();
-        return store && work(store);
+        return store && work(store.reader);
       });
     } catch (error) {
       throw this.#explained(error);
@@ -231,6 +234,22 @@ export class SqliteAdapter implements StorageAdapter {
   #assertOpen(): void {
     if (this.#closing !== undefined) throw new ClosedError("The sqlite adapter");
   }
+}
+
+/** An open database of ours. */
+interface OpenedStore {
+  readonly reader: SqliteReader;
+  readonly writer: SqliteWriter;
+  close(): void;
+}
+
+function storeIn(database: SqliteDatabase, path: string): OpenedStore {
+  const connection = new SqliteConnection(database);
+  return {
+    reader: new SqliteReader(connection, path),
+    writer: new SqliteWriter(connection, path),
+    close: () => connection.close(),
+  };
 }
 
 const NO_CHECKPOINTS = { newestSequence: 0, lastSequence: 0 };

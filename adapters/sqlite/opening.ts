@@ -8,6 +8,11 @@ import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.j
 /** What is kept in a database: its tables, and what works with them. */
 export interface StoreFormat<Store> {
   /**
+   * What a file without a byte is, where there is no log beside it. `new`: a database that another program has opened and
+   * not written to yet. `damage`: a database that was cut off, since nobody else makes one of this format.
+   */
+  readonly emptyFile: "new" | "damage";
+  /**
    * Whether the database holds its tables. If not, they may be added: there is nothing of another program in their way.
    *
    * @throws {UnsupportedFormatError} A newer program made them, or another one that would be disturbed.
@@ -47,19 +52,14 @@ interface FileIdentity {
 /**
  * Opens the store at that place; gives `undefined` where there is none, and creates nothing.
  *
- * @throws {CheckpointCorruptError} The file is empty, or gone while its log is still there. SQLite would take either for
- *   a new database and delete the log, which may hold all that is left.
+ * @throws {CheckpointCorruptError} The file is empty and its format takes that for damage, or it is empty or gone while
+ *   its log is still there. SQLite would take any of these for a new database and delete the log, which may hold all that
+ *   is left.
  */
 export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> | undefined {
   const { path } = place;
   const file = identityOf(path);
-  const log = `${path}-wal`;
-  if (file === undefined ? (identityOf(log)?.size ?? 0) > 0 : file.size === 0) {
-    throw new CheckpointCorruptError(
-      `The database ${path} is ${file === undefined ? `gone, and its log ${log} is still there` : "empty"}, which Waymark ` +
-        "never leaves it. It was left untouched, and so was its log; put back a backup, or move both away to begin anew.",
-    );
-  }
+  if (file === undefined || file.size === 0) refuseLoss(path, file, format);
   if (file === undefined) return undefined;
   return connect(place, path, (database) => {
     if (format.holds(database, path)) return ready(place, format, database, file);
@@ -89,6 +89,19 @@ export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>
 export function isSameFile(path: string, file: FileIdentity): boolean {
   const now = identityOf(path);
   return now !== undefined && now.ino === file.ino && now.dev === file.dev;
+}
+
+/** Refuses a file that is gone or empty where that is no beginning: where there is a log, or the format says so. */
+function refuseLoss<Store>(path: string, file: FileIdentity | undefined, { emptyFile }: StoreFormat<Store>): void {
+  const log = `${path}-wal`;
+  const hasLog = (identityOf(log)?.size ?? 0) > 0;
+  if (!hasLog && (file === undefined || emptyFile === "new")) return;
+  const what = file === undefined ? "gone" : "empty";
+  const besides = hasLog ? `, and its log ${log} is still there` : "";
+  throw new CheckpointCorruptError(
+    `The database ${path} is ${what}${besides}, which Waymark never leaves it. It was left untouched, and so was its log; ` +
+      "put back a backup, or move both away to begin anew.",
+  );
 }
 
 function connect<Result>(place: StorePlace, path: string, use: (database: SqliteDatabase) => Result): Result {

@@ -119,6 +119,11 @@ export function damagedRow(
   };
 }
 
+/** A number that a row holds; 0 where it holds none. */
+export function numberOr0(value: unknown): number {
+  return typeof value === "number" ? value : 0;
+}
+
 function isText(value: unknown): value is string {
   return typeof value === "string";
 }

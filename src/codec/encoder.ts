@@ -11,7 +11,10 @@ import { type TagSink, writeTagged } from "./write-tags.js";
 const SETTLE_AT = 32 * 1024;
 const MAX_KNOWN_MEMBERS = 256;
 
-/** What an encoder does with what JSON has no place for: it writes a tag, or (`plain`) refuses the value. */
+/**
+ * What an encoder does with what JSON has no place for: it writes a tag; or (`plain`) it leaves out a property that is
+ * undefined, as `JSON.stringify` does, and refuses the rest.
+ */
 export type TagPolicy = "tags" | "plain";
 
 /** How a state became text: `json` is what `JSON.stringify` gives, `json-tagged` is told in tag-format.ts. */
@@ -90,11 +93,14 @@ export class Encoder implements TagSink {
     this.#text += "{";
     let isFirst = true;
     for (const key of keys) {
+      // Before it is read: a getter that throws is named by its path.
+      this.#steps[last] = key;
+      const property = properties[key];
+      if (property === undefined && this.#isPlain) continue;
       if (!isFirst) this.#text += ",";
       isFirst = false;
       this.#text += this.#member(key);
-      this.#steps[last] = key;
-      this.#value(properties[key], level + 1);
+      this.#value(property, level + 1);
     }
     this.#text += "}";
   }

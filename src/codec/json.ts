@@ -25,7 +25,8 @@ export function encodeJson(value: unknown, maxBytes: number, context?: Transform
 
 /**
  * Writes a value as the JSON that `JSON.stringify` gives, for stores whose format has no place for tags: what
- * {@link encodeJson} would need a tag for is refused as well. So `JSON.parse` gives an equal value.
+ * {@link encodeJson} would need a tag for is refused as well. So `JSON.parse` gives an equal value, without the properties
+ * that are undefined. (To most programs they are the same as none; in an array, JSON would make null of undefined.)
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param context - For messages: the checkpoint that this is for.

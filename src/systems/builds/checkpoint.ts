@@ -19,7 +19,8 @@ export interface BuildProgress<Task = unknown> {
   readonly buildId?: string | undefined;
   /**
    * Tasks and what is known about them, with paths to files in place of their contents. Plain JSON: what JSON would lose
-   * (a Date, NaN, a key with `undefined`) is refused, never changed.
+   * or change (a Date, NaN, `undefined` in a list) is refused. A property that is undefined is left out, as
+   * `JSON.stringify` does.
    */
   readonly tasks: readonly Task[];
   /** A whole number. */

@@ -2,8 +2,28 @@ import type { CorruptRecord } from "../../adapter.js";
 import { CheckpointCorruptError } from "../../errors.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 
-/** What {@link checkpointOf} takes of a row, in this order. */
-export const CHECKPOINT_COLUMNS = "id, build_id, timestamp, tasks, current_phase, metadata";
+/** What is saved of a checkpoint, and what {@link checkpointOf} takes of a row, in this order. */
+export const CHECKPOINT_COLUMNS: readonly string[] = [
+  "id",
+  "build_id",
+  "timestamp",
+  "tasks",
+  "current_phase",
+  "metadata",
+];
+
+/** What is saved of a build's state, and what {@link buildStateOf} takes of a row, in this order. */
+export const STATE_COLUMNS: readonly string[] = [
+  "build_id",
+  "prd_file",
+  "start_time",
+  "tasks",
+  "completed_tasks",
+  "failed_tasks",
+  "current_phase",
+  "logs",
+  "updated_at",
+];
 
 /** The checkpoint that a row holds, as parsed JSON and no more; or what is wrong with the row. */
 export function checkpointOf(row: readonly unknown[], path: string): Checkpoint | CorruptRecord {
@@ -24,7 +44,7 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
 }
 
 /**
- * The state that a row holds: `build_id`, then the other columns as they are saved.
+ * The state that a row of {@link STATE_COLUMNS} holds.
  *
  * @throws {CheckpointCorruptError} It can't be read.
  */

@@ -14,11 +14,11 @@ import {
   BY_ROWID,
   INSERT,
   IS_TAKEN,
+  LATEST_TIME,
+  LATEST_UPDATE,
   LISTED,
   LISTED_WITH_PHASE,
   NEWEST,
-  NEWEST_TIME,
-  NEWEST_UPDATE,
   REMOVE,
   REMOVE_CHECKPOINTS,
   REMOVE_STATE,
@@ -139,7 +139,7 @@ export class BuildStore {
 
   saveState({ columns }: StateDraft): void {
     this.#database.atomically(() => {
-      const [second, text] = this.#database.one(NEWEST_UPDATE) ?? [];
+      const [second, text] = this.#database.one(LATEST_UPDATE) ?? [];
       this.#database.run(SAVE_STATE, ...columns, nextTimestamp(Date.now(), { second, text }));
     });
   }
@@ -169,7 +169,7 @@ export class BuildStore {
 
     const nowMs = Date.now();
     const id = draft.id ?? this.#newId(buildId, nowMs);
-    const [second, text] = this.#database.one(NEWEST_TIME, buildId) ?? [];
+    const [second, text] = this.#database.one(LATEST_TIME, buildId) ?? [];
     const timestamp = nextTimestamp(nowMs, { second, text });
     this.#database.run(INSERT, id, buildId, timestamp, tasks, currentPhase, metadata);
     return { id, buildId, timestamp };

@@ -77,6 +77,8 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
   checkPhase(currentPhase);
   const tasks = storedTasks(state.tasks, encoding, `The state of build ${JSON.stringify(buildId)}`);
   for (const [name, list] of Object.entries({ completedTasks, failedTasks })) checkList(name, list);
+  if (logs === undefined)
+    throw new TypeError("A build's logs must be given: [] where there are none. Nothing was saved.");
   const json = (name: string, value: unknown) => jsonOf(name, value, encoding);
   return {
     buildId,

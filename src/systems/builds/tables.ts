@@ -3,6 +3,7 @@ import type { SqliteDatabase } from "../../../adapters/sqlite/driver.js";
 import type { StoreFormat } from "../../../adapters/sqlite/opening.js";
 import { APPLICATION_ID } from "../../../adapters/sqlite/schema.js";
 import { UnsupportedFormatError } from "../../errors.js";
+import { CHECKPOINT_COLUMNS, STATE_COLUMNS } from "./rows.js";
 import { BuildStore } from "./store.js";
 
 /** The tables of the spec, column for column: databases of its own program are opened, and go on being its own. */
@@ -31,23 +32,17 @@ const TABLES = `
   );
 `;
 
+/** What a table of ours must have. */
 const COLUMNS: Readonly<Record<string, readonly string[]>> = {
-  checkpoints: ["id", "build_id", "timestamp", "tasks", "current_phase", "metadata", "created_at"],
-  build_states: [
-    "build_id",
-    "prd_file",
-    "start_time",
-    "tasks",
-    "completed_tasks",
-    "failed_tasks",
-    "current_phase",
-    "logs",
-    "updated_at",
-  ],
+  checkpoints: [...CHECKPOINT_COLUMNS, "created_at"],
+  build_states: STATE_COLUMNS,
 };
 
 /** Builds in a database, which may hold other tables too. */
 export const BUILD_FORMAT: StoreFormat<BuildStore> = {
+  // The spec's program, and `touch` and the sqlite3 shell, leave one between opening a database and making its tables;
+  // it goes on from there, so its users must not be told to put back a backup.
+  emptyFile: "new",
   holds: (database, path) => buildTablesIn(database, path).length > 0,
   migrate: makeTables,
   store: (database, path) => new BuildStore(database, path),

@@ -7,26 +7,36 @@ export function secondOf(column: string): string {
 }
 
 /**
- * SQL that puts the newest first. Among what `datetime('now')` and Waymark write, this is the order of the texts; rows
- * of one text are in the order in which they came. What names no time comes last.
+ * SQL that puts the newest first, of rows that are inserted and never updated: by their second, and within one in the
+ * order in which they came. Their texts don't tell that order, since those of `datetime('now')` have no fraction: they
+ * would come before all that Waymark has written in the same second. (Waymark's own texts grow from row to row, so for
+ * them both orders are the same.) Between seconds the time counts, not the order. What names no time comes last.
  */
 export function newestFirst(column: string): string {
+  return `ORDER BY ${secondOf(column)} DESC, rowid DESC`;
+}
+
+/**
+ * SQL that puts the latest time first: that which the next one has to come after, whoever wrote it last. It is the order
+ * of rows that are updated, too, whose rowids tell nothing.
+ */
+export function latestFirst(column: string): string {
   return `ORDER BY ${secondOf(column)} DESC, ${column} DESC, rowid DESC`;
 }
 
-/** The newest time in a table: its second, and the text that names it. */
-export interface NewestTime {
+/** The latest time in a table: its second, and the text that names it. */
+export interface LatestTime {
   readonly second: unknown;
   readonly text: unknown;
 }
 
 /**
- * A text for this moment, which comes after the newest one so far: by its time and as a text, beside those of
- * `datetime('now')` too. Where the clock stands still or was set back, it is a microsecond later than the newest one.
+ * A text for this moment, which comes after the latest one so far: by its time and as a text, beside those of
+ * `datetime('now')` too. Where the clock stands still or was set back, it is a microsecond later than the latest one.
  */
-export function nextTimestamp(nowMs: number, newest: NewestTime | undefined): string {
+export function nextTimestamp(nowMs: number, latest: LatestTime | undefined): string {
   const now = BigInt(Math.floor(nowMs)) * 1000n;
-  const after = microsAfter(newest);
+  const after = microsAfter(latest);
   const micros = now > after ? now : after;
   // A later one would have five digits for the year, and come before all others as a text.
   return textOf(micros < LAST_MICROS ? micros : LAST_MICROS);
@@ -47,11 +57,11 @@ function textOf(micros: bigint): string {
   return `${iso.slice(0, 10)} ${iso.slice(11, 23)}${String(micros % 1000n).padStart(3, "0")}`;
 }
 
-function microsAfter(newest: NewestTime | undefined): bigint {
-  if (typeof newest?.second !== "number") return 0n;
-  const micros = microsOf(newest.text);
+function microsAfter(latest: LatestTime | undefined): bigint {
+  if (typeof latest?.second !== "number") return 0n;
+  const micros = microsOf(latest.text);
   // Of another form (ISO 8601 with its T and Z), so within one second the texts don't tell which is later.
-  return micros === undefined ? BigInt(newest.second + 1) * 1_000_000n : micros + 1n;
+  return micros === undefined ? BigInt(latest.second + 1) * 1_000_000n : micros + 1n;
 }
 
 /** Of a text such as SQLite writes. */

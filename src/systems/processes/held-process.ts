@@ -91,9 +91,16 @@ export class HeldProcess {
         });
       });
       endWithThisProcess(pid);
-      // It is held, so it is there to be looked at.
-      const startTime = (await findProcess(pid))?.startTime ?? "unknown";
       const { stdout, stderr } = subprocess;
+      // It is held, so it is there to be looked at.
+      const entry = await findProcess(pid).catch(async (cause: unknown) => {
+        decision.make(false);
+        await ended;
+        stdout.destroy();
+        stderr.destroy();
+        throw new ProcessStartError(`it can't be found among the processes: ${reasonOf(cause)}`, cause);
+      });
+      const startTime = entry?.startTime ?? "unknown";
       const identity = { pid, group: pid, startTime, token };
       return new HeldProcess({ identity, stdout, stderr, ended }, (go) => decision.make(go));
     } finally {

@@ -17,7 +17,11 @@ export async function listProcesses(): Promise<ProcessEntry[]> {
   return process.platform === "linux" ? listFromProc() : listFromPs();
 }
 
-/** The process of that pid, or `undefined`. */
+/**
+ * The process of that pid, or `undefined`.
+ *
+ * @throws Too many files are open to look, or there is too little memory.
+ */
 export async function findProcess(pid: number): Promise<ProcessEntry | undefined> {
   if (process.platform === "linux") return readProc(pid, await bootOfLinux());
   return (await listFromPs()).find((entry) => entry.pid === pid);
@@ -73,19 +77,37 @@ async function readProc(pid: number, boot: string): Promise<ProcessEntry | undef
 let linuxBoot: Promise<string> | undefined;
 
 /** Ticks since boot and pids mean nothing without the boot, and the pid namespace (a container's), they belong to. */
-function bootOfLinux(): Promise<string> {
-  linuxBoot ??= Promise.all([
+async function bootOfLinux(): Promise<string> {
+  linuxBoot ??= readBoot();
+  try {
+    return await linuxBoot;
+  } catch (error) {
+    // The next call may find what this one could not open.
+    linuxBoot = undefined;
+    throw error;
+  }
+}
+
+async function readBoot(): Promise<string> {
+  const [boot = "unknown-boot", namespace = "pid:[unknown]"] = await Promise.all([
     readOrUndefined("/proc/sys/kernel/random/boot_id"),
-    readlink("/proc/self/ns/pid").catch(() => undefined),
-  ]).then(([boot = "unknown-boot", namespace = "pid:[unknown]"]) => `${boot.trim()}:${namespace}`);
-  return linuxBoot;
+    // Some sandboxes don't show it. Then pids and ticks are told from another container's by the boot alone.
+    readlink("/proc/self/ns/pid").catch(unlessShort),
+  ]);
+  return `${boot.trim()}:${namespace}`;
 }
 
 /** Processes end while they are being read, and those of other users don't tell: both are as good as not there. */
 async function readOrUndefined(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, "utf8");
-  } catch {
-    return undefined;
-  }
+  return readFile(path, "utf8").catch(unlessShort);
+}
+
+/**
+ * For what can't be read. Where it is this program that has too many files open, nothing is known: a run that is under
+ * way would count as dead, and be started a second time beside itself.
+ */
+function unlessShort(error: unknown): undefined {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "EMFILE" || code === "ENFILE" || code === "ENOMEM") throw error;
+  return undefined;
 }

@@ -31,7 +31,10 @@ export interface CommandResult {
   /** Bounded; its last lines, in brackets, say what is worth knowing besides the exit code. */
   readonly stderr: string;
   readonly timedOut: boolean;
-  /** It was ended because `signal` aborted: its outcome means nothing. */
+  /**
+   * It was ended because `signal` aborted, or that came while it was being ended for its timeout: its outcome means
+   * nothing.
+   */
   readonly aborted: boolean;
 }
 
@@ -63,7 +66,8 @@ export async function runCommand(held: HeldProcess, options: RunOptions): Promis
       stdoutEnd: stdout.end(),
       stderr: withLastLines(stderr.text(), lines),
       timedOut: end.timedOut,
-      aborted: end.aborted,
+      // Who asks for an end while a timeout is under way doesn't want what the timeout would lead to.
+      aborted: end.aborted || (end.timedOut && options.signal.aborted),
     };
   } finally {
     options.stdout.end();
@@ -94,6 +98,7 @@ async function endOf(held: HeldProcess, { timeoutMs, killGraceMs, signal }: RunO
             stop();
           }, timeoutMs);
     const abort = () => {
+      // It is being ended already.
       if (timedOut) return;
       aborted = true;
       stop();

@@ -76,7 +76,7 @@ it.each<[object, RegExp]>([
   [{ startTime: new Date() }, /startTime must be a string/],
   [{ completedTasks: "t1" }, /completedTasks must be an array/],
   [{ failedTasks: undefined }, /failedTasks must be an array/],
-  [{ logs: undefined }, /\$\.logs is undefined/],
+  [{ logs: undefined }, /logs must be given: \[\] where there are none/],
   [{ currentPhase: 0.5 }, /currentPhase/],
   [{ buildId: "" }, /buildId/],
   [{ updatedAt: "now" }, /has no "updatedAt"/],

@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -6,7 +16,7 @@ import { CheckpointCorruptError, CheckpointManager, StorageError, UnsupportedFor
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { type BuildCheckpointsOptions, createBuildCheckpoints } from "waymark/builds";
 import { tempFolder } from "../../support/temp-folder.js";
-import { checkpoint, connect, type OpenBuilds, openBuilds, rowsOf } from "./support.js";
+import { checkpoint, connect, type OpenBuilds, openBuilds, rowsOf, specProgram } from "./support.js";
 
 /** Every call, with what it is called. */
 function callsOf({ saveCheckpoint, getLatestCheckpoint, cleanupOldCheckpoints, listSavedBuilds }: OpenBuilds) {
@@ -90,6 +100,19 @@ describe("the file", () => {
     expect(rowsOf(connect(path), "b").map(({ id }) => id)).toEqual(["c2"]);
   });
 
+  it("may be one without a byte, such as the spec's program leaves before its first write; reading leaves it so", async () => {
+    const path = join(await tempFolder(), "nova.db");
+    connect(path);
+    const { getLatestCheckpoint, listSavedBuilds, cleanupOldCheckpoints, saveCheckpoint } = await openBuilds({ path });
+    expect([getLatestCheckpoint("b"), listSavedBuilds(), cleanupOldCheckpoints()]).toEqual([null, [], 0]);
+    expect(readdirSync(dirname(path))).toEqual(["nova.db"]);
+    expect(statSync(path).size).toBe(0);
+
+    saveCheckpoint(checkpoint("c1"));
+    expect(specProgram(path).getLatestCheckpoint("b")?.id).toBe("c1");
+    expect(getLatestCheckpoint("b")?.id).toBe("c1");
+  });
+
   it("may hold other tables, those of the SqliteAdapter too", async () => {
     for (const isAdapterFirst of [true, false]) {
       const { path, saveCheckpoint, getLatestCheckpoint } = await openBuilds();
@@ -142,18 +165,38 @@ describe("a file that is not ours to write", () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it.each([
-    ["is no database", "Not a database. ".repeat(100), /not an SQLite database/],
-    ["is empty", "", /is empty, which Waymark never leaves it/],
-  ])("is left untouched where it %s", async (_what, text, message) => {
+  it("is left untouched where it is no database", async () => {
     const path = join(await tempFolder(), "notes.txt");
+    const text = "Not a database. ".repeat(100);
     writeFileSync(path, text);
     for (const call of callsOf(await openBuilds({ path }))) {
       expect(call).toThrow(CheckpointCorruptError);
-      expect(call).toThrow(message);
+      expect(call).toThrow(/not an SQLite database/);
     }
     expect(readFileSync(path, "utf8")).toBe(text);
   });
+
+  it.each([
+    ["is empty", (path: string) => truncateSync(path)],
+    ["is gone", (path: string) => rmSync(path)],
+  ])(
+    "is left untouched where it %s and its log is still there, which may hold all that is left",
+    async (what, damage) => {
+      const { path, saveCheckpoint } = await openBuilds();
+      saveCheckpoint(checkpoint("c1"));
+      const left = join(await tempFolder(), "builds.db");
+      for (const suffix of ["", "-wal"]) copyFileSync(`${path}${suffix}`, `${left}${suffix}`);
+      damage(left);
+      const log = readFileSync(`${left}-wal`);
+      expect(log.length).toBeGreaterThan(0);
+
+      for (const call of callsOf(await openBuilds({ path: left }))) {
+        expect(call).toThrow(CheckpointCorruptError);
+        expect(call).toThrow(`${what}, and its log ${left}-wal is still there`);
+      }
+      expect(readFileSync(`${left}-wal`).equals(log)).toBe(true);
+    },
+  );
 });
 
 describe("a failing disk or folder", () => {

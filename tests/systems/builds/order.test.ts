@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { tempFolder } from "../../support/temp-folder.js";
 import { checkpoint, connect, openBuilds, rowsOf, specLatest, specProgram } from "./support.js";
@@ -98,6 +99,109 @@ describe("the newest checkpoint, by Waymark and by the spec's own query", () => 
     setClock(9, 0, 0);
     saveCheckpoint(checkpoint("d1", { buildId: "b2" }));
     expect(getLatestCheckpoint("b2")?.timestamp).toBe("2026-11-22 09:00:00.000000");
+  });
+});
+
+describe("the newest checkpoint, where the spec's program writes into the same seconds", () => {
+  /** Both programs on one database, and a clock for both. */
+  async function bothPrograms() {
+    const setClock = clockAt(10, 0, 0);
+    const path = join(await tempFolder(), "nova.db");
+    const { db } = specProgram(path);
+    const insert = db.prepare(
+      "INSERT INTO checkpoints (id, build_id, timestamp, tasks, current_phase) VALUES (?,?,?,'[]',1)",
+    );
+    const { saveCheckpoint, getLatestCheckpoint, cleanupOldCheckpoints } = await openBuilds({ path });
+    const setMs = (ms: number) => setClock(10, 0, 0, ms);
+    const ours = (id: string, buildId = "b") => saveCheckpoint(checkpoint(id, { buildId })).timestamp;
+    /** As `datetime('now')` has it, by this clock. */
+    const theirs = (id: string, buildId = "b") => {
+      const timestamp = new Date().toISOString().slice(0, 19).replace("T", " ");
+      insert.run(id, buildId, timestamp);
+      return timestamp;
+    };
+    return {
+      db,
+      getLatestCheckpoint,
+      setMs,
+      ours,
+      theirs,
+      /** Who has saved what in which second. */
+      writeAll: (buildId: string, writes: readonly { by: "ours" | "theirs"; clockMs: number }[]) =>
+        writes.map(({ by, clockMs }, n) => {
+          setMs(clockMs);
+          const id = `${buildId}-${n}`;
+          const timestamp = by === "ours" ? ours(id, buildId) : theirs(id, buildId);
+          return { id, buildId, second: timestamp.slice(0, 19) };
+        }),
+      /** The oldest first: that which retention takes first. */
+      expectOrder(saved: readonly { id: string; buildId: string }[]) {
+        const ids = saved.map(({ id }) => id);
+        const buildId = saved[0]?.buildId ?? "";
+        expect(getLatestCheckpoint(buildId)?.id).toBe(ids.at(-1));
+        for (let keep = ids.length - 1; keep > 0; keep--) {
+          cleanupOldCheckpoints(buildId, keep);
+          const kept = rowsOf(db, buildId).map(({ id }) => id);
+          expect(kept.sort()).toEqual(ids.slice(-keep).sort());
+        }
+      },
+    };
+  }
+
+  it("is the one saved last, whoever saved it", async () => {
+    const { setMs, ours, theirs, getLatestCheckpoint } = await bothPrograms();
+    for (const [ms, save, id] of [
+      [100, theirs, "s1"],
+      [300, ours, "w1"],
+      [500, theirs, "s2"],
+      [600, theirs, "s3"],
+      [700, ours, "w2"],
+      [900, theirs, "s4"],
+    ] as const) {
+      setMs(ms);
+      save(id);
+      expect(getLatestCheckpoint("b")?.id).toBe(id);
+    }
+  });
+
+  it("is ours by the spec's query too, where the clock was set back within the second", async () => {
+    const { setMs, ours, theirs, getLatestCheckpoint, db } = await bothPrograms();
+    setMs(300);
+    ours("w1");
+    theirs("s1");
+    setMs(200);
+    expect(ours("w2")).toBe("2026-11-22 10:00:00.300001");
+    expect(getLatestCheckpoint("b")?.id).toBe("w2");
+    expect(specLatest(db, "b")?.id).toBe("w2");
+  });
+
+  const anyWrite = fc.record({ by: fc.constantFrom("ours", "theirs"), clockMs: fc.integer({ min: 0, max: 2_999 }) });
+  const anyWrites = fc.array(anyWrite, { minLength: 1, maxLength: 7 });
+
+  it("is the one saved last, and the one saved first goes first, as long as the clock is never set back", async () => {
+    const programs = await bothPrograms();
+    const writesInTime = anyWrites.map((writes) => writes.toSorted((a, b) => a.clockMs - b.clockMs));
+    let build = 0;
+    fc.assert(
+      fc.property(writesInTime, (writes) => {
+        const saved = programs.writeAll(`b${build++}`, writes);
+        programs.expectOrder(saved);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("is the last one of the latest second, wherever the clock goes", async () => {
+    const programs = await bothPrograms();
+    let build = 0;
+    fc.assert(
+      fc.property(anyWrites, (writes) => {
+        const saved = programs.writeAll(`b${build++}`, writes);
+        // A stable sort: within a second they stay as they came.
+        programs.expectOrder(saved.toSorted((a, b) => a.second.localeCompare(b.second)));
+      }),
+      { numRuns: 60 },
+    );
   });
 });
 

@@ -94,7 +94,7 @@ describe("what is saved", () => {
 
   it.each<[string, { tasks?: unknown[]; metadata?: object }, string]>([
     ["a date", { tasks: [{ at: new Date() }] }, "$.tasks[0].at"],
-    ["undefined", { tasks: [{}, { error: undefined }] }, "$.tasks[1].error"],
+    ["undefined in a list", { tasks: [{}, undefined] }, "$.tasks[1]"],
     ["a function", { tasks: [{ run() {} }] }, "$.tasks[0].run"],
     ["NaN", { tasks: [Number.NaN] }, "$.tasks[0]"],
     ["a Map in the metadata", { metadata: { byId: new Map() } }, "$.metadata.byId"],
@@ -111,6 +111,21 @@ describe("what is saved", () => {
     const logs = changes.metadata ?? [];
     expect(() => saveBuildState({ ...state, tasks: changes.tasks ?? [], logs })).toThrow(StateNotSerializableError);
     expect(listSavedBuilds()).toEqual([]);
+  });
+
+  it("leaves out the properties that are undefined, as JSON.stringify does", async () => {
+    const { saveCheckpoint, getLatestCheckpoint, saveBuildState, getBuildState, path } = await openBuilds();
+    const tasks = [{ id: "t1", error: undefined, retries: { left: 2, at: undefined } }];
+    const saved = { id: "c1", buildId: "b", tasks, currentPhase: 1, metadata: { prdFile: undefined } };
+    const { timestamp } = saveCheckpoint(saved);
+
+    expect(rowsOf(connect(path), "b")).toMatchObject([{ tasks: JSON.stringify(tasks), metadata: "{}" }]);
+    expect(getLatestCheckpoint("b")?.tasks).toStrictEqual([{ id: "t1", retries: { left: 2 } }]);
+    expect(saveCheckpoint(saved).timestamp).toBe(timestamp);
+
+    const state = { buildId: "b", prdFile: "p", startTime: "s", completedTasks: [], failedTasks: [], currentPhase: 1 };
+    saveBuildState({ ...state, tasks, logs: { last: undefined } });
+    expect(getBuildState("b")).toStrictEqual({ ...state, tasks: [{ id: "t1", retries: { left: 2 } }], logs: {} });
   });
 
   it("has a cycle nowhere, and no more bytes than allowed", async () => {

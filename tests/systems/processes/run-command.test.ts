@@ -154,6 +154,28 @@ describe("a command", () => {
     expect(await isRunning(grandchild)).toBe(false);
   });
 
+  it.each([
+    ["itself", "trap 'echo ending; cat pipe; exit' TERM; echo begun; sleep 1000 & wait"],
+    ["what it left behind", "(trap 'echo ending; cat pipe; exit' TERM; echo begun; sleep 1000 & wait) & wait"],
+  ])("is aborted, too, where that comes while it is ended for its timeout: %s", async (_what, command) => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
+    const cwd = await tempFolder();
+    const run = new AbortController();
+    const held = await start(`mkfifo pipe; ${command}`, { cwd });
+    const { stdout, result } = running(held, { timeoutMs: 90_000, killGraceMs: 60_000, signal: run.signal });
+    await stdout.until(/begun/);
+    vi.advanceTimersByTime(90_000);
+    await stdout.until(/ending/);
+    run.abort();
+    await writeFile(join(cwd, "pipe"), "");
+
+    expect(await result).toMatchObject({ aborted: true, timedOut: true, exitCode: null });
+    expect((await result).stderr).toMatch(/\[waymark: timed out after 90000 ms/);
+  });
+
   it("is ended at once where the run was aborted before", async () => {
     expect(await running(await start("sleep 1000"), { signal: AbortSignal.abort() }).result).toMatchObject({
       aborted: true,

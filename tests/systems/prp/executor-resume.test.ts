@@ -1,11 +1,11 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
 import { isGroupGoneWithin } from "../../../src/systems/processes/process-group.js";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
-import { isAlive, processesIn } from "../processes/processes.js";
+import { isAlive, processesIn, WatchedSink } from "../processes/processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
@@ -308,6 +308,48 @@ describe("a run that is paused", () => {
     expect((await executor.execute(session.prpPath)).success).toBe(true);
     expect(await session.log()).toEqual(["code", "gate-1", "gate-2", ...GATES.slice(1)]);
   });
+
+  it.each([0, 2])(
+    "while a gate that took too long is being ended runs that gate again (%i fix attempts)",
+    async (maxFixAttempts) => {
+      vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+      onTestFinished(() => {
+        vi.useRealTimers();
+      });
+      const session = await Session.create();
+      // Told to end, it says so and takes its time, until somebody writes into the pipe.
+      const slow =
+        "[ -e pipe ] && exit; mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; echo begun; sleep 1000 & wait";
+      const prp = documentOf(`echo gate >> log; ${slow}`);
+      const coder = countingCoder();
+      const run = new AbortController();
+      const shown = new WatchedSink();
+      const executor = session.executor({
+        coder,
+        maxFixAttempts,
+        gateTimeoutMs: 90_000,
+        killGraceMs: 60_000,
+        output: (text) => shown.write(Buffer.from(text)),
+      });
+      const result = executor.execute(prp, { signal: run.signal });
+      await shown.until(/begun/);
+      vi.advanceTimersByTime(90_000);
+      await shown.until(/ending/);
+      run.abort(new Error("enough"));
+      await writeFile(join(session.path, "pipe"), "");
+
+      await expect(result).rejects.toThrow("enough");
+      const saved = await session.checkpoints("T");
+      expect(saved.map(({ state }) => state.validationResults)).toEqual(saved.map(() => []));
+      expect(saved.at(-1)).toMatchObject({
+        label: expect.stringMatching(/^Paused: The coder's response \(gate 1 so far: \d+ bytes in \d+ s\)$/),
+        state: { stage: "coder-response" },
+      });
+      expect(await executor.execute(prp)).toMatchObject({ success: true, fixAttempts: 0 });
+      expect(await session.log()).toEqual(["gate", "gate"]);
+      expect(coder.calls).toBe(1);
+    },
+  );
 
   it("while a function that is a coder finishes keeps its response", async () => {
     const session = await Session.create();

@@ -11,6 +11,7 @@ class Session {
 it.each([
   [{ tasks: [{ id: "t1", done: false, cost: 1.5, parent: null, tags: ["a", "é\u2028", '"'] }] }],
   [{ $waymark: "Date", value: "data that looks like a tag" }],
+  [{ a: undefined, b: { c: undefined }, d: [{ e: undefined, f: 1, g: undefined }], h: undefined }],
   [[]],
   ["text"],
 ])("writes %j exactly as JSON.stringify does", (value) => {
@@ -21,7 +22,7 @@ it.each([
   [{ at: new Date() }, "$.at", "a Date"],
   [{ at: new Date(Number.NaN) }, "$.at", "a Date"],
   [{ list: [1, undefined] }, "$.list[1]", "undefined"],
-  [{ error: undefined }, "$.error", "undefined"],
+  [undefined, "$", "undefined"],
   [{ list: new Array(2) }, "$.list[0]", "an empty place of an array"],
   [{ n: Number.NaN }, "$.n", "NaN"],
   [{ n: Number.NEGATIVE_INFINITY }, "$.n", "-Infinity"],
@@ -42,6 +43,16 @@ it.each([
   expect(encode).toThrow(StateNotSerializableError);
   expect(encode).toThrow(expect.objectContaining({ path }));
   expect(encode).toThrow(`Checkpoint c1 of task "b" can't be saved: ${path} is ${what}`);
+});
+
+it("names the property whose getter throws", () => {
+  const state = {
+    none: undefined,
+    get broken(): never {
+      throw new Error("not now");
+    },
+  };
+  expect(() => encodePlainJson(state, MAX_BYTES)).toThrow(/\$\.broken is not readable \(not now\)/);
 });
 
 it("refuses what has too many bytes", () => {
