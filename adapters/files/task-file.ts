@@ -24,7 +24,7 @@ import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
 import { readContents, TaskFileEntries } from "./task-file-entries.js";
-import { type Entry, isDamaged } from "./task-file-format.js";
+import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
 import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
 
 export type { AdoptRecord } from "./task-file-record.js";
@@ -34,8 +34,6 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
   /** Tells stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
 }
-
-const FILE_NAME = "checkpoints.json";
 
 /**
  * One `checkpoints.json` per task, each in its task's folder: one small file beside what else the task makes.
@@ -59,7 +57,7 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, leavesFolder: false });
+    this.#store = new FolderStore(this.name, rest, { name: `${TASK_FILE_NAME}.lock`, leavesFolder: false });
     this.#adopt = adopt;
   }
 
@@ -71,7 +69,7 @@ export class TaskFileAdapter implements StorageAdapter {
       verb: "save to",
       claim: "file",
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         const existing = file.find(id);
         if (existing) {
@@ -107,7 +105,9 @@ export class TaskFileAdapter implements StorageAdapter {
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.tasks(query, (folder, taskId) => readContents(join(folder, FILE_NAME), taskId, this.#adopt));
+    return this.#store.tasks(query, (folder, taskId) =>
+      readContents(join(folder, TASK_FILE_NAME), taskId, this.#adopt),
+    );
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -118,7 +118,7 @@ export class TaskFileAdapter implements StorageAdapter {
       claim: "file",
       absent: () => false,
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         const existing = file.find(id);
         if (existing === undefined) return false;
@@ -144,7 +144,7 @@ export class TaskFileAdapter implements StorageAdapter {
       claim: "file",
       absent,
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         checkExpected(taskId, file.newestSequence, condition);
         const doomed = new Set(ids.map((id) => file.find(id)));
@@ -168,7 +168,7 @@ export class TaskFileAdapter implements StorageAdapter {
       absent,
       removesTask: true,
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await TaskFileEntries.read(path, this.#adopt);
         file.assertOwner(taskId);
         checkExpected(taskId, file.newestSequence, condition);
@@ -182,7 +182,7 @@ export class TaskFileAdapter implements StorageAdapter {
   async #read(taskId: string): Promise<TaskFileEntries | undefined> {
     const folder = this.#store.existingFolder(taskId);
     if (folder === undefined) return undefined;
-    const file = await TaskFileEntries.read(join(folder, FILE_NAME), this.#adopt);
+    const file = await TaskFileEntries.read(join(folder, TASK_FILE_NAME), this.#adopt);
     file.assertOwner(taskId);
     return file;
   }

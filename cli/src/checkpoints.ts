@@ -13,6 +13,12 @@ export async function requireTask({ manager, name }: Session, taskId: string): P
   );
 }
 
+/** Says that a command had nothing to work on, so that nobody takes its silence, or a "0 of 0", for success. */
+export async function sayNothingTo(verb: string, { errors, name }: Session, prefix: string | undefined): Promise<void> {
+  const which = prefix === undefined ? "" : `, of tasks that begin with ${JSON.stringify(prefix)}`;
+  await errors.line(printable(`There is no checkpoint to ${verb} in ${name}${which}.`));
+}
+
 /**
  * The checkpoint that a word on the command line means: its id, `@7` for the one of sequence 7, `@latest` for the newest
  * that can be read.

@@ -62,7 +62,7 @@ describe("an error", () => {
     [["tasks", "--storage", "postgres://u:secret@h/d"], 2, /PostgreSQL comes with a later version/],
     [["tasks", "--storage", "x.db"], 2, /is no storage URL/],
     [["tasks"], 2, /No storage is named. Pass --storage/],
-    [["list", "", "--storage", "files:x"], 2, /must not be empty/],
+    [["list", "", "--storage", "files:."], 2, /must not be empty/],
     [["import", "none.ndjson", "--storage", "files:x"], 3, /none.ndjson can't be read.*Nothing was imported/],
     [["import", "--storage", "files:x"], 5, /standard input, line 1: there is nothing/],
   ])("%j ends with %i and one line that says what to do", async (args, code, message) => {

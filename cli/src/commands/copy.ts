@@ -1,11 +1,12 @@
-import { openStorage } from "waymark/adapters";
+import type { StorageAdapter } from "waymark";
+import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { type CopyResult, copyTask, type Difference } from "../records/copy-task.js";
 import { countRecords, taskIds } from "../records/whole-records.js";
-import { canonicalName } from "../store.js";
+import { openTarget } from "../store.js";
 import { counted } from "../words.js";
 
 export const copy: CommandFile = {
@@ -23,14 +24,15 @@ export const copy: CommandFile = {
       .option("--json", "for programs: the counts")
       .action((options) =>
         cli.withStore(async (session) => {
-          const { output, name } = session;
-          if (canonicalName(options.to) === canonicalName(name)) {
+          const { output, place: source } = session;
+          const { storage: target, place } = await openTarget(options.to);
+          if (place.scheme === source?.scheme && place.path === source.path) {
             throw new CommandError(
               ExitCode.usage,
               `${options.to} is the storage to copy from. Name another one with --to.`,
             );
           }
-          const result = await copyAll(session, options.to, options.prefix);
+          const result = await copyAll(session, target, options.prefix);
           const { records, identical, copied, extra } = result;
           if (options.json) await output.line(jsonText(result));
           else {
@@ -38,6 +40,7 @@ export const copy: CommandFile = {
             if (extra > 0) await output.line(`${options.to} has ${counted(extra, "more checkpoint")} of these tasks.`);
             await output.line(output.colors.bold(`${identical} of ${records} identical`));
           }
+          if (records === 0) await sayNothingTo("copy", session, options.prefix);
           if (identical === records) return;
           throw new CommandError(
             ExitCode.conflict,
@@ -52,11 +55,10 @@ const SHOWN = 5;
 
 async function copyAll(
   { storage, damage, errors }: Session,
-  to: string,
+  target: StorageAdapter,
   prefix: string | undefined,
 ): Promise<CopyResult> {
   const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0 };
-  const target = await openStorage(to);
   // Each is copied and compared.
   const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
   let differences = 0;

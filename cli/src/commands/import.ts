@@ -30,7 +30,7 @@ export const importCommand: CommandFile = {
             const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
             await session.output.line(`Imported ${counted(added, "checkpoint")}; ${present} there already${other}.`);
           }
-        }),
+        }, "write"),
       );
   },
 };
