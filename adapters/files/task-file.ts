@@ -23,10 +23,12 @@ import { CheckpointCorruptError } from "../../src/errors.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
+import { type SetAside, setAside } from "./set-aside.js";
 import { readContents, TaskFileEntries } from "./task-file-entries.js";
 import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
 import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
 
+export type { SetAside } from "./set-aside.js";
 export type { AdoptRecord } from "./task-file-record.js";
 
 /** The options of {@link TaskFileAdapter}. */
@@ -152,6 +154,28 @@ export class TaskFileAdapter implements StorageAdapter {
         const removed = file.entries.length - kept.length;
         if (removed > 0) await lock.write(path, file.render(taskId, kept), { firstInFolder: false });
         return removed;
+      },
+    });
+  }
+
+  /**
+   * Renames a task's file that is so damaged that it can't be written, `checkpoints.json.damaged-<time>`, with all that
+   * is still readable of it, so that the task can be begun anew. `undefined` where there is none, or it can be written:
+   * a damaged checkpoint among others is in nobody's way.
+   *
+   * @throws {CheckpointCorruptError} It can't be renamed; the message names it.
+   */
+  async setAside(taskId: string): Promise<SetAside | undefined> {
+    return this.#store.write<SetAside | undefined>({
+      taskId,
+      verb: "set aside",
+      claim: "folder",
+      absent: () => undefined,
+      work: async (lock, folder) => {
+        const path = join(folder, TASK_FILE_NAME);
+        const file = await TaskFileEntries.read(path, this.#adopt);
+        file.assertOwner(taskId);
+        return file.refusal === undefined ? undefined : setAside(lock, path, file.refusal);
       },
     });
   }

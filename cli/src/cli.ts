@@ -41,13 +41,17 @@ export class Cli {
     this.#globals = globals;
   }
 
+  /** @param message - May hold any characters. */
+  async warn(message: string): Promise<void> {
+    await this.errors.line(`${this.errors.colors.yellow("warning:")} ${printable(message)}`);
+  }
+
   /**
    * Opens the storage, does the work, and closes the storage however the work ends. Where the work came across damage,
    * the exit code says so.
    */
   async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
-    const prefix = this.errors.colors.yellow("warning:");
-    const damage = new Damage((warning) => this.errors.line(`${prefix} ${printable(warning)}`));
+    const damage = new Damage((warning) => this.warn(warning));
     const store = await openStore(this.#globals().storage, purpose, damage);
     try {
       await work({ ...store, damage, output: this.output, errors: this.errors });

@@ -90,6 +90,44 @@ describe("waymark oneshot", () => {
     expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\nx\n");
   });
 
+  it("sets a checkpoint that can't be read aside at --restart, says so, and begins anew", async () => {
+    const { cwd, oneshot, left } = await project([{ id: "a", command: "echo a >> done; test -e mended" }]);
+    await oneshot("F01");
+    const path = join(cwd, ".sdp", "checkpoints", "F01.json");
+    const damaged = readFileSync(path, "utf8").replace('"failed"', '"paused"');
+    writeFileSync(path, damaged);
+
+    const refused = await oneshot("F01", "--resume");
+    expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its seal")]);
+    expect(left()).toEqual(["F01.json"]);
+
+    writeFileSync(join(cwd, "mended"), "");
+    const { code, stderr } = await oneshot("F01", "--restart");
+    const [aside = ""] = left();
+    expect([code, left().length]).toEqual([0, 1]);
+    expect(aside).toMatch(/^F01\.json\.damaged-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$/);
+    expect(readFileSync(join(cwd, ".sdp", "checkpoints", aside), "utf8")).toBe(damaged);
+    expect(stderr).toMatch(new RegExp(`^warning: .*"F01".*seal.* set aside as .*${aside}.*\n$`));
+    expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\na\n");
+  });
+
+  it("leaves a checkpoint that can't be read where it is, where the plan can't be run", async () => {
+    const { cwd, oneshot, left } = await project([{ id: "a", command: "exit 1" }]);
+    await oneshot("F01");
+    writeFileSync(join(cwd, ".sdp", "checkpoints", "F01.json"), "{");
+    expect((await oneshot("F01", "--restart", "--plan", "none.yaml")).code).toBe(3);
+    expect(left()).toEqual(["F01.json"]);
+  });
+
+  it("names the file to move where --restart can't set it aside", async () => {
+    const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
+    const folder = join(cwd, ".sdp", "checkpoints", "F01.json");
+    mkdirSync(folder, { recursive: true });
+    const { code, stdout, stderr } = await oneshot("F01", "--restart");
+    expect([code, stdout]).toEqual([5, ""]);
+    expect(stderr).toMatch(new RegExp(`^waymark: ${folder} can't be read: .*move it away.*\n$`));
+  });
+
   it.each([
     ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /nothing was run\. bad\.yaml:2:\d+: /],
     ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml/],

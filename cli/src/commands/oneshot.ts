@@ -27,6 +27,8 @@ export const oneshot: CommandFile = {
       .action(async (feature, options) => {
         const { runOneshot } = await import("waymark/oneshot");
         const view = cli.output.isTerminal ? new LiveList(cli.output.colors) : new PlainLines(cli.output);
+        // Before the run begins, and so before there is a list for it to get into.
+        const warn = (_details: object, message: string) => void cli.warn(message);
         let result: OneshotResult;
         try {
           result = await runOneshot(feature, {
@@ -37,6 +39,7 @@ export const oneshot: CommandFile = {
             maxAgeMs: options.maxAge,
             force: options.force,
             onEvent: (event) => view.show(event),
+            logger: { debug() {}, info() {}, warn, error: warn },
           });
         } finally {
           await view.end();

@@ -41,13 +41,14 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark/prp");
       const say = (_details: object, message: string) => void cli.errors.line(printable(message));
+      const warn = (_details: object, message: string) => void cli.warn(message);
       const executor = new PrpExecutor(options.session, {
         coder: options.coder,
         cwd: ".",
         maxFixAttempts: options.fixes,
         gateTimeoutMs: options.gateTimeout,
         coderTimeoutMs: options.coderTimeout,
-        logger: { debug() {}, info: say, warn: say, error: say },
+        logger: { debug() {}, info: say, warn, error: warn },
       });
       try {
         const { success, fixAttempts, error } = await executor.execute(path, {

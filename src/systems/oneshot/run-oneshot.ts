@@ -1,7 +1,7 @@
 import { nanoid } from "nanoid";
 import { checkTaskId } from "../../arguments.js";
 import type { Checkpoint } from "../../checkpoint.js";
-import { CheckpointConflictError, CheckpointNotFoundError } from "../../errors.js";
+import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../errors.js";
 import { safeLogger } from "../../logger.js";
 import { interruptibly } from "../processes/interruption.js";
 import { ProcessStuckError } from "../processes/process-group.js";
@@ -69,7 +69,8 @@ export interface OneshotResult {
  *   ran was ended.
  * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
  * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
- * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched.
+ * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
+ *   `<feature>.json.damaged-<time>`, and says so to the logger.
  * @throws {StorageError} A checkpoint could not be saved; what ran was ended.
  * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
  * @throws The signal's reason, once it aborts.
@@ -107,13 +108,17 @@ interface RunParts {
   readonly runner: Runner;
 }
 
-/** The checkpoint that is there, once it is sure that this run may take its place. */
+/** The checkpoint that is there and can be read, once it is sure that this run may take its place. */
 async function findStart(
   feature: string,
   checkpoints: FeatureCheckpoints,
   { resume, restart, maxAgeMs, clock }: Settings,
 ): Promise<Checkpoint<OneshotCheckpoint> | undefined> {
-  const found = await checkpoints.find(feature);
+  const found = await checkpoints.find(feature).catch((error: unknown) => {
+    // It is set aside once the run can begin.
+    if (restart && error instanceof CheckpointCorruptError) return undefined;
+    throw error;
+  });
   if (found === undefined) {
     if (!resume) return undefined;
     // A run that was killed in its very last moment has left its lock, and nothing else.
@@ -154,6 +159,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     },
     clock,
   );
+  if (settings.restart && found === undefined) await setDamagedAside(parts);
   await claim(parts, journal);
   tell({
     type: "runStarted",
@@ -199,6 +205,17 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     notStarted: workstreams.map(({ id }) => id).filter((id) => !failed.has(id) && !journal.hasCompleted(id)),
     resumed,
   };
+}
+
+/** Nothing is written over what can't be read, and nobody but its owner may delete it: it gets another name. */
+async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Promise<void> {
+  const aside = await checkpoints.setAside(feature);
+  if (aside === undefined) return;
+  safeLogger(settings.logger).warn(
+    { ...aside },
+    `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
+      "and the feature begins anew. What a killed run may have left running is not known without it: look for that yourself.",
+  );
 }
 
 /** Writes the first entry: from now on the feature is this run's. Of two that come at once, one gets here. */
