@@ -139,7 +139,7 @@ describe("waymark delete and complete", () => {
     expect((await run("delete", "task-1")).code).toBe(4);
     expect((await run("delete", "task-1", "@2", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
     expect((await manager.list("task-1")).map(({ sequence }) => sequence)).toEqual([3, 1]);
-    expect((await run("delete", "task-1", "--yes", "--json")).stdout).toBe('{"removed":2}\n');
+    expect((await run("delete", "task-1", "--yes", "--json")).stdout).toBe('{"removed":2,"damaged":0}\n');
     expect(await manager.has("task-1")).toBe(false);
     expect((await run("delete", "task-1", "--yes")).code).toBe(3);
     await manager.close();
