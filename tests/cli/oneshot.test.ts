@@ -51,7 +51,7 @@ describe("waymark oneshot", () => {
       "00-001-02: started",
       "00-001-02 | tested",
       "00-001-02: completed in N s",
-      "Completed: 2 workstreams.",
+      "Completed: 2 of 2 workstreams.",
       "",
     ]);
     expect(left()).toEqual([]);
@@ -67,7 +67,7 @@ describe("waymark oneshot", () => {
     expect(failed.code).toBe(1);
     expect(failed.stdout).toContain(
       "b exited with 1; its last lines:\n  \\u001b[2Jbroken\n" +
-        "Completed: 1; failed: 1. 1 workstream not started. Mend it, then go on with --resume.\n",
+        "Completed: 1 of 3 workstreams; failed: 1. Not started: 1. Mend it, then go on with --resume.\n",
     );
     expect(saved()).toMatchObject({ status: "failed", completed_ws: ["a"], current_ws: "b" });
 
@@ -80,6 +80,36 @@ describe("waymark oneshot", () => {
     expect(resumed.stdout).toContain("F01: resumed, 1 of 3 workstreams completed\n");
     expect([resumed.code, readFileSync(join(cwd, "done"), "utf8")]).toEqual([0, "a\nc\n"]);
     expect(left()).toEqual([]);
+  });
+
+  it("warns of what is completed and not in the plan, and doesn't count it", async () => {
+    const { cwd, oneshot, saved } = await project([
+      { id: "a", command: "echo a >> done" },
+      { id: "b", command: "exit 1" },
+    ]);
+    mkdirSync(join(cwd, ".sdp", "checkpoints"));
+    const now = new Date().toISOString();
+    const checkpoint = {
+      feature_id: "F01",
+      agent_id: "x",
+      status: "paused",
+      current_ws: "a",
+      start_time: now,
+      last_update: now,
+    };
+    const completed = ["a ", "00-009-01"];
+    writeFileSync(
+      join(cwd, ".sdp", "checkpoints", "F01.json"),
+      JSON.stringify({ ...checkpoint, completed_ws: completed }),
+    );
+    const { code, stdout, stderr } = await oneshot("F01", "--resume");
+    expect(stderr).toMatch(
+      /^warning: .*"F01" has "a ", "00-009-01" as completed, which the plan doesn't have: not counted.*\n$/,
+    );
+    expect(stdout).toContain("F01: resumed, 0 of 2 workstreams completed\n");
+    expect([code, stdout]).toEqual([1, expect.stringContaining("\nCompleted: 1 of 2 workstreams; failed: 1. Mend it")]);
+    // A plan may be put back.
+    expect(saved()["completed_ws"]).toEqual([...completed, "a"]);
   });
 
   it("takes another plan, and begins anew with --restart", async () => {

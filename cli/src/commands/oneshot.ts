@@ -49,13 +49,15 @@ export const oneshot: CommandFile = {
 
     async function report({ success, completed, failed, notStarted }: OneshotResult): Promise<void> {
       const line = (text: string) => cli.output.line(printable(text));
-      if (success) return line(`Completed: ${counted(completed.length, "workstream")}.`);
+      const all = completed.length + failed.length + notStarted.length;
+      const done = `Completed: ${completed.length} of ${counted(all, "workstream")}`;
+      if (success) return line(`${done}.`);
       for (const { workstream, reason, outputTail } of failed) {
         await line(`${workstream} ${reason}${outputTail.length === 0 ? "." : "; its last lines:"}`);
         for (const text of outputTail) await line(`  ${text}`);
       }
-      const rest = notStarted.length === 0 ? "" : ` ${counted(notStarted.length, "workstream")} not started.`;
-      await line(`Completed: ${completed.length}; failed: ${failed.length}.${rest} Mend it, then go on with --resume.`);
+      const rest = notStarted.length === 0 ? "" : ` Not started: ${notStarted.length}.`;
+      await line(`${done}; failed: ${failed.length}.${rest} Mend it, then go on with --resume.`);
       cli.exitCode = ExitCode.failed;
     }
   },

@@ -20,7 +20,7 @@ import { FeatureCheckpoints } from "./storage.js";
 export interface OneshotResult {
   /** All is completed, and the checkpoint is gone. Else it says `failed`, and `resume` goes on from it. */
   readonly success: boolean;
-  /** In the order in which they were completed, by earlier runs too. */
+  /** Those of the plan, in the order in which they were completed, by earlier runs too. */
   readonly completed: readonly string[];
   /** In the order in which they failed. */
   readonly failed: readonly WorkstreamFailure[];
@@ -161,6 +161,8 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   );
   if (settings.restart && found === undefined) await setDamagedAside(parts);
   await claim(parts, journal);
+  if (journal.unplanned.length > 0)
+    safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
   tell({
     type: "runStarted",
     feature,
@@ -215,6 +217,14 @@ async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Pr
     { ...aside },
     `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
       "and the feature begins anew. What a killed run may have left running is not known without it: look for that yourself.",
+  );
+}
+
+function unplannedText(feature: string, { unplanned }: FeatureJournal): string {
+  const ids = unplanned.map((id) => JSON.stringify(id)).join(", ");
+  return (
+    `The checkpoint of feature ${JSON.stringify(feature)} has ${ids} as completed, which the plan doesn't have: not counted. ` +
+    "If that is a misspelling, what was meant is run again."
   );
 }
 
