@@ -73,7 +73,9 @@ describe("waymark oneshot", () => {
 
     const again = await oneshot("F01");
     expect([again.code, again.stdout]).toEqual([6, ""]);
-    expect(again.stderr).toMatch(/^waymark: Feature "F01" has been started already.*resume.*restart.*\n$/);
+    expect(again.stderr).toMatch(
+      /^waymark: Feature "F01" has been started already.* \(--resume goes on from it, --restart begins anew\) \[CHECKPOINT_CONFLICT\]\n$/,
+    );
 
     writeFileSync(join(cwd, "mended"), "");
     const resumed = await oneshot("F01", "--resume");
@@ -81,6 +83,30 @@ describe("waymark oneshot", () => {
     expect([resumed.code, readFileSync(join(cwd, "done"), "utf8")]).toEqual([0, "a\nc\n"]);
     expect(left()).toEqual([]);
   });
+
+  it.each([
+    ["long ago", -9, /is stale: its last update was 9 days ago/],
+    ["far in the future", 9, /may be stale: its last update is 8\.9 days ahead of this machine's clock/],
+  ])(
+    "refuses to resume from what was saved %s, names its flags, and takes it with --force",
+    async (_when, days, message) => {
+      const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
+      const at = new Date(Date.now() + days * 86_400_000).toISOString();
+      const checkpoint = { feature_id: "F01", agent_id: "", status: "paused", completed_ws: [], current_ws: "a" };
+      mkdirSync(join(cwd, ".sdp", "checkpoints"));
+      writeFileSync(
+        join(cwd, ".sdp", "checkpoints", "F01.json"),
+        JSON.stringify({ ...checkpoint, start_time: at, last_update: at }),
+      );
+      const { code, stderr } = await oneshot("F01", "--resume");
+      expect([code, stderr]).toEqual([6, expect.stringMatching(message)]);
+      expect(stderr).toMatch(
+        /\(--force uses it, --max-age accepts more, --restart begins anew\) \[CHECKPOINT_STALE\]\n$/,
+      );
+      expect(stderr).not.toMatch(/force: true|maxAgeMs/);
+      expect((await oneshot("F01", "--resume", "--max-age", "10d")).code).toBe(0);
+    },
+  );
 
   it("warns of what is completed and not in the plan, and doesn't count it", async () => {
     const { cwd, oneshot, saved } = await project([
@@ -160,9 +186,9 @@ describe("waymark oneshot", () => {
 
   it.each([
     ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /nothing was run\. bad\.yaml:2:\d+: /],
-    ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml/],
-    ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume/],
-    ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /exclude/],
+    ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml.*--plan/],
+    ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume.*--resume/],
+    ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
     ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
   ])("refuses %s", async (_what, args, exitCode, message) => {

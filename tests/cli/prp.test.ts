@@ -66,7 +66,7 @@ describe("waymark prp", () => {
     write("go");
     const refused = await run();
     expect(refused.code).toBe(6);
-    expect(refused.stderr).toMatch(/^waymark: .*started already.*resume.*restart/m);
+    expect(refused.stderr).toMatch(/^waymark: .*started already.*--resume goes on from it, --restart begins anew/m);
     expect((await run("--resume")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
@@ -126,7 +126,12 @@ describe("waymark prp", () => {
     ["a PRP without gates", ["run", "agent", "--coder", "true"], 2, /no validation gate/],
     ["no coder", ["run", "PRP.md"], 2, /--coder/],
     ["nothing to resume", ["run", "PRP.md", "--coder", "true", "--resume"], 3, /nothing to resume/],
-    ["--resume with --restart", ["run", "PRP.md", "--coder", "true", "--resume", "--restart"], 2, /exclude/],
+    [
+      "--resume with --restart",
+      ["run", "PRP.md", "--coder", "true", "--resume", "--restart"],
+      2,
+      /--resume.* cannot be used with .*--restart/,
+    ],
     ["a timeout that is none", ["run", "PRP.md", "--coder", "true", "--gate-timeout", "soon"], 2, /duration/],
     ["an unknown command", ["stat"], 2, /status/],
   ])("refuses %s", async (_what, args, exitCode, message) => {

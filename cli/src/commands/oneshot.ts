@@ -1,6 +1,8 @@
+import { Option } from "@commander-js/extra-typings";
 import type { OneshotResult } from "waymark/oneshot";
 import type { CommandFile } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
+import { namingFlags } from "../flags.js";
 import { LiveList } from "../oneshot/live-list.js";
 import { PlainLines } from "../oneshot/plain-lines.js";
 import { printable } from "../printable.js";
@@ -19,7 +21,7 @@ export const oneshot: CommandFile = {
       )
       .argument("<feature>")
       .option("--plan <file>", "YAML or JSON; default: .sdp/plans/<feature>.yaml, .yml or .json")
-      .option("--resume", "go on from the feature's checkpoint")
+      .addOption(new Option("--resume", "go on from the feature's checkpoint").conflicts("restart"))
       .option("--restart", "begin anew, whatever the checkpoint says")
       .option("--jobs <n>", "run so many side by side; default: 1", countArgument(1))
       .option("--max-age <time>", "refuse to resume from what is older; default: 7d", durationArgument)
@@ -31,16 +33,18 @@ export const oneshot: CommandFile = {
         const warn = (_details: object, message: string) => void cli.warn(message);
         let result: OneshotResult;
         try {
-          result = await runOneshot(feature, {
-            plan: options.plan,
-            resume: options.resume,
-            restart: options.restart,
-            jobs: options.jobs,
-            maxAgeMs: options.maxAge,
-            force: options.force,
-            onEvent: (event) => view.show(event),
-            logger: { debug() {}, info() {}, warn, error: warn },
-          });
+          result = await namingFlags(FLAGS, () =>
+            runOneshot(feature, {
+              plan: options.plan,
+              resume: options.resume,
+              restart: options.restart,
+              jobs: options.jobs,
+              maxAgeMs: options.maxAge,
+              force: options.force,
+              onEvent: (event) => view.show(event),
+              logger: { debug() {}, info() {}, warn, error: warn },
+            }),
+          );
         } finally {
           await view.end();
         }
@@ -61,4 +65,12 @@ export const oneshot: CommandFile = {
       cli.exitCode = ExitCode.failed;
     }
   },
+};
+
+const FLAGS = {
+  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
+  CHECKPOINT_CORRUPT: "--restart sets it aside and begins anew",
+  CHECKPOINT_NOT_FOUND: "it is started without --resume",
+  CHECKPOINT_STALE: "--force uses it, --max-age accepts more, --restart begins anew",
+  PLAN_UNREADABLE: "--plan names it",
 };

@@ -1,5 +1,5 @@
 import { nanoid } from "nanoid";
-import { checkTaskId } from "../../arguments.js";
+import { checkText, MAX_TASK_ID_LENGTH } from "../../arguments.js";
 import type { Checkpoint } from "../../checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../errors.js";
 import { safeLogger } from "../../logger.js";
@@ -76,7 +76,7 @@ export interface OneshotResult {
  * @throws The signal's reason, once it aborts.
  */
 export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
-  checkTaskId(feature);
+  checkText("A feature", feature, 1, MAX_TASK_ID_LENGTH);
   const settings = resolveOptions(options);
   const { signal, clock, baseDir } = settings;
   signal?.throwIfAborted();
@@ -125,7 +125,7 @@ async function findStart(
     await checkpoints.remove(feature, { expectedSequence: 0 });
     throw new CheckpointNotFoundError(
       `Feature ${JSON.stringify(feature)} has nothing to resume: there is no checkpoint of it in ${checkpoints.folder}. ` +
-        "Either it was completed, or never started: then start it without resume.",
+        "Either it was completed, or never started: then start it.",
       { taskId: feature },
     );
   }
@@ -256,6 +256,6 @@ function alreadyThere({ featureId, status, completedWs, currentWs, lastUpdate }:
   const age = describeAge(Math.max(0, nowMs - lastUpdate.getTime()));
   return new CheckpointConflictError(
     `Feature ${JSON.stringify(featureId)} has been started already: ${completedWs.length} completed${where}, ` +
-      `${status}, last update ${age} ago. Nothing was changed; go on from there with resume, or begin anew with restart.`,
+      `${status}, last update ${age} ago. Nothing was changed; resume it to go on from there, or restart it to begin anew.`,
   );
 }

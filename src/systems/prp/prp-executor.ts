@@ -214,14 +214,14 @@ function assertMayBegin(
   const task = `Task ${JSON.stringify(taskId)}`;
   if (resume === true && newest === undefined) {
     throw new CheckpointNotFoundError(
-      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it without resume.`,
+      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it.`,
       { taskId },
     );
   }
   if (resume === false && newest !== undefined && newest.status !== "completed") {
     throw new CheckpointConflictError(
       `${task} has been started already: ${newest.status} at ${newest.state.stage}, saved ${newest.createdAt}. ` +
-        "Nothing was changed; go on from there with resume, or begin anew with restart.",
+        "Nothing was changed; resume it to go on from there, or restart it to begin anew.",
     );
   }
 }

@@ -357,7 +357,7 @@ describe("AC5: resume", () => {
 
     await expect(project.run(chain("a"), { resume: true })).rejects.toMatchObject({
       code: "CHECKPOINT_NOT_FOUND",
-      message: expect.stringContaining("without resume"),
+      message: expect.stringContaining("nothing to resume"),
     });
     await expect(project.files()).rejects.toMatchObject({ code: "ENOENT" });
   });
