@@ -64,9 +64,14 @@ export class TaskFileEntries {
     for (const entry of entries) if (!isDamaged(entry)) assertSameTask(taskId, entry.head.taskId, this.#path);
   }
 
+  /** Why it must not be written: what it says of itself can't be read. */
+  get refusal(): string | undefined {
+    return this.#content.refusal;
+  }
+
   /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
   assertWritable(): void {
-    const { refusal } = this.#content;
+    const { refusal } = this;
     if (refusal === undefined) return;
     throw new CheckpointCorruptError(
       `${this.#path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +

@@ -35,6 +35,8 @@ import {
  * their own dates, numbered after the others, and written in our form by the next write.
  */
 const FORMAT_VERSION = "1.0";
+/** In its task's folder. */
+export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
 const COMMA = 0x2c;

@@ -23,10 +23,12 @@ import { CheckpointCorruptError } from "../../src/errors.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
+import { type SetAside, setAside } from "./set-aside.js";
 import { readContents, TaskFileEntries } from "./task-file-entries.js";
-import { type Entry, isDamaged } from "./task-file-format.js";
+import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
 import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
 
+export type { SetAside } from "./set-aside.js";
 export type { AdoptRecord } from "./task-file-record.js";
 
 /** The options of {@link TaskFileAdapter}. */
@@ -34,8 +36,6 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
   /** Tells stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
 }
-
-const FILE_NAME = "checkpoints.json";
 
 /**
  * One `checkpoints.json` per task, each in its task's folder: one small file beside what else the task makes.
@@ -59,7 +59,7 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, leavesFolder: false });
+    this.#store = new FolderStore(this.name, rest, { name: `${TASK_FILE_NAME}.lock`, leavesFolder: false });
     this.#adopt = adopt;
   }
 
@@ -71,7 +71,7 @@ export class TaskFileAdapter implements StorageAdapter {
       verb: "save to",
       claim: "file",
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         const existing = file.find(id);
         if (existing) {
@@ -107,7 +107,9 @@ export class TaskFileAdapter implements StorageAdapter {
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.tasks(query, (folder, taskId) => readContents(join(folder, FILE_NAME), taskId, this.#adopt));
+    return this.#store.tasks(query, (folder, taskId) =>
+      readContents(join(folder, TASK_FILE_NAME), taskId, this.#adopt),
+    );
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -118,7 +120,7 @@ export class TaskFileAdapter implements StorageAdapter {
       claim: "file",
       absent: () => false,
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         const existing = file.find(id);
         if (existing === undefined) return false;
@@ -144,7 +146,7 @@ export class TaskFileAdapter implements StorageAdapter {
       claim: "file",
       absent,
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         checkExpected(taskId, file.newestSequence, condition);
         const doomed = new Set(ids.map((id) => file.find(id)));
@@ -152,6 +154,28 @@ export class TaskFileAdapter implements StorageAdapter {
         const removed = file.entries.length - kept.length;
         if (removed > 0) await lock.write(path, file.render(taskId, kept), { firstInFolder: false });
         return removed;
+      },
+    });
+  }
+
+  /**
+   * Renames a task's file that is so damaged that it can't be written, `checkpoints.json.damaged-<time>`, with all that
+   * is still readable of it, so that the task can be begun anew. `undefined` where there is none, or it can be written:
+   * a damaged checkpoint among others is in nobody's way.
+   *
+   * @throws {CheckpointCorruptError} It can't be renamed; the message names it.
+   */
+  async setAside(taskId: string): Promise<SetAside | undefined> {
+    return this.#store.write<SetAside | undefined>({
+      taskId,
+      verb: "set aside",
+      claim: "folder",
+      absent: () => undefined,
+      work: async (lock, folder) => {
+        const path = join(folder, TASK_FILE_NAME);
+        const file = await TaskFileEntries.read(path, this.#adopt);
+        file.assertOwner(taskId);
+        return file.refusal === undefined ? undefined : setAside(lock, path, file.refusal);
       },
     });
   }
@@ -168,7 +192,7 @@ export class TaskFileAdapter implements StorageAdapter {
       absent,
       removesTask: true,
       work: async (lock, folder) => {
-        const path = join(folder, FILE_NAME);
+        const path = join(folder, TASK_FILE_NAME);
         const file = await TaskFileEntries.read(path, this.#adopt);
         file.assertOwner(taskId);
         checkExpected(taskId, file.newestSequence, condition);
@@ -182,7 +206,7 @@ export class TaskFileAdapter implements StorageAdapter {
   async #read(taskId: string): Promise<TaskFileEntries | undefined> {
     const folder = this.#store.existingFolder(taskId);
     if (folder === undefined) return undefined;
-    const file = await TaskFileEntries.read(join(folder, FILE_NAME), this.#adopt);
+    const file = await TaskFileEntries.read(join(folder, TASK_FILE_NAME), this.#adopt);
     file.assertOwner(taskId);
     return file;
   }

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, type CheckpointSummary, isCorrupt } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, isCorrupt } from "waymark";
 import type { Session } from "./cli.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
@@ -13,29 +13,49 @@ export async function requireTask({ manager, name }: Session, taskId: string): P
   );
 }
 
+/** Says that a command had nothing to work on, so that nobody takes its silence, or a "0 of 0", for success. */
+export async function sayNothingTo(verb: string, { errors, name }: Session, prefix: string | undefined): Promise<void> {
+  const which = prefix === undefined ? "" : `, of tasks that begin with ${JSON.stringify(prefix)}`;
+  await errors.line(printable(`There is no checkpoint to ${verb} in ${name}${which}.`));
+}
+
 /**
  * The checkpoint that a word on the command line means: its id, `@7` for the one of sequence 7, `@latest` for the newest
  * that can be read.
  *
  * @throws {CommandError} There is none.
+ * @throws {CheckpointCorruptError} It can't be read.
  */
 export async function findCheckpoint(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
-  await requireTask(session, taskId);
-  const { storage } = session;
-  // An id may look like anything, so it goes first.
-  const byId = word === "" ? undefined : await storage.get(taskId, word);
-  const found = byId ?? (await findByPosition(session, taskId, word));
-  if (found === undefined) {
-    throw new CommandError(
-      ExitCode.notFound,
-      `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows those it has; @7 means the one of sequence 7.`,
-    );
-  }
+  const found = await findStored(session, taskId, word);
   if (!isCorrupt(found)) return found;
   throw new CheckpointCorruptError(
     `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be read: ${found.reason} (${found.location}). ` +
       "It was left untouched; put it back from a backup or a copy.",
     { cause: found.cause },
+  );
+}
+
+/**
+ * The same, be it damaged or not.
+ *
+ * @throws {CommandError} There is none.
+ */
+export async function findStored(
+  session: Session,
+  taskId: string,
+  word: string,
+): Promise<CheckpointSummary | CorruptRecord> {
+  await requireTask(session, taskId);
+  // An id may look like anything, so it goes first.
+  const byId = word === "" ? undefined : await session.storage.get(taskId, word);
+  // What is so damaged that its id is not known may be any: it is meant where nothing else is.
+  const isMeant = byId !== undefined && (!isCorrupt(byId) || byId.id === word);
+  const found = isMeant ? byId : ((await findByPosition(session, taskId, word)) ?? byId);
+  if (found !== undefined) return found;
+  throw new CommandError(
+    ExitCode.notFound,
+    `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows those it has; @7 means the one of sequence 7.`,
   );
 }
 
@@ -87,6 +107,11 @@ async function findByPosition(session: Session, taskId: string, word: string) {
   if (!/^@\d{1,15}$/.test(word)) return undefined;
   const sequence = Number(word.slice(1));
   const query = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
-  for await (const found of session.storage.list(query)) return found;
-  return undefined;
+  let unnumbered: CorruptRecord | undefined;
+  for await (const found of session.storage.list(query)) {
+    if (found.sequence === sequence) return found;
+    // It is so damaged that it may be this one, or one beside it.
+    if (isCorrupt(found)) unnumbered = found;
+  }
+  return unnumbered;
 }

@@ -3,7 +3,7 @@ import { Damage } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { Output } from "./output.js";
 import { printable } from "./printable.js";
-import { openStore, type Store } from "./store.js";
+import { openStore, type Store, type StorePurpose } from "./store.js";
 
 /** The options that every command has. A type, not an interface, as commander's types want it. */
 export type GlobalOptions = {
@@ -41,14 +41,18 @@ export class Cli {
     this.#globals = globals;
   }
 
+  /** @param message - May hold any characters. */
+  async warn(message: string): Promise<void> {
+    await this.errors.line(`${this.errors.colors.yellow("warning:")} ${printable(message)}`);
+  }
+
   /**
    * Opens the storage, does the work, and closes the storage however the work ends. Where the work came across damage,
    * the exit code says so.
    */
-  async withStore(work: (session: Session) => Promise<void>): Promise<void> {
-    const prefix = this.errors.colors.yellow("warning:");
-    const damage = new Damage((warning) => this.errors.line(`${prefix} ${printable(warning)}`));
-    const store = await openStore(this.#globals().storage, damage);
+  async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
+    const damage = new Damage((warning) => this.warn(warning));
+    const store = await openStore(this.#globals().storage, purpose, damage);
     try {
       await work({ ...store, damage, output: this.output, errors: this.errors });
     } finally {

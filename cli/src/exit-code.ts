@@ -5,7 +5,7 @@ export const ExitCode = {
   failed: 1,
   /** A wrong argument, option, variable or configuration. */
   usage: 2,
-  /** There is no such task, checkpoint, file, or part of a state. */
+  /** There is no such storage, task, checkpoint, file, or part of a state. */
   notFound: 3,
   /** The question was answered no, or could not be asked. */
   declined: 4,

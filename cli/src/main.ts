@@ -1,7 +1,7 @@
 import { CommanderError } from "@commander-js/extra-typings";
 import { CheckpointError } from "waymark";
 import { Cli } from "./cli.js";
-import { ExitCode, exitCodeOf } from "./exit-code.js";
+import { CommandError, ExitCode, exitCodeOf } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { makeProgram } from "./program.js";
 
@@ -25,7 +25,8 @@ async function fail(error: unknown): Promise<void> {
     return;
   }
   cli.exitCode = exitCodeOf(error);
-  const code = error instanceof CheckpointError ? ` [${error.code}]` : "";
+  const origin = error instanceof CommandError ? error.cause : error;
+  const code = origin instanceof CheckpointError ? ` [${origin.code}]` : "";
   await cli.errors.line(`${cli.errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}`);
   if (program.command.opts().verbose) for (const line of causesOf(error)) await cli.errors.line(line);
 }

@@ -1,6 +1,5 @@
-import { resolve } from "node:path";
 import { CheckpointManager, type CheckpointManagerOptions, type Logger, type StorageAdapter } from "waymark";
-import { openStorage } from "waymark/adapters";
+import { openStorage, type StoragePlace, storagePlace } from "waymark/adapters";
 import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
@@ -11,18 +10,36 @@ export interface Store {
   readonly manager: CheckpointManager;
   /** For messages: its URL. */
   readonly name: string;
+  /** Where it is, unless the configuration has an adapter of its own. */
+  readonly place?: StoragePlace;
   readonly config: ProjectConfig;
 }
+
+/** Whether a command wants what is stored, or stores: then a storage that isn't there yet is made. */
+export type StorePurpose = "read" | "write";
 
 /**
  * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration.
  *
- * @throws {CommandError} None of them names one.
+ * @throws {CommandError} None of them names one; or it isn't there and is to be read; or what is there is of another kind.
  */
-export async function openStore(flag: string | undefined, damage: Damage): Promise<Store> {
+export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
   const config = await loadConfig();
-  const { storage, name } = await chooseStorage(flag, config);
-  return { storage, name, config, manager: managerOf(storage, config, damage) };
+  const chosen = await chooseStorage(flag, config, purpose);
+  return { ...chosen, config, manager: managerOf(chosen.storage, config, damage) };
+}
+
+/**
+ * Opens the storage of a URL, for a command that stores in it.
+ *
+ * @throws {CommandError} What is there is of another kind.
+ */
+export async function openTarget(
+  url: string,
+): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace }> {
+  const place = await storagePlace(url);
+  assertKind(place, url);
+  return { place, storage: await openStorage(url) };
 }
 
 /** A manager over the storage, which stays the caller's to close. */
@@ -39,26 +56,41 @@ export function managerOf(
   return manager;
 }
 
-/** A name by which two URLs of one storage are the same. */
-export function canonicalName(url: string): string {
-  const colon = url.indexOf(":");
-  return `${url.slice(0, colon).toLowerCase()}:${resolve(url.slice(colon + 1))}`;
-}
-
 async function chooseStorage(
   flag: string | undefined,
-  config: ProjectConfig,
-): Promise<Pick<Store, "storage" | "name">> {
+  { storage, folder }: ProjectConfig,
+  purpose: StorePurpose,
+): Promise<Pick<Store, "storage" | "name" | "place">> {
   // An empty variable is one that somebody has switched off.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
-  if (url !== undefined) return { name: url, storage: await openStorage(url) };
-  if (typeof config.storage === "string") {
-    return { name: config.storage, storage: await openStorage(config.storage, { relativeTo: config.folder }) };
-  }
-  if (config.storage !== undefined) return { name: config.storage.name, storage: config.storage };
+  if (url !== undefined) return openUrl(url, process.cwd(), purpose);
+  if (typeof storage === "string") return openUrl(storage, folder, purpose);
+  if (storage !== undefined) return { name: storage.name, storage };
   throw new CommandError(
     ExitCode.usage,
     "No storage is named. Pass --storage sqlite:FILE (or files:DIR, tasks:DIR), set WAYMARK_STORAGE, or name it in waymark.config.js.",
+  );
+}
+
+async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
+  const place = await storagePlace(url, { relativeTo });
+  // An adapter would find nothing there, which looks like an empty storage: a backup made of it would be empty too.
+  if (!place.isThere && purpose === "read") {
+    throw new CommandError(
+      ExitCode.notFound,
+      `There is no storage ${url}: nothing is at ${place.path}. Check --storage, WAYMARK_STORAGE or the configuration; a new storage is made by the first save.`,
+    );
+  }
+  assertKind(place, url);
+  return { name: url, place, storage: await openStorage(url, { relativeTo }) };
+}
+
+function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
+  if (holds === undefined || holds === scheme) return;
+  const right = `${holds}${url.slice(url.indexOf(":"))}`;
+  throw new CommandError(
+    ExitCode.usage,
+    `${url} is no storage of ${scheme}: at ${path} is one of ${holds}. Write ${right}. Nothing was read or changed.`,
   );
 }
 

@@ -86,6 +86,10 @@ describe("waymark prune", () => {
     expect((await run("prune", "--plan-in", "plan.json", "--yes", "--json")).stdout).toBe(
       '{"tasks":2,"removed":0,"removedBytes":0}\n',
     );
+    const again = await run("prune", "--plan-in", "plan.json");
+    expect(again).toMatchObject({ code: 0, stderr: "" });
+    expect(again.stdout).toContain("0 checkpoints (0 B) would go, 2 checkpoints (14 B) stay; 4 are gone already.\n");
+    expect(again.stdout).not.toMatch(/Removed|^remove /m);
     await manager.close();
   });
 
@@ -139,7 +143,7 @@ describe("waymark delete and complete", () => {
     expect((await run("delete", "task-1")).code).toBe(4);
     expect((await run("delete", "task-1", "@2", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
     expect((await manager.list("task-1")).map(({ sequence }) => sequence)).toEqual([3, 1]);
-    expect((await run("delete", "task-1", "--yes", "--json")).stdout).toBe('{"removed":2}\n');
+    expect((await run("delete", "task-1", "--yes", "--json")).stdout).toBe('{"removed":2,"damaged":0}\n');
     expect(await manager.has("task-1")).toBe(false);
     expect((await run("delete", "task-1", "--yes")).code).toBe(3);
     await manager.close();
@@ -208,6 +212,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       identical: 5,
       copied: 0,
       extra: 0,
+      unreadable: 0,
     });
   });
 });
@@ -269,6 +274,25 @@ describe("waymark import refuses", () => {
     const { lines, importing } = await exportOf();
     const changed = lines.with(2, lines[2]!.replace('"stage":"s2"', '"stage":"s3"'));
     expect(await importing(changed.join("\n"))).toEqual(damaged(3, "its checksum doesn't match"));
+  });
+
+  it("no export that an editor gave carriage returns and a byte order mark", async () => {
+    const { lines, importing } = await exportOf();
+    expect(await importing(`\ufeff${lines.join("\r\n")}\r\n`)).toMatchObject({
+      code: 0,
+      stdout: "Imported 4 checkpoints; 0 there already.\n",
+    });
+  });
+
+  it("what is no export without advice to import the nothing that stands before it", async () => {
+    const { lines, importing } = await exportOf();
+    for (const content of ["hello\n", lines.slice(1).join("\n"), `${lines[0]}\n{}\n`]) {
+      const { code, stderr } = await importing(content);
+      expect([code, stderr]).toEqual([5, expect.stringMatching(/ Nothing was imported\.\n$/)]);
+    }
+    expect((await importing(lines.slice(0, 3).join("\n"))).stderr).toMatch(
+      /Nothing was imported; to import the 2 checkpoints before it: waymark import - < x\.ndjson\n$/,
+    );
   });
 
   it("an export without its trailer, or cut in the middle of a line", async () => {

@@ -54,11 +54,10 @@ describe("waymark tasks", () => {
     expect(await ids("--prefix", "nobody")).toEqual([]);
   });
 
-  it("says that there is nothing, and creates nothing", async () => {
-    const { run, cwd, manager } = await newPlace("sqlite:typo.db");
-    await manager.close();
-    expect(await run("tasks")).toEqual({ code: 0, stdout: "", stderr: "No such task in sqlite:typo.db.\n" });
-    expect(readdirSync(cwd)).toEqual([]);
+  it("says that there is nothing", async () => {
+    const { run } = await placeWithTasks();
+    const { code, stdout, stderr } = await run("tasks", "--prefix", "nobody");
+    expect([code, stdout, stderr]).toEqual([0, "", expect.stringMatching(/^No such task in .*\n$/)]);
   });
 });
 
@@ -210,12 +209,28 @@ describe("waymark bisect", () => {
 
   it("checks both ends, and says which isn't as it should be", async () => {
     const { run } = await placeWithTasks();
-    const allBad = await run("bisect", "build-42", "--command", "false");
-    expect([allBad.code, allBad.stderr]).toEqual([1, expect.stringContaining("@1 should be good, and is bad")]);
+    const badGood = await run("bisect", "build-42", "--good", "@2", "--command", "false");
+    expect([badGood.code, badGood.stderr]).toEqual([1, expect.stringContaining("@2 should be good, and is bad")]);
     const allGood = await run("bisect", "build-42", "--command", "true");
     expect([allGood.code, allGood.stderr]).toEqual([1, expect.stringContaining("@6 should be bad, and is good")]);
-    expect((await run("bisect", "done", "--command", "true")).code).toBe(2);
+    const one = await run("bisect", "done", "--command", "true");
+    expect([one.code, one.stderr]).toEqual([
+      1,
+      expect.stringMatching(/@1 .*: good\nwaymark: .*should be bad, and is good/),
+    ]);
     expect((await run("bisect", "build-42", "--good", "@5", "--bad", "@2", "--command", "true")).code).toBe(2);
+  });
+
+  it("says that the oldest fails already where it does, and that no good one is known", async () => {
+    const { run } = await placeWithTasks();
+    const allBad = await run("bisect", "build-42", "--command", "false");
+    expect(allBad).toMatchObject({ code: 0, stderr: expect.stringMatching(/^@1 .*: bad\n$/) });
+    expect(allBad.stdout).toMatch(
+      /^The first bad checkpoint is @1 .*\nNo good one is known: the oldest .* or before\.\n$/,
+    );
+    const json = await run("bisect", "build-42", "--json", "--command", "false");
+    expect(JSON.parse(json.stdout)).toMatchObject({ firstBad: { sequence: 1 }, lastGood: null });
+    expect((await run("bisect", "done", "--command", "false")).stdout).toContain("The first bad checkpoint is @1 ");
   });
 
   it("skips with 125, and ends at a command that can't be run or is killed", async () => {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
@@ -66,7 +66,7 @@ describe("waymark prp", () => {
     write("go");
     const refused = await run();
     expect(refused.code).toBe(6);
-    expect(refused.stderr).toMatch(/^waymark: .*started already.*resume.*restart/m);
+    expect(refused.stderr).toMatch(/^waymark: .*started already.*--resume goes on from it, --restart begins anew/m);
     expect((await run("--resume")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
@@ -78,6 +78,38 @@ describe("waymark prp", () => {
     write("go");
     expect((await run("--restart")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "coder", "gate-1", "gate-2"]);
+  });
+
+  it("sets checkpoints that can't be read aside at --restart, says so, and begins anew", async () => {
+    const { cwd, run, log, interrupted, write } = await project();
+    await interrupted("SIGINT");
+    const folder = join(cwd, "session", "artifacts", "P1.M1");
+    const damaged = readFileSync(join(folder, "checkpoints.json"), "utf8").slice(1);
+    writeFileSync(join(folder, "checkpoints.json"), damaged);
+    write("go");
+
+    const refused = await run("--resume");
+    expect([refused.code, readdirSync(folder)]).toEqual([5, ["checkpoints.json"]]);
+
+    const { code, stderr } = await run("--restart");
+    const [whole, aside = "", ...others] = readdirSync(folder).sort();
+    expect([code, whole, others]).toEqual([0, "checkpoints.json", []]);
+    expect(aside).toMatch(/^checkpoints\.json\.damaged-/);
+    expect(readFileSync(join(folder, aside), "utf8")).toBe(damaged);
+    expect(stderr).toMatch(new RegExp(`warning: .* Their file is set aside as ${join(folder, aside)}, .*\\n`));
+    expect(log().slice(-3)).toEqual(["coder", "gate-1", "gate-2"]);
+  });
+
+  it("begins anew over damaged checkpoints in a file that can be gone on with, and keeps them there", async () => {
+    const { cwd, run, interrupted, write } = await project();
+    await interrupted("SIGINT");
+    const path = join(cwd, "session", "artifacts", "P1.M1", "checkpoints.json");
+    const text = readFileSync(path, "utf8");
+    writeFileSync(path, text.replaceAll('"stage"', '"stge"'));
+    write("go");
+    expect((await run("--resume")).code).toBe(5);
+    expect((await run("--restart")).code).toBe(0);
+    expect(readFileSync(path, "utf8")).toContain('"stge"');
   });
 
   it("says why it failed, and exits with 1", async () => {
@@ -94,7 +126,12 @@ describe("waymark prp", () => {
     ["a PRP without gates", ["run", "agent", "--coder", "true"], 2, /no validation gate/],
     ["no coder", ["run", "PRP.md"], 2, /--coder/],
     ["nothing to resume", ["run", "PRP.md", "--coder", "true", "--resume"], 3, /nothing to resume/],
-    ["--resume with --restart", ["run", "PRP.md", "--coder", "true", "--resume", "--restart"], 2, /exclude/],
+    [
+      "--resume with --restart",
+      ["run", "PRP.md", "--coder", "true", "--resume", "--restart"],
+      2,
+      /--resume.* cannot be used with .*--restart/,
+    ],
     ["a timeout that is none", ["run", "PRP.md", "--coder", "true", "--gate-timeout", "soon"], 2, /duration/],
     ["an unknown command", ["stat"], 2, /status/],
   ])("refuses %s", async (_what, args, exitCode, message) => {

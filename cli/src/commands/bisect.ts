@@ -23,26 +23,38 @@ export const bisect: CommandFile = {
       .requiredOption("--command <cmd>", "run in the shell")
       .option("--good <id>", "begin here: an id or @7; default: the oldest")
       .option("--bad <id>", "end here; default: the newest")
-      .option("--json", "for programs: the checkpoint found, and the last good one")
+      .option("--json", "for programs: the checkpoint found, and the last good one or null")
       .action((taskId, options) =>
         cli.withStore(async (session) => {
           await requireTask(session, taskId);
           const good = options.good === undefined ? undefined : await findCheckpoint(session, taskId, options.good);
           const bad = options.bad === undefined ? undefined : await findCheckpoint(session, taskId, options.bad);
           const search = new Search(session, options.command, await between(session, taskId, good, bad));
-          const { firstBad, lastGood } = await search.run();
-          if (options.json) await session.output.line(jsonText({ firstBad, lastGood }));
-          else {
-            const { bold } = session.output.colors;
-            await session.output.line(bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
-            await session.output.line(`The last good one is ${titleOf(lastGood)}`);
-            const task = /^[\w.@:+-]+$/.test(taskId) ? taskId : "TASK";
-            await session.output.line(`See: waymark diff ${task} @${lastGood.sequence} @${firstBad.sequence}`);
-          }
+          const found = await search.run(good !== undefined);
+          if (options.json) await session.output.line(jsonText(found));
+          else await print(session, taskId, found);
         }),
       );
   },
 };
+
+/** What was looked for. */
+interface Found {
+  readonly firstBad: CheckpointSummary;
+  /** Null where none is: the oldest checkpoint fails already. */
+  readonly lastGood: CheckpointSummary | null;
+}
+
+async function print({ output }: Session, taskId: string, { firstBad, lastGood }: Found): Promise<void> {
+  await output.line(output.colors.bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
+  if (lastGood === null) {
+    await output.line("No good one is known: the oldest that can be read fails already, so it began there or before.");
+    return;
+  }
+  await output.line(`The last good one is ${titleOf(lastGood)}`);
+  const task = /^[\w.@:+-]+$/.test(taskId) ? taskId : "TASK";
+  await output.line(`See: waymark diff ${task} @${lastGood.sequence} @${firstBad.sequence}`);
+}
 
 /** The checkpoints to look through, oldest first; summaries alone. */
 async function between(
@@ -74,17 +86,21 @@ class Search {
     this.#checkpoints = checkpoints;
   }
 
-  async run(): Promise<{ readonly firstBad: CheckpointSummary; readonly lastGood: CheckpointSummary }> {
+  /** @param isGoodNamed - That the first one is good was said; otherwise it may be the first bad one as well. */
+  async run(isGoodNamed: boolean): Promise<Found> {
     let good = 0;
     let bad = this.#checkpoints.length - 1;
-    if (bad < 1) {
+    if (bad < (isGoodNamed ? 1 : 0)) {
       throw new CommandError(
         ExitCode.usage,
         "There is nothing between good and bad: bisect needs two checkpoints or more, the good one before the bad one.",
       );
     }
-    await this.#expect(good, "good", "Name an older one with --good, if there is one.");
-    await this.#expect(bad, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
+    const first = await this.#judge(good);
+    if (first === "bad" && !isGoodNamed) return { firstBad: this.#at(good), lastGood: null };
+    this.#expect(good, first, "good", isGoodNamed ? "Name an older one with --good." : "Name one with --good.");
+    const last = bad === good ? first : await this.#judge(bad);
+    this.#expect(bad, last, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
     for (let middle = this.#between(good, bad); middle !== undefined; middle = this.#between(good, bad)) {
       const verdict = await this.#judge(middle);
       if (verdict === "good") good = middle;
@@ -95,8 +111,7 @@ class Search {
     return { firstBad: this.#at(bad), lastGood: this.#at(good) };
   }
 
-  async #expect(index: number, expected: Verdict, advice: string): Promise<void> {
-    const verdict = await this.#judge(index);
+  #expect(index: number, verdict: Verdict, expected: Verdict, advice: string): void {
     if (verdict === expected) return;
     const { sequence } = this.#at(index);
     const found = verdict === "skip" ? "could not be judged" : `is ${verdict}`;

@@ -1,7 +1,10 @@
-import { findCheckpoint, requireTask, titleOf } from "../checkpoints.js";
+import { isCorrupt } from "waymark";
+import { findStored, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
+import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
+import { damageOf, isWhole } from "../records/stored-record.js";
 import { bytesText, counted } from "../words.js";
 
 export const deleteCommand: CommandFile = {
@@ -11,7 +14,8 @@ export const deleteCommand: CommandFile = {
       .command("delete")
       .summary("remove checkpoints")
       .description(
-        "Removes a task with all its checkpoints, or one of them: ID is an id, @7 or @latest. It can't be undone.",
+        "Removes a task with all its checkpoints, or one of them, damaged or not: ID is an id, @7 or @latest. " +
+          "It can't be undone.",
       )
       .argument("<task>")
       .argument("[id]")
@@ -19,36 +23,61 @@ export const deleteCommand: CommandFile = {
       .option("--json", "for programs: how many were removed")
       .action((taskId, id, options) =>
         cli.withStore(async (session) => {
-          const { output, manager, name } = session;
           await requireTask(session, taskId);
-          let removed: number;
-          if (id === undefined) {
-            const { count, bytes } = await sizeOf(session, taskId);
-            const what = `task ${JSON.stringify(taskId)} with ${counted(count, "checkpoint")} (${bytesText(bytes)})`;
-            await confirm(`Remove ${what} from ${name}?`, options.yes === true);
-            removed = await manager.removeTask(taskId);
-          } else {
-            const checkpoint = await findCheckpoint(session, taskId, id);
-            const what = `checkpoint ${titleOf(checkpoint)} of task ${JSON.stringify(taskId)}`;
-            await confirm(`Remove ${what} from ${name}?`, options.yes === true);
-            removed = (await manager.remove(taskId, checkpoint.id)) ? 1 : 0;
+          const doomed = id === undefined ? await wholeTask(session, taskId) : await oneOf(session, taskId, id);
+          await confirm(`Remove ${doomed.what} from ${session.name}?`, options.yes === true);
+          const removed = await doomed.remove();
+          const { damaged } = doomed;
+          if (options.json) await session.output.line(jsonText({ removed, damaged }));
+          else {
+            const which = damaged === 0 ? "" : `, ${damaged} of them damaged`;
+            await session.output.line(`Removed ${counted(removed, "checkpoint")}${which}.`);
           }
-          await output.line(options.json ? jsonText({ removed }) : `Removed ${counted(removed, "checkpoint")}.`);
         }),
       );
   },
 };
 
-/** What goes with a task: what can't be read is counted too. */
-async function sizeOf(
-  { storage }: Session,
-  taskId: string,
-): Promise<{ readonly count: number; readonly bytes: number }> {
+/** What would go. Damage is named, and no reason to keep it: this alone removes it. */
+interface Doomed {
+  /** In the words of the question. */
+  readonly what: string;
+  readonly damaged: number;
+  readonly remove: () => Promise<number>;
+}
+
+async function wholeTask({ storage, manager }: Session, taskId: string): Promise<Doomed> {
   let count = 0;
   let bytes = 0;
-  for await (const checkpoint of storage.list({ taskId, order: "newest" })) {
+  let damaged = 0;
+  for await (const record of storage.read({ taskId, order: "newest" })) {
     count += 1;
-    if ("sizeBytes" in checkpoint) bytes += checkpoint.sizeBytes;
+    if (!isCorrupt(record)) bytes += record.sizeBytes;
+    if (!isWhole(record)) damaged += 1;
   }
-  return { count, bytes };
+  const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
+  const what = `task ${JSON.stringify(taskId)} with ${counted(count, "checkpoint")} (${size})`;
+  return { what, damaged, remove: () => manager.removeTask(taskId) };
+}
+
+async function oneOf(session: Session, taskId: string, word: string): Promise<Doomed> {
+  const { storage, manager } = session;
+  const found = await findStored(session, taskId, word);
+  // The word has found it, where the damage has left no id to read.
+  const id = found.id ?? word;
+  const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
+  const damage = stored && (isCorrupt(stored) ? stored.reason : damageOf(stored));
+  const title = isCorrupt(found) ? `${word} (${found.location})` : titleOf(found);
+  const checkpoint = damage === undefined ? `checkpoint ${title}` : `damaged checkpoint ${title}, ${damage},`;
+  const remove = async () => {
+    if (await manager.remove(taskId, id)) return 1;
+    if (!isCorrupt(found)) return 0;
+    throw new CommandError(
+      ExitCode.damaged,
+      `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be told from others, and so not be removed alone: ` +
+        `${found.reason} (${found.location}). It was left untouched; mend that place by hand, or remove the whole task.`,
+      { cause: found.cause },
+    );
+  };
+  return { what: `${checkpoint} of task ${JSON.stringify(taskId)}`, damaged: damage === undefined ? 0 : 1, remove };
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { requireTask } from "../checkpoints.js";
+import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { showProgress } from "../progress.js";
 import { ExportFile } from "../records/export-file.js";
@@ -27,7 +27,8 @@ export const exportCommand: CommandFile = {
           for (const taskId of tasks) await requireTask(session, taskId);
           const chosen = tasks.length > 0 ? new Set(tasks) : taskIds(storage, options.prefix, damage);
           if (options.out === undefined) {
-            await writeExport(session, chosen, (text) => output.line(text));
+            const { records } = await writeExport(session, chosen, (text) => output.line(text));
+            if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
             return;
           }
           const file = await ExportFile.create(options.out);
@@ -37,6 +38,7 @@ export const exportCommand: CommandFile = {
             await output.line(
               `Exported ${counted(trailer.records, "checkpoint")} of ${counted(trailer.tasks, "task")}.`,
             );
+            if (trailer.records === 0) await sayNothingTo("export", session, options.prefix);
           } finally {
             await file.close();
           }

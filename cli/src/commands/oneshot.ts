@@ -1,6 +1,8 @@
+import { Option } from "@commander-js/extra-typings";
 import type { OneshotResult } from "waymark/oneshot";
 import type { CommandFile } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
+import { namingFlags } from "../flags.js";
 import { LiveList } from "../oneshot/live-list.js";
 import { PlainLines } from "../oneshot/plain-lines.js";
 import { printable } from "../printable.js";
@@ -19,7 +21,7 @@ export const oneshot: CommandFile = {
       )
       .argument("<feature>")
       .option("--plan <file>", "YAML or JSON; default: .sdp/plans/<feature>.yaml, .yml or .json")
-      .option("--resume", "go on from the feature's checkpoint")
+      .addOption(new Option("--resume", "go on from the feature's checkpoint").conflicts("restart"))
       .option("--restart", "begin anew, whatever the checkpoint says")
       .option("--jobs <n>", "run so many side by side; default: 1", countArgument(1))
       .option("--max-age <time>", "refuse to resume from what is older; default: 7d", durationArgument)
@@ -27,17 +29,22 @@ export const oneshot: CommandFile = {
       .action(async (feature, options) => {
         const { runOneshot } = await import("waymark/oneshot");
         const view = cli.output.isTerminal ? new LiveList(cli.output.colors) : new PlainLines(cli.output);
+        // Before the run begins, and so before there is a list for it to get into.
+        const warn = (_details: object, message: string) => void cli.warn(message);
         let result: OneshotResult;
         try {
-          result = await runOneshot(feature, {
-            plan: options.plan,
-            resume: options.resume,
-            restart: options.restart,
-            jobs: options.jobs,
-            maxAgeMs: options.maxAge,
-            force: options.force,
-            onEvent: (event) => view.show(event),
-          });
+          result = await namingFlags(FLAGS, () =>
+            runOneshot(feature, {
+              plan: options.plan,
+              resume: options.resume,
+              restart: options.restart,
+              jobs: options.jobs,
+              maxAgeMs: options.maxAge,
+              force: options.force,
+              onEvent: (event) => view.show(event),
+              logger: { debug() {}, info() {}, warn, error: warn },
+            }),
+          );
         } finally {
           await view.end();
         }
@@ -46,14 +53,24 @@ export const oneshot: CommandFile = {
 
     async function report({ success, completed, failed, notStarted }: OneshotResult): Promise<void> {
       const line = (text: string) => cli.output.line(printable(text));
-      if (success) return line(`Completed: ${counted(completed.length, "workstream")}.`);
+      const all = completed.length + failed.length + notStarted.length;
+      const done = `Completed: ${completed.length} of ${counted(all, "workstream")}`;
+      if (success) return line(`${done}.`);
       for (const { workstream, reason, outputTail } of failed) {
         await line(`${workstream} ${reason}${outputTail.length === 0 ? "." : "; its last lines:"}`);
         for (const text of outputTail) await line(`  ${text}`);
       }
-      const rest = notStarted.length === 0 ? "" : ` ${counted(notStarted.length, "workstream")} not started.`;
-      await line(`Completed: ${completed.length}; failed: ${failed.length}.${rest} Mend it, then go on with --resume.`);
+      const rest = notStarted.length === 0 ? "" : ` Not started: ${notStarted.length}.`;
+      await line(`${done}; failed: ${failed.length}.${rest} Mend it, then go on with --resume.`);
       cli.exitCode = ExitCode.failed;
     }
   },
+};
+
+const FLAGS = {
+  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
+  CHECKPOINT_CORRUPT: "--restart sets it aside and begins anew",
+  CHECKPOINT_NOT_FOUND: "it is started without --resume",
+  CHECKPOINT_STALE: "--force uses it, --max-age accepts more, --restart begins anew",
+  PLAN_UNREADABLE: "--plan names it",
 };

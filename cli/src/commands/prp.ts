@@ -1,7 +1,8 @@
-import type { Command } from "@commander-js/extra-typings";
+import { type Command, Option } from "@commander-js/extra-typings";
 import type { PrpTaskStatus } from "waymark/prp";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
+import { namingFlags } from "../flags.js";
 import { jsonText, printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -32,7 +33,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .argument("<prp>", "a Markdown file with a Validation Loop")
     .requiredOption("--coder <cmd>", "run by sh: the prompt on its stdin, a line of JSON at its end")
     .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
-    .option("--resume", "go on from the PRP's checkpoint")
+    .addOption(new Option("--resume", "go on from the PRP's checkpoint").conflicts("restart"))
     .option("--restart", "begin anew, whatever the checkpoint says")
     .option("--task <id>", "default: the PRP's own id, else its file's name")
     .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
@@ -41,20 +42,24 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark/prp");
       const say = (_details: object, message: string) => void cli.errors.line(printable(message));
+      const warn = (_details: object, message: string) => void cli.warn(message);
       const executor = new PrpExecutor(options.session, {
         coder: options.coder,
         cwd: ".",
         maxFixAttempts: options.fixes,
         gateTimeoutMs: options.gateTimeout,
         coderTimeoutMs: options.coderTimeout,
-        logger: { debug() {}, info: say, warn: say, error: say },
+        logger: { debug() {}, info: say, warn, error: warn },
       });
       try {
-        const { success, fixAttempts, error } = await executor.execute(path, {
-          taskId: options.task,
-          restart: options.restart,
-          resume: options.restart ? options.resume : options.resume === true,
-        });
+        const { success, fixAttempts, error } = await namingFlags(FLAGS, () =>
+          executor.execute(path, {
+            taskId: options.task,
+            restart: options.restart,
+            // Without either of them, unfinished work isn't gone on with unasked.
+            resume: options.restart ? undefined : options.resume === true,
+          }),
+        );
         if (success) {
           await cli.output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
           return;
@@ -66,6 +71,13 @@ function registerRun(command: PrpCommand, cli: Cli): void {
       }
     });
 }
+
+const FLAGS = {
+  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
+  CHECKPOINT_CORRUPT: "--restart sets what can't be read aside and begins anew",
+  CHECKPOINT_NOT_FOUND: "it is started without --resume",
+  PRP_CHANGED: "--restart begins anew",
+};
 
 function registerStatus(command: PrpCommand, cli: Cli): void {
   command

@@ -80,7 +80,7 @@ async function argumentCandidates(
 
 async function taskCandidates(storage: string | undefined, prefix: string): Promise<string[]> {
   // Warnings would stand in the middle of what is being typed.
-  const store = await openStore(storage, new Damage(async () => undefined));
+  const store = await openStore(storage, "read", new Damage(async () => undefined));
   try {
     const ids: string[] = [];
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;

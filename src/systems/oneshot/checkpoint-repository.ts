@@ -1,5 +1,5 @@
 import { checkKeys } from "../../adapter.js";
-import { checkFunction, checkTaskId, checkText } from "../../arguments.js";
+import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../arguments.js";
 import { CheckpointNotFoundError } from "../../errors.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
@@ -74,7 +74,12 @@ export class CheckpointRepository {
    */
   async save(checkpoint: OneshotCheckpoint): Promise<void> {
     if (typeof checkpoint !== "object" || checkpoint === null) throw new TypeError("A checkpoint must be an object.");
-    checkTaskId(checkpoint.featureId);
+    if ("feature_id" in checkpoint) {
+      throw new TypeError(
+        "A checkpoint's field is featureId here, and feature_id in the file alone; so it is with the others.",
+      );
+    }
+    checkFeatureId("A checkpoint's featureId", checkpoint.featureId);
     await this.#checkpoints.save(checkpoint);
   }
 
@@ -82,11 +87,11 @@ export class CheckpointRepository {
    * The feature's checkpoint.
    *
    * @throws {CheckpointNotFoundError} There is none.
-   * @throws {CheckpointStaleError} Its last update is longer ago than `maxAgeMs`, and `force` isn't given.
+   * @throws {CheckpointStaleError} Its last update is longer ago (or further ahead) than `maxAgeMs`, and `force` isn't given.
    * @throws {CheckpointCorruptError} It can't be read; the message names the file, which was left untouched.
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
-    checkTaskId(featureId);
+    checkFeatureId("A featureId", featureId);
     checkKeys("LoadOptions", options, ["maxAgeMs", "force"]);
     const { maxAgeMs = this.#maxAgeMs, force = false } = options;
     checkMaxAge("LoadOptions.maxAgeMs", maxAgeMs);
@@ -104,7 +109,7 @@ export class CheckpointRepository {
 
   /** Removes the feature's checkpoint, be it damaged or not. One that isn't there is no error. */
   async delete(featureId: string): Promise<void> {
-    checkTaskId(featureId);
+    checkFeatureId("A featureId", featureId);
     await this.#checkpoints.remove(featureId);
   }
 
@@ -115,7 +120,11 @@ export class CheckpointRepository {
 
   /** Whether the feature has a checkpoint, be it damaged or not. */
   async exists(featureId: string): Promise<boolean> {
-    checkTaskId(featureId);
+    checkFeatureId("A featureId", featureId);
     return this.#checkpoints.has(featureId);
   }
+}
+
+function checkFeatureId(what: string, featureId: string): void {
+  checkText(what, featureId, 1, MAX_TASK_ID_LENGTH);
 }

@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { syncFolder } from "../../../adapters/files/durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "../../../adapters/files/folder-store.js";
 import { embedDraft, storedCheckpoint } from "../../../adapters/files/sealed-record.js";
+import { type SetAside, setAside } from "../../../adapters/files/set-aside.js";
 import { codeOf } from "../../../adapters/files/storage-failure.js";
 import { readStored, UnreadableError } from "../../../adapters/files/stored-file.js";
 import { idOf, isHashedName, nameOf } from "../../../adapters/files/task-folder.js";
@@ -145,6 +146,23 @@ export class FeatureFileAdapter implements StorageAdapter {
         if (!lock.discard(this.pathOf(taskId))) return 0;
         await syncFolder(this.#root);
         return 1;
+      },
+    });
+  }
+
+  /**
+   * Renames a feature's file that can't be read, so that the feature can be begun anew; `undefined` where there is none,
+   * or it can be read.
+   */
+  async setAside(featureId: string): Promise<SetAside | undefined> {
+    return this.#store.write<SetAside | undefined>({
+      taskId: featureId,
+      verb: "set aside",
+      claim: "folder",
+      absent: () => undefined,
+      work: async (lock) => {
+        const found = await this.#read(featureId);
+        return found && isCorrupt(found) ? setAside(lock, this.pathOf(featureId), found.reason) : undefined;
       },
     });
   }

@@ -57,7 +57,12 @@ export class FeatureJournal {
 
   /** In the order in which they were completed. */
   get completed(): string[] {
-    return [...this.#completed];
+    return [...this.#completed].filter((id) => this.#isPlanned(id));
+  }
+
+  /** What an earlier run has completed, and the plan doesn't have (any more). It stays on record: a plan may be put back. */
+  get unplanned(): string[] {
+    return [...this.#completed].filter((id) => !this.#isPlanned(id));
   }
 
   hasCompleted(workstream: string): boolean {
@@ -117,6 +122,10 @@ export class FeatureJournal {
     await this.#checkpoints.remove(this.#start.featureId, { expectedSequence: this.#sequence });
   }
 
+  #isPlanned(workstream: string): boolean {
+    return this.#start.workstreams.some(({ id }) => id === workstream);
+  }
+
   #markEnded(workstream: string): void {
     this.#processes.delete(workstream);
     this.#running.delete(workstream);
@@ -150,7 +159,7 @@ export class FeatureJournal {
       featureId,
       agentId,
       status: this.#status,
-      completedWs: this.completed,
+      completedWs: [...this.#completed],
       currentWs: this.#current(),
       startTime,
       lastUpdate: new Date(this.#clock()),

@@ -22,7 +22,7 @@ export interface OneshotOptions {
   readonly jobs?: number | undefined;
   /** Goes on from the feature's checkpoint: runs what it doesn't have as completed. Default false. */
   readonly resume?: boolean | undefined;
-  /** Begins anew, whatever the feature's checkpoint says. Default false. */
+  /** Begins anew, whatever the feature's checkpoint says; one that can't be read is set aside. Default false. */
   readonly restart?: boolean | undefined;
   /** With `resume`: a checkpoint whose last update is longer ago is refused, in milliseconds. Default 7 days. */
   readonly maxAgeMs?: number | undefined;

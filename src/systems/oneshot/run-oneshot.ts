@@ -1,7 +1,7 @@
 import { nanoid } from "nanoid";
-import { checkTaskId } from "../../arguments.js";
+import { checkText, MAX_TASK_ID_LENGTH } from "../../arguments.js";
 import type { Checkpoint } from "../../checkpoint.js";
-import { CheckpointConflictError, CheckpointNotFoundError } from "../../errors.js";
+import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../errors.js";
 import { safeLogger } from "../../logger.js";
 import { interruptibly } from "../processes/interruption.js";
 import { ProcessStuckError } from "../processes/process-group.js";
@@ -20,7 +20,7 @@ import { FeatureCheckpoints } from "./storage.js";
 export interface OneshotResult {
   /** All is completed, and the checkpoint is gone. Else it says `failed`, and `resume` goes on from it. */
   readonly success: boolean;
-  /** In the order in which they were completed, by earlier runs too. */
+  /** Those of the plan, in the order in which they were completed, by earlier runs too. */
   readonly completed: readonly string[];
   /** In the order in which they failed. */
   readonly failed: readonly WorkstreamFailure[];
@@ -69,13 +69,14 @@ export interface OneshotResult {
  *   ran was ended.
  * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
  * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
- * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched.
+ * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
+ *   `<feature>.json.damaged-<time>`, and says so to the logger.
  * @throws {StorageError} A checkpoint could not be saved; what ran was ended.
  * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
  * @throws The signal's reason, once it aborts.
  */
 export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
-  checkTaskId(feature);
+  checkText("A feature", feature, 1, MAX_TASK_ID_LENGTH);
   const settings = resolveOptions(options);
   const { signal, clock, baseDir } = settings;
   signal?.throwIfAborted();
@@ -107,20 +108,24 @@ interface RunParts {
   readonly runner: Runner;
 }
 
-/** The checkpoint that is there, once it is sure that this run may take its place. */
+/** The checkpoint that is there and can be read, once it is sure that this run may take its place. */
 async function findStart(
   feature: string,
   checkpoints: FeatureCheckpoints,
   { resume, restart, maxAgeMs, clock }: Settings,
 ): Promise<Checkpoint<OneshotCheckpoint> | undefined> {
-  const found = await checkpoints.find(feature);
+  const found = await checkpoints.find(feature).catch((error: unknown) => {
+    // It is set aside once the run can begin.
+    if (restart && error instanceof CheckpointCorruptError) return undefined;
+    throw error;
+  });
   if (found === undefined) {
     if (!resume) return undefined;
     // A run that was killed in its very last moment has left its lock, and nothing else.
     await checkpoints.remove(feature, { expectedSequence: 0 });
     throw new CheckpointNotFoundError(
       `Feature ${JSON.stringify(feature)} has nothing to resume: there is no checkpoint of it in ${checkpoints.folder}. ` +
-        "Either it was completed, or never started: then start it without resume.",
+        "Either it was completed, or never started: then start it.",
       { taskId: feature },
     );
   }
@@ -154,7 +159,10 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     },
     clock,
   );
+  if (settings.restart && found === undefined) await setDamagedAside(parts);
   await claim(parts, journal);
+  if (journal.unplanned.length > 0)
+    safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
   tell({
     type: "runStarted",
     feature,
@@ -201,6 +209,25 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   };
 }
 
+/** Nothing is written over what can't be read, and nobody but its owner may delete it: it gets another name. */
+async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Promise<void> {
+  const aside = await checkpoints.setAside(feature);
+  if (aside === undefined) return;
+  safeLogger(settings.logger).warn(
+    { ...aside },
+    `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
+      "and the feature begins anew. What a killed run may have left running is not known without it: look for that yourself.",
+  );
+}
+
+function unplannedText(feature: string, { unplanned }: FeatureJournal): string {
+  const ids = unplanned.map((id) => JSON.stringify(id)).join(", ");
+  return (
+    `The checkpoint of feature ${JSON.stringify(feature)} has ${ids} as completed, which the plan doesn't have: not counted. ` +
+    "If that is a misspelling, what was meant is run again."
+  );
+}
+
 /** Writes the first entry: from now on the feature is this run's. Of two that come at once, one gets here. */
 async function claim({ feature, checkpoints }: RunParts, journal: FeatureJournal): Promise<void> {
   try {
@@ -229,6 +256,6 @@ function alreadyThere({ featureId, status, completedWs, currentWs, lastUpdate }:
   const age = describeAge(Math.max(0, nowMs - lastUpdate.getTime()));
   return new CheckpointConflictError(
     `Feature ${JSON.stringify(featureId)} has been started already: ${completedWs.length} completed${where}, ` +
-      `${status}, last update ${age} ago. Nothing was changed; go on from there with resume, or begin anew with restart.`,
+      `${status}, last update ${age} ago. Nothing was changed; resume it to go on from there, or restart it to begin anew.`,
   );
 }

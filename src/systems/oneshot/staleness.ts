@@ -9,6 +9,9 @@ const DAY = 24 * HOUR;
 /** A week: a run that stopped on a Friday is gone on with on a Monday. */
 export const DEFAULT_MAX_AGE_MS = 7 * DAY;
 
+/** Clocks differ, by a whole time zone where one is set wrong; not by more than that. */
+const MOST_SKEW_MS = DAY;
+
 /** @throws {TypeError | RangeError} Neither a number of milliseconds from 0 nor Infinity. */
 export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
   if (maxAgeMs === undefined) return;
@@ -16,14 +19,22 @@ export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
   if (!(maxAgeMs >= 0)) throw new RangeError(`${what} must be a number of milliseconds from 0; it is ${maxAgeMs}.`);
 }
 
-/** @throws {CheckpointStaleError} Its last update is longer ago than `maxAgeMs`. */
+/**
+ * @throws {CheckpointStaleError} Its last update is longer ago than `maxAgeMs`; or further ahead than that and than
+ *   clocks differ, so that nobody knows how old it is.
+ */
 export function assertFresh({ featureId, lastUpdate }: OneshotCheckpoint, maxAgeMs: number, nowMs: number): void {
   const ageMs = nowMs - lastUpdate.getTime();
-  if (ageMs <= maxAgeMs) return;
+  const isAhead = ageMs < 0;
+  const mostMs = isAhead ? Math.max(maxAgeMs, MOST_SKEW_MS) : maxAgeMs;
+  if (Math.abs(ageMs) <= mostMs) return;
+  const by = describeAge(Math.abs(ageMs));
+  const what = isAhead
+    ? `may be stale: its last update is ${by} ahead of this machine's clock`
+    : `is stale: its last update was ${by} ago`;
   throw new CheckpointStaleError(
-    `The checkpoint of feature ${JSON.stringify(featureId)} is stale: its last update was ${describeAge(ageMs)} ago ` +
-      `(${lastUpdate.toISOString()}), and at most ${describeAge(maxAgeMs)} are accepted. It was left untouched. ` +
-      "Use it all the same with force: true or a larger maxAgeMs, or begin anew.",
+    `The checkpoint of feature ${JSON.stringify(featureId)} ${what} (${lastUpdate.toISOString()}), and at most ` +
+      `${describeAge(mostMs)} are accepted. It was left untouched; force it to be used, accept more, or begin anew.`,
     ageMs,
   );
 }

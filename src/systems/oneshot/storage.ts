@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import type { SetAside } from "../../../adapters/files/set-aside.js";
 import { CHECKPOINT_STATUSES, type Checkpoint, type CheckpointSummary } from "../../checkpoint.js";
 import { CheckpointCorruptError } from "../../errors.js";
 import type { Logger } from "../../logger.js";
@@ -44,7 +45,7 @@ export class FeatureCheckpoints {
       if (!(cause instanceof CheckpointCorruptError)) throw cause;
       throw new CheckpointCorruptError(
         `The checkpoint of feature ${JSON.stringify(featureId)} can't be read: ${this.#storage.pathOf(featureId)}: ` +
-          `${reason}. It was left untouched. Mend it (if you edited it, take its waymark.record away), or delete it to begin anew.`,
+          `${reason}. It was left untouched. Mend it (if you edited it, take its waymark.record away), or restart, which sets it aside.`,
         { cause },
       );
     } finally {
@@ -56,6 +57,11 @@ export class FeatureCheckpoints {
     // Of a status that is none, the schema has more to say than the core.
     const status = CHECKPOINT_STATUSES.find((known) => known === checkpoint.status);
     return this.#manager.save(checkpoint.featureId, checkpoint, { status, ...condition });
+  }
+
+  /** Renames the file, if it can't be read. */
+  async setAside(featureId: string): Promise<SetAside | undefined> {
+    return this.#storage.setAside(featureId);
   }
 
   /** Removes the file, be it damaged or not, with all that locks have left behind of it. */

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import type { SetAside } from "../../../adapters/files/set-aside.js";
 import { checkKeys } from "../../adapter.js";
 import { checkInteger, checkTaskId, checkText } from "../../arguments.js";
 import type { Checkpoint } from "../../checkpoint.js";
@@ -48,7 +49,7 @@ export interface PrpExecutorOptions {
 export interface ExecuteOptions {
   /** Pauses the execution: what runs is ended, and `execute` rejects with the reason. Execute again to go on. */
   readonly signal?: AbortSignal | undefined;
-  /** Begins anew, whatever checkpoints there are. Default false. */
+  /** Begins anew, whatever checkpoints there are; a file of them that can't be written is set aside. Default false. */
   readonly restart?: boolean | undefined;
   /**
    * With true, there must be a checkpoint to go on from; with false, no unfinished work. Default: goes on from a
@@ -154,6 +155,8 @@ export class PrpExecutor {
    * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched. Or there is
    *   unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
+   * @throws {CheckpointCorruptError} The task's checkpoints can't be read, or written; they were left untouched.
+   *   `restart` gives their file another name, `checkpoints.json.damaged-<time>`, and says so to the logger.
    * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
    *   folder can't be made: nothing was run.
    * @throws The signal's reason, once it aborts.
@@ -167,7 +170,10 @@ export class PrpExecutor {
     const loaded = await loadPrp(prp, taskId);
     checkTaskId(loaded.taskId);
     if (this.#makesCwd) await makeSessionFolder(this.sessionPath);
-    const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded);
+    const onSetAside = ({ path, movedTo, reason }: SetAside) =>
+      this.#settings.logger.warn({ path, movedTo, reason }, setAsideText(loaded.taskId, movedTo, reason));
+    const session = this.#checkpoints.enabledCheckpoints;
+    const journal = await RunJournal.open(session, loaded, restart ? { onSetAside } : undefined);
     try {
       if (!restart) assertMayBegin(loaded.taskId, journal.newest, resume);
       return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
@@ -193,6 +199,13 @@ export class PrpExecutor {
   }
 }
 
+function setAsideText(taskId: string, movedTo: string, reason: string): string {
+  return (
+    `The checkpoints of task ${JSON.stringify(taskId)} can't be gone on with: ${reason}. Their file is set aside as ${movedTo}, ` +
+    "and the work begins anew. What a killed run may have left running may not be known without it: look for that yourself."
+  );
+}
+
 function assertMayBegin(
   taskId: string,
   newest: Checkpoint<CheckpointExecutionState> | undefined,
@@ -201,14 +214,14 @@ function assertMayBegin(
   const task = `Task ${JSON.stringify(taskId)}`;
   if (resume === true && newest === undefined) {
     throw new CheckpointNotFoundError(
-      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it without resume.`,
+      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it.`,
       { taskId },
     );
   }
   if (resume === false && newest !== undefined && newest.status !== "completed") {
     throw new CheckpointConflictError(
       `${task} has been started already: ${newest.status} at ${newest.state.stage}, saved ${newest.createdAt}. ` +
-        "Nothing was changed; go on from there with resume, or begin anew with restart.",
+        "Nothing was changed; resume it to go on from there, or restart it to begin anew.",
     );
   }
 }

@@ -77,7 +77,7 @@ export class PrpRun {
       throw new PrpError(
         "PRP_CHANGED",
         `The PRP of task ${JSON.stringify(this.#prp.taskId)} has changed since checkpoint ${id}: its text or its gates are ` +
-          "not what that work was done for. Nothing was changed; undo the change, or begin anew with restart: true.",
+          "not what that work was done for. Nothing was changed; undo the change, or restart it to begin anew.",
       );
     }
     const left = state.waymark?.process;

@@ -1,5 +1,6 @@
+import type { SetAside } from "../../../adapters/files/set-aside.js";
 import type { Checkpoint, CheckpointStatus } from "../../checkpoint.js";
-import { CheckpointConflictError } from "../../errors.js";
+import { CheckpointConflictError, CheckpointCorruptError } from "../../errors.js";
 import { isUnderWay, Runner } from "../processes/runner.js";
 import type { Position } from "./next-step.js";
 import type { LoadedPrp } from "./prp-document.js";
@@ -49,10 +50,16 @@ export class RunJournal {
 
   /**
    * @param session - Without it nothing is written, and nothing read.
+   * @param restart.onSetAside - Told of the task's file where that is so damaged that it got another name, so that the
+   *   work can begin anew. Without `restart` it is an error.
    * @throws {CheckpointConflictError} Another execution of the task is under way.
    */
-  static async open(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<RunJournal> {
-    const found = await findNewest(session?.checkpoints, prp.taskId);
+  static async open(
+    session: SessionCheckpoints | undefined,
+    prp: LoadedPrp,
+    restart?: { readonly onSetAside: (aside: SetAside) => void } | undefined,
+  ): Promise<RunJournal> {
+    const found = await findNewest(session?.checkpoints, prp.taskId, restart !== undefined);
     const { newest } = found;
     const other = newest?.status === "running" ? newest.state.waymark?.runner : undefined;
     if (other !== undefined && (await isUnderWay(other))) {
@@ -61,7 +68,10 @@ export class RunJournal {
           "wait for it, or end that process and execute the PRP again.",
       );
     }
-    return new RunJournal(session, prp, await Runner.begin(), found);
+    const aside = restart && (await session?.setAside(prp.taskId));
+    if (aside) restart.onSetAside(aside);
+    const start = aside ? { newest, sequence: 0 } : found;
+    return new RunJournal(session, prp, await Runner.begin(), start);
   }
 
   /**
@@ -140,14 +150,21 @@ interface Newest {
   readonly sequence: number | undefined;
 }
 
-async function findNewest(checkpoints: PrpCheckpoints | undefined, taskId: string): Promise<Newest> {
+async function findNewest(
+  checkpoints: PrpCheckpoints | undefined,
+  taskId: string,
+  isRestart: boolean,
+): Promise<Newest> {
   if (checkpoints === undefined) return { newest: undefined, sequence: 0 };
   const damaged: (number | undefined)[] = [];
   const forget = checkpoints.on("corrupt", (record) => {
     if (record.taskId === taskId) damaged.push(record.sequence);
   });
   try {
-    const newest = await checkpoints.latest(taskId);
+    const newest = await checkpoints.latest(taskId).catch((error: unknown) => {
+      if (isRestart && error instanceof CheckpointCorruptError) return undefined;
+      throw error;
+    });
     const sequences = [newest?.sequence ?? 0, ...damaged].filter((sequence) => sequence !== undefined);
     return { newest, sequence: sequences.length > damaged.length ? Math.max(...sequences) : undefined };
   } finally {

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
-import { TaskFileAdapter } from "../../../adapters/files/task-file.js";
+import { type SetAside, TaskFileAdapter } from "../../../adapters/files/task-file.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../checkpoint.js";
 import { type Logger, safeLogger, warningLogger } from "../../logger.js";
 import { CheckpointManager } from "../../manager.js";
@@ -33,6 +33,7 @@ export interface PrpCheckpointsOptions {
 /** The checkpoints in `{sessionPath}/artifacts/{taskId}/checkpoints.json`, of every task. */
 export class SessionCheckpoints {
   readonly checkpoints: PrpCheckpoints;
+  readonly #storage: TaskFileAdapter;
   /** The same, without retention after each save. */
   readonly #unpruned: PrpCheckpoints;
   readonly #keepLast: number | undefined;
@@ -47,6 +48,7 @@ export class SessionCheckpoints {
         return success ? { stage: data, status: statusOf(data) } : {};
       },
     });
+    this.#storage = storage;
     const options = { storage, schema: StoredStateSchema, createId: createCheckpointId, logger };
     this.checkpoints = new CheckpointManager({
       ...options,
@@ -74,6 +76,11 @@ export class SessionCheckpoints {
     });
     if (!isPlain) await this.#tidy(taskId, replaces, isPassing);
     return saved;
+  }
+
+  /** Renames the task's file, if it is so damaged that it can't be written. */
+  async setAside(taskId: string): Promise<SetAside | undefined> {
+    return this.#storage.setAside(taskId);
   }
 
   /** Waits for the calls under way. Idempotent. */

@@ -357,7 +357,7 @@ describe("AC5: resume", () => {
 
     await expect(project.run(chain("a"), { resume: true })).rejects.toMatchObject({
       code: "CHECKPOINT_NOT_FOUND",
-      message: expect.stringContaining("without resume"),
+      message: expect.stringContaining("nothing to resume"),
     });
     await expect(project.files()).rejects.toMatchObject({ code: "ENOENT" });
   });
@@ -380,19 +380,28 @@ describe("AC5: resume", () => {
     expect(await project.log()).toEqual(["b"]);
   });
 
-  it("of a corrupt checkpoint is refused with its file, and so is a restart", async () => {
+  it("of a corrupt checkpoint is refused with its file; a restart sets that aside, tells the logger, and begins anew", async () => {
     const project = await Project.create();
     await project.repository.save(left(["a"]));
     const path = join(project.repository.checkpointDir, "F01.json");
     await writeFile(path, "{");
 
-    for (const options of [{ resume: true }, { restart: true }, {}]) {
+    for (const options of [{ resume: true }, {}]) {
       await expect(project.run(chain("a"), options)).rejects.toMatchObject({
         code: "CHECKPOINT_CORRUPT",
         message: expect.stringContaining(path),
       });
     }
     expect(await project.log()).toEqual([]);
+
+    const logger = recordingLogger();
+    await project.run(chain("a"), { restart: true, logger });
+
+    expect(await project.log()).toEqual(["a"]);
+    const [aside = ""] = await project.files();
+    expect(logger.lines).toMatchObject([{ level: "warn", message: expect.stringContaining(aside) }]);
+    expect(await readFile(join(project.repository.checkpointDir, aside), "utf8")).toBe("{");
+    expect(await project.repository.list()).toEqual([]);
   });
 });
 

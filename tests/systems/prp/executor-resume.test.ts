@@ -18,7 +18,7 @@ describe("the option `resume`", () => {
     const executor = session.executor();
     await expect(executor.execute(session.prpPath, { resume: true })).rejects.toMatchObject({
       code: "CHECKPOINT_NOT_FOUND",
-      message: expect.stringContaining("Start it without resume"),
+      message: expect.stringContaining("Start it."),
     });
     expect(await session.log()).toEqual([]);
   });
@@ -250,7 +250,7 @@ describe("a PRP that has changed since its checkpoint", () => {
 
     await expect(executor.execute(session.prpPath)).rejects.toMatchObject({
       code: "PRP_CHANGED",
-      message: expect.stringContaining("restart: true"),
+      message: expect.stringContaining("restart it"),
     });
     expect(await session.checkpoints()).toEqual(before);
     await session.remove("fail-gate-1");

@@ -1,0 +1,72 @@
+import { homedir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { checkKeys } from "../src/adapter.js";
+import { UnsupportedOperationError } from "../src/errors.js";
+
+/** The options of what takes a storage URL. */
+export interface OpenStorageOptions {
+  /** The folder that a relative path in the URL begins at. Default: the current one. */
+  readonly relativeTo?: string | undefined;
+}
+
+/** What a storage URL may begin with. */
+export type StorageScheme = "files" | "tasks" | "sqlite";
+
+/** What a storage URL names. */
+export interface StorageLocation {
+  readonly scheme: StorageScheme;
+  /** Absolute. */
+  readonly path: string;
+}
+
+/**
+ * @throws {UnsupportedOperationError} No storage of that scheme is known.
+ * @throws {TypeError} It is no URL of that form, or an option is misspelled.
+ */
+export function locationOf(url: string, options: OpenStorageOptions): StorageLocation {
+  checkKeys("OpenStorageOptions", options, ["relativeTo"]);
+  const { scheme: word, path } = parse(url);
+  const scheme = SCHEMES.find((known) => known === word);
+  if (scheme === undefined) throw unsupported(url, word);
+  return { scheme, path: absolute(path, url, options.relativeTo ?? process.cwd()) };
+}
+
+const SCHEMES = ["files", "tasks", "sqlite"] as const satisfies StorageScheme[];
+const FORMS = "files:DIR, tasks:DIR or sqlite:FILE";
+
+function parse(url: string): { readonly scheme: string; readonly path: string } {
+  if (typeof url !== "string") throw new TypeError(`A storage URL is a string: ${FORMS}.`);
+  // One letter before a colon is a drive of Windows.
+  const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
+  if (found?.[1] === undefined || found[2] === undefined) {
+    throw new TypeError(`${JSON.stringify(url)} is no storage URL: there is no scheme in it. Write ${FORMS}.`);
+  }
+  return { scheme: found[1].toLowerCase(), path: found[2] };
+}
+
+function absolute(path: string, url: string, folder: string): string {
+  if (path === "") throw new TypeError(`The storage URL ${JSON.stringify(url)} names no path. Write ${FORMS}.`);
+  // `sqlite://data/x.db` could mean data/x.db as well as /x.db on a host named data.
+  if (/^\/\/[^/]/.test(path)) {
+    const plain = url.replace("://", ":");
+    throw new TypeError(
+      `A storage URL has no host, so ${JSON.stringify(url)} could mean two things. ` +
+        `Write ${plain} for a path from here, or ${plain.replace(":", ":/")} for an absolute one.`,
+    );
+  }
+  if (path === "~" || path.startsWith("~/")) return join(homedir(), path.slice(1));
+  return isAbsolute(path) ? resolve(path) : resolve(folder, path);
+}
+
+function unsupported(url: string, scheme: string): UnsupportedOperationError {
+  // The URL of a database server may hold a password, so it isn't repeated.
+  if (scheme === "postgres" || scheme === "postgresql") {
+    return new UnsupportedOperationError(
+      `PostgreSQL comes with a later version of Waymark; this one stores in ${FORMS}. Nothing was read or written.`,
+    );
+  }
+  return new UnsupportedOperationError(
+    `No storage has the scheme ${JSON.stringify(scheme)}${url.includes("@") ? "" : `, of ${JSON.stringify(url)}`}. ` +
+      `Write ${FORMS}. Nothing was read or written.`,
+  );
+}

@@ -1,0 +1,98 @@
+// What commands say to a storage that isn't there, or is of another kind: an empty answer would be taken for the truth.
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { newPlace, waymark } from "./waymark.js";
+
+const READING = [
+  ["tasks"],
+  ["list", "t"],
+  ["show", "t"],
+  ["resume"],
+  ["diff", "t", "@1", "@2"],
+  ["bisect", "t", "--command", "true"],
+  ["stats"],
+  ["prune", "--all", "--keep-last", "1", "--yes"],
+  ["delete", "t", "--yes"],
+  ["complete", "t", "--yes"],
+  ["export"],
+  ["export", "--out", "backup.ndjson"],
+  ["copy", "--to", "files:backup"],
+];
+
+describe("a storage that isn't there", () => {
+  it.each(READING)("is not found by %s: exit code 3, what was looked for, and nothing is made", async (...args) => {
+    const { cwd, run, manager } = await newPlace("files:strore");
+    await manager.close();
+    expect(await run(...args)).toEqual({
+      code: 3,
+      stdout: "",
+      stderr: expect.stringMatching(
+        /^waymark: There is no storage files:strore: nothing is at .*\/strore\. Check .*\n$/,
+      ),
+    });
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+
+  it.each(["tasks:typo", "sqlite:typo.db"])("is not found at %s either", async (url) => {
+    const { run, manager } = await newPlace(url);
+    await manager.close();
+    expect((await run("copy", "--to", "files:backup")).code).toBe(3);
+  });
+
+  it("is no error where it is there and empty; copy and export say that there was nothing", async () => {
+    const { cwd, run, manager } = await newPlace("files:empty");
+    mkdirSync(join(cwd, "empty"));
+    await manager.close();
+    expect(await run("tasks")).toMatchObject({ code: 0, stderr: "No such task in files:empty.\n" });
+    expect(await run("copy", "--to", "files:to")).toMatchObject({
+      code: 0,
+      stderr: "There is no checkpoint to copy in files:empty.\n",
+    });
+    expect(await run("export", "--prefix", "x")).toMatchObject({
+      code: 0,
+      stderr: 'There is no checkpoint to export in files:empty, of tasks that begin with "x".\n',
+    });
+  });
+});
+
+describe("a storage of another kind", () => {
+  const KINDS = ["files:store", "tasks:store", "sqlite:store"];
+  const PAIRS = KINDS.flatMap((there) =>
+    KINDS.filter((asked) => asked !== there).map((asked) => [there, asked] as const),
+  );
+
+  async function placeOf(url: string) {
+    const { cwd, manager } = await newPlace(url);
+    await manager.save("t", 1);
+    await manager.close();
+    const other = await newPlace("files:full");
+    await other.manager.save("u", 2);
+    await other.manager.close();
+    return { cwd, full: join(other.cwd, "full") };
+  }
+
+  it.each(PAIRS)("%s, asked for as %s, is refused with its right name", async (there, asked) => {
+    const { cwd } = await placeOf(there);
+    for (const args of [
+      ["tasks"],
+      ["export"],
+      ["copy", "--to", "files:backup"],
+      ["prune", "--all", "--keep-last", "1"],
+    ]) {
+      const { code, stdout, stderr } = await waymark({ cwd }, [...args, "--storage", asked]);
+      expect([code, stdout]).toEqual([2, ""]);
+      expect(stderr).toContain(`Write ${there}. Nothing was read or changed.`);
+    }
+  });
+
+  it.each(PAIRS)("%s is refused as a place to copy or import to as %s", async (there, asked) => {
+    const { cwd, full } = await placeOf(there);
+    const copied = await waymark({ cwd }, ["copy", "--storage", `files:${full}`, "--to", asked]);
+    expect([copied.code, copied.stdout, copied.stderr]).toEqual([2, "", expect.stringContaining(`Write ${there}.`)]);
+    const exported = await waymark({ cwd }, ["export", "--storage", `files:${full}`]);
+    const imported = await waymark({ cwd }, ["import", "--storage", asked], exported.stdout);
+    expect([imported.code, imported.stderr]).toEqual([2, expect.stringContaining(`Write ${there}.`)]);
+    expect(JSON.parse((await waymark({ cwd }, ["tasks", "--json", "--storage", there])).stdout)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,56 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, it, vi } from "vitest";
+import { CheckpointCorruptError, CheckpointManager } from "waymark";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { tempFolder } from "../../../support/temp-folder.js";
+
+afterEach(() => void vi.useRealTimers());
+
+async function taskOf(content: string) {
+  const path = await tempFolder();
+  const folder = join(path, "t");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "checkpoints.json"), content);
+  return { folder, adapter: new TaskFileAdapter({ path }) };
+}
+
+it("gives two damaged files of one moment two names, and loses neither", async () => {
+  const { folder, adapter } = await taskOf("first");
+  vi.useFakeTimers({ toFake: ["Date"], now: 0 });
+  await adapter.setAside("t");
+  writeFileSync(join(folder, "checkpoints.json"), "second");
+  const { movedTo } = (await adapter.setAside("t")) ?? {};
+  expect(movedTo).toBe(join(folder, "checkpoints.json.damaged-1970-01-01T00-00-00-000Z-2"));
+  expect(
+    readdirSync(folder)
+      .map((name) => readFileSync(join(folder, name), "utf8"))
+      .sort(),
+  ).toEqual(["first", "second"]);
+  await adapter.close();
+});
+
+it("leaves alone what can be written, be some of it damaged, and what isn't there", async () => {
+  const { folder, adapter } = await taskOf("");
+  await adapter.setAside("t");
+  const manager = new CheckpointManager({ storage: adapter });
+  await manager.save("t", "kept");
+  expect(await adapter.setAside("t")).toBeUndefined();
+  expect(await adapter.setAside("nobody")).toBeUndefined();
+  const path = join(folder, "checkpoints.json");
+  writeFileSync(path, readFileSync(path, "utf8").replace("kept", "bent"));
+  expect(await adapter.setAside("t")).toBeUndefined();
+  expect(existsSync(path)).toBe(true);
+  await manager.close();
+});
+
+it("is an error that names what to move where it can't be renamed, and nothing is lost", async () => {
+  const { folder, adapter } = await taskOf("");
+  await adapter.setAside("t");
+  mkdirSync(join(folder, "checkpoints.json"));
+  const refused = adapter.setAside("t");
+  await expect(refused).rejects.toBeInstanceOf(CheckpointCorruptError);
+  await expect(refused).rejects.toThrow(/checkpoints\.json can't be read.*move it away/);
+  expect(existsSync(join(folder, "checkpoints.json"))).toBe(true);
+  await adapter.close();
+});

@@ -1,0 +1,66 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { openStorage, storagePlace } from "waymark/adapters";
+import { tempFolder } from "../../support/temp-folder.js";
+
+describe("storagePlace", () => {
+  it("tells by names alone what kind of storage there is, whichever it is asked for", async () => {
+    const relativeTo = await tempFolder();
+    for (const scheme of ["files", "tasks", "sqlite"] as const) {
+      const manager = new CheckpointManager({ storage: await openStorage(`${scheme}:of-${scheme}`, { relativeTo }) });
+      await manager.save("t".repeat(300), 1);
+      await manager.close();
+      for (const asked of ["files", "tasks", "sqlite"] as const) {
+        const path = join(relativeTo, `of-${scheme}`);
+        const place = await storagePlace(`${asked}:of-${scheme}`, { relativeTo });
+        expect(place).toEqual({ scheme: asked, path, isThere: true, holds: scheme });
+      }
+    }
+  });
+
+  it("gives the kind that is asked for where there are several", async () => {
+    const relativeTo = await tempFolder();
+    for (const scheme of ["files", "tasks"] as const) {
+      const manager = new CheckpointManager({ storage: await openStorage(`${scheme}:both`, { relativeTo }) });
+      await manager.save("t", 1);
+      await manager.close();
+    }
+    expect(await storagePlace("files:both", { relativeTo })).toMatchObject({ holds: "files" });
+    expect(await storagePlace("tasks:both", { relativeTo })).toMatchObject({ holds: "tasks" });
+  });
+
+  it("still knows a task of which only the numbering is left", async () => {
+    const relativeTo = await tempFolder();
+    const manager = new CheckpointManager({ storage: await openStorage("files:store", { relativeTo }) });
+    const { id } = await manager.save("t", 1);
+    await manager.remove("t", id);
+    await manager.close();
+    expect(await storagePlace("tasks:store", { relativeTo })).toMatchObject({ holds: "files" });
+  });
+
+  it("sees no storage where nothing is, nor in what others have there", async () => {
+    const relativeTo = await tempFolder();
+    expect(await storagePlace("files:none", { relativeTo })).toMatchObject({ isThere: false });
+    mkdirSync(join(relativeTo, "other", "src"), { recursive: true });
+    writeFileSync(join(relativeTo, "other", "src", "index.ts"), "");
+    writeFileSync(join(relativeTo, "other", "checkpoints.json"), "{}");
+    for (const scheme of ["files", "tasks", "sqlite"]) {
+      const place = await storagePlace(`${scheme}:other`, { relativeTo });
+      expect([place.isThere, place.holds]).toEqual([true, undefined]);
+    }
+  });
+
+  it("leaves a database's log that has lost its database to the adapter", async () => {
+    const relativeTo = await tempFolder();
+    writeFileSync(join(relativeTo, "x.db-wal"), "log");
+    expect(await storagePlace("sqlite:x.db", { relativeTo })).toMatchObject({ isThere: true });
+  });
+
+  it("fails, and doesn't guess, where it can't look", async () => {
+    const relativeTo = await tempFolder();
+    writeFileSync(join(relativeTo, "file"), "");
+    await expect(storagePlace("files:file/store", { relativeTo })).rejects.toMatchObject({ code: "STORAGE_FAILED" });
+  });
+});
