@@ -2,13 +2,18 @@ import { resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type AppendCondition,
+  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
   isCorrupt,
   nextSequence,
+  type RepairStep,
   type StorageAdapter,
+  type StorageFinding,
+  type StorageRepair,
+  type StorageVerification,
   type TaskQuery,
 } from "../src/adapter.js";
 import {
@@ -28,6 +33,7 @@ import { LockQueue } from "./sqlite/lock-queue.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
 import { holdsStore, migrate } from "./sqlite/schema.js";
 import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteStore, type TaskRange } from "./sqlite/store.js";
+import { type CareAccess, repairDatabase, verifyDatabase } from "./sqlite/verification.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./sqlite/driver.js";
 
@@ -136,6 +142,15 @@ export class SqliteAdapter implements StorageAdapter {
     );
   }
 
+  /** SQLite's own check reads the whole database, and nothing else in this process runs meanwhile; `quick` is quicker. */
+  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+    return verifyDatabase(this.#care(), quick);
+  }
+
+  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+    return repairDatabase(this.#care(), options);
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -222,6 +237,18 @@ export class SqliteAdapter implements StorageAdapter {
     } catch (error) {
       throw this.#explained(error);
     }
+  }
+
+  #care(): CareAccess {
+    return {
+      path: this.#path,
+      read: (work) => this.#read((store) => work(store.care)),
+      write: (work) =>
+        this.#write(() => {
+          const store = this.#current.existing();
+          return store && work(store.care);
+        }),
+    };
   }
 
   #explained(error: unknown): unknown {

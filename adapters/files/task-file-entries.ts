@@ -12,7 +12,7 @@ import {
   renderTaskFile,
   type TaskFileContent,
 } from "./task-file-format.js";
-import type { AdoptRecord } from "./task-file-record.js";
+import { type AdoptRecord, holdsSealed } from "./task-file-record.js";
 import { assertSameTask, isOwner, type TaskContents } from "./task-scan.js";
 
 /** What a task's file held when it was read, damage included. */
@@ -50,6 +50,17 @@ export class TaskFileEntries {
   /** In the order in which they stand in the file. */
   get entries(): readonly Entry[] {
     return this.#content.entries;
+  }
+
+  /** Why it must not be written; see {@link TaskFileContent.refusal}. */
+  get refusal(): string | undefined {
+    return this.#content.refusal;
+  }
+
+  /** Whose it says it is. */
+  get owner(): string | undefined {
+    const { numbering, entries } = this.#content;
+    return numbering?.taskId ?? entries.flatMap((entry) => (isDamaged(entry) ? [] : [entry.head.taskId]))[0];
   }
 
   /** Of checkpoints, damaged ones included. Where none can be told from another, they are one. */
@@ -99,6 +110,13 @@ export class TaskFileEntries {
   render(taskId: string, entries: readonly Entry[], lastSequence = this.lastSequence): Buffer {
     const numbering = { taskId, lastSequence };
     return renderTaskFile({ ...this.#content, entries, numbering }, new Date().toISOString());
+  }
+
+  /** The same without what damage has made of the first line, so that what can't be read of it isn't written again. */
+  renderRepaired(taskId: string, entries: readonly Entry[], lastSequence: number): Buffer {
+    const extra = Object.entries(this.#content.extra).filter(([key, value]) => !holdsSealed({ [key]: value }));
+    const content = { entries, numbering: { taskId, lastSequence }, extra: Object.fromEntries(extra) };
+    return renderTaskFile(content, new Date().toISOString());
   }
 
   corrupt(entry: DamagedEntry, taskId: string | undefined): CorruptRecord {

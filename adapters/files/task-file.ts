@@ -1,13 +1,18 @@
 import { join } from "node:path";
 import {
   type AppendCondition,
+  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
   matchesQuery,
   nextSequence,
+  type RepairStep,
   type StorageAdapter,
+  type StorageFinding,
+  type StorageRepair,
+  type StorageVerification,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -23,6 +28,7 @@ import { CheckpointCorruptError } from "../../src/errors.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
+import { FILE_NAME, LOCK_NAME, repairTaskFiles, verifyTaskFiles } from "./task-file-care.js";
 import { readContents, TaskFileEntries } from "./task-file-entries.js";
 import { type Entry, isDamaged } from "./task-file-format.js";
 import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
@@ -34,8 +40,6 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
   /** Tells stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
 }
-
-const FILE_NAME = "checkpoints.json";
 
 /**
  * One `checkpoints.json` per task, each in its task's folder: one small file beside what else the task makes.
@@ -59,7 +63,7 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest, { name: `${FILE_NAME}.lock`, leavesFolder: false });
+    this.#store = new FolderStore(this.name, rest, { name: LOCK_NAME, leavesFolder: false });
     this.#adopt = adopt;
   }
 
@@ -158,6 +162,14 @@ export class TaskFileAdapter implements StorageAdapter {
 
   close(): Promise<void> {
     return this.#store.close();
+  }
+
+  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+    return this.#store.iterate(verifyTaskFiles(this.#store.root, this.#adopt, quick));
+  }
+
+  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+    return this.#store.iterate(repairTaskFiles(this.#store, this.#adopt, options));
   }
 
   async #removeTask(taskId: string, absent: () => number, condition: AppendCondition | undefined): Promise<number> {

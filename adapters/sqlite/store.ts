@@ -23,6 +23,7 @@ import {
   withStatus,
 } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
+import { SqliteCare } from "./care.js";
 import { SqliteConnection } from "./connection.js";
 import type { SqliteDatabase, SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
@@ -79,10 +80,12 @@ export const ABOVE_EVERY_TEXT: Uint8Array = Buffer.of(0);
 export class SqliteStore {
   readonly #database: SqliteConnection;
   readonly #path: string;
+  readonly care: SqliteCare;
 
   constructor(database: SqliteDatabase, path: string) {
     this.#database = new SqliteConnection(database);
     this.#path = path;
+    this.care = new SqliteCare(this.#database, path);
   }
 
   close(): void {
