@@ -101,9 +101,9 @@ export class TaskFileEntries {
     );
   }
 
-  /** A damaged entry that may have had any id. */
+  /** A damaged entry that may have had any id: what it still says of itself may be damaged too, or be all that is left. */
   findUnidentified(): DamagedEntry | undefined {
-    return this.entries.filter(isDamaged).find(({ id }) => id === undefined);
+    return this.entries.findLast(isDamaged);
   }
 
   /** The file's content with these entries. */

@@ -2,7 +2,7 @@ import type { CorruptRecord } from "../../src/adapter.js";
 import { damageIn, type StoredCheckpoint } from "../../src/checkpoint.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
-import { COLUMNS, checkpointOf, damagedRow, storedCheckpointOf } from "./rows.js";
+import { COLUMNS, damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
 import {
   CHECKPOINTS,
   INSERT_TASK,
@@ -90,7 +90,7 @@ export class SqliteCare {
     try {
       const row = this.#database.one((quick ? SUMMARIES : CHECKPOINTS).byNumber, number);
       if (row === undefined) return undefined;
-      const found = (quick ? checkpointOf : storedCheckpointOf)(taskId, row, this.#path);
+      const found = (quick ? sealedCheckpointOf : storedCheckpointOf)(taskId, row, this.#path);
       if ("corrupt" in found) return { sizeBytes: 0, ...createdAtIn(row[3]), damage: found, isReadable: true };
       const { sizeBytes, createdAt } = found;
       const reason = isWhole(found) ? damageIn(found) : undefined;

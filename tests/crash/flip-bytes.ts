@@ -3,6 +3,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import Database from "better-sqlite3";
 import { type Checkpoint, CheckpointError, CheckpointManager, type CheckpointSummary, gzip } from "waymark";
 import { openStorage } from "waymark/adapters";
 
@@ -44,21 +45,30 @@ export async function flipBytes(storage: Flipped, { stride, offset = 0 }: FlipOp
     const intact = join(folder, "intact");
     const expected = await makeStore(storage, intact);
     const counts = { storage, bytes: 0, examples: [], ...NONE };
-    for (const name of filesIn(intact, storage)) await flipFile({ storage, folder, intact, name, expected, stride, offset }, counts);
+    for (const name of filesIn(intact, storage))
+      await flipFile({ storage, folder, intact, name, expected, stride, offset }, counts);
     return counts;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wrong: 0 } satisfies Record<Outcome, number>;
+const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wrong: 0 } satisfies Record<
+  Outcome,
+  number
+>;
 const DAMAGES = ["flip 0x01", "flip 0xff", "cut"] as const;
 const TASKS = ["alpha", "beta"] as const;
+const LOG_HEADER_BYTES = 32;
+const FRAME_HEADER_BYTES = 24;
+const PAGE_STEP = 97;
 
 /** What a user sees of a store by every call that reads. */
 interface Seen {
   readonly checkpoints: readonly Checkpoint[];
   readonly summaries: readonly CheckpointSummary[];
+  /** What may be seen besides: a log without its tail is the store as it was at an earlier moment. */
+  readonly earlier: readonly CheckpointSummary[];
 }
 
 interface Flip {
@@ -77,10 +87,11 @@ async function flipFile(flip: Flip, counts: FlipCounts & Record<Outcome, number>
   Object.assign(counts, { bytes: counts.bytes + content.length });
   const copy = join(folder, "damaged");
   cpSync(intact, copy, { recursive: true });
-  for (let at = offset % stride; at < content.length; at += stride) {
+  const isLog = name.endsWith("-wal");
+  for (let at = offset % stride; at < content.length; at += isLog ? logStep(content, at, stride) : stride) {
     for (const damage of DAMAGES) {
       // SQLite writes to what it opens.
-      if (storage.startsWith("sqlite")) restore(intact, copy);
+      if (storage.startsWith("sqlite")) freshen(intact, copy);
       writeFileSync(join(copy, name), damaged(content, at, damage));
       const outcome = await outcomeOf(storage, copy, expected);
       counts[outcome.is] += 1;
@@ -99,6 +110,22 @@ function damaged(content: Buffer, at: number, damage: (typeof DAMAGES)[number]):
   return changed;
 }
 
+/** A frame's checksum covers its page as a whole: of each page some bytes are enough, of the headers all. */
+function logStep(log: Buffer, at: number, stride: number): number {
+  const pageBytes = log.readUInt32BE(8);
+  const inFrame = at < LOG_HEADER_BYTES ? 0 : (at - LOG_HEADER_BYTES) % (FRAME_HEADER_BYTES + pageBytes);
+  return stride > 1 || inFrame < FRAME_HEADER_BYTES
+    ? stride
+    : Math.min(PAGE_STEP, FRAME_HEADER_BYTES + pageBytes - inFrame);
+}
+
+function freshen(intact: string, copy: string): void {
+  for (const name of ["x.db-wal", "x.db-shm"]) rmSync(join(copy, name), { force: true });
+  for (const name of ["x.db", "x.db-wal"]) {
+    if (existsSync(join(intact, name))) writeFileSync(join(copy, name), readFileSync(join(intact, name)));
+  }
+}
+
 function restore(intact: string, copy: string): void {
   rmSync(copy, { recursive: true });
   cpSync(intact, copy, { recursive: true });
@@ -106,18 +133,22 @@ function restore(intact: string, copy: string): void {
 
 /** Two tasks of three checkpoints, one that was removed after it was the newest, and a status that was changed. */
 async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
-  const manager = await open(storage, folder);
-  for (const task of TASKS) {
-    for (const step of [1, 2, 3]) {
-      await manager.save(task, { task, step, at: new Date(step), text: "wäy".repeat(step) }, { stage: `s${step}` });
-    }
+  const adapter = await openStorage(urlOf(storage, folder));
+  const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
+  const plain = new CheckpointManager({ storage: adapter, ownsStorage: false });
+  for (const step of [1, 2, 3]) {
+    const options = { stage: `s${step}`, metadata: { step } };
+    await plain.save("alpha", { step, at: new Date(step), text: "wäy".repeat(step) }, options);
+    await manager.save("beta", { step, text: "wäy".repeat(step) }, options);
   }
   const { id } = await manager.save("beta", { gone: true });
+  const before = await see(manager);
   await manager.remove("beta", id);
-  await manager.fail("beta", new Error("the gate is shut"));
+  await manager.fail("beta", "the gate is shut");
   const seen = await see(manager);
   if (storage !== "sqlite's log") {
     await manager.close();
+    if (storage === "sqlite") makePagesSmall(join(folder, "x.db"));
     return seen;
   }
   // As a kill leaves it: with all that was saved last in the log alone.
@@ -126,13 +157,24 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   await manager.close();
   restore(living, folder);
   rmSync(living, { recursive: true });
-  return seen;
+  return { ...seen, earlier: [...before.checkpoints, ...before.summaries] };
+}
+
+/** So that there are few bytes that mean nothing. */
+function makePagesSmall(path: string): void {
+  const database = new Database(path);
+  database.exec("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM; PRAGMA journal_mode = WAL");
+  database.close();
 }
 
 async function open(storage: Flipped, folder: string): Promise<CheckpointManager> {
-  const url = storage === "json-file" ? `files:${folder}` : storage === "task-file" ? `tasks:${folder}` : `sqlite:${join(folder, "x.db")}`;
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  return new CheckpointManager({ storage: await openStorage(url), transforms: [gzip({ minBytes: 60 })], logger });
+  return new CheckpointManager({ storage: await openStorage(urlOf(storage, folder)), transforms: [gzip()], logger });
+}
+
+function urlOf(storage: Flipped, folder: string): string {
+  if (storage === "json-file") return `files:${folder}`;
+  return storage === "task-file" ? `tasks:${folder}` : `sqlite:${join(folder, "x.db")}`;
 }
 
 async function see(manager: CheckpointManager): Promise<Seen> {
@@ -142,7 +184,7 @@ async function see(manager: CheckpointManager): Promise<Seen> {
     for await (const checkpoint of manager.history(task)) checkpoints.push(checkpoint);
     summaries.push(...(await manager.list(task)));
   }
-  return { checkpoints, summaries };
+  return { checkpoints, summaries, earlier: [] };
 }
 
 interface Judged {
@@ -154,7 +196,8 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen): Prom
   const manager = await open(storage, folder);
   try {
     const reads = await judgeReads(manager, expected);
-    if (reads.is !== "torn tail" || !storage.startsWith("sqlite")) return reads.is === "torn tail" ? { ...reads, is: "wrong" } : reads;
+    if (reads.is !== "torn tail" || !storage.startsWith("sqlite"))
+      return reads.is === "torn tail" ? { ...reads, is: "wrong" } : reads;
     const { findings } = await manager.verify();
     if (findings.length > 0) return { is: "found by verify" };
     return storage === "sqlite's log" ? reads : { ...reads, is: "wrong" };
@@ -172,12 +215,20 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
     reports += 1;
   });
   const missing: string[] = [];
+  const differs = differenceFrom(expected.earlier);
   const calls: readonly [string, () => Promise<string | undefined>][] = TASKS.flatMap((task) => {
     const ofTask = expected.checkpoints.filter(({ taskId }) => taskId === task);
     return [
       [`latest ${task}`, async () => differs([await manager.latest(task)], ofTask, ofTask[0]?.id)],
       [`history ${task}`, async () => differs(await collect(manager.history(task)), ofTask)],
-      [`list ${task}`, async () => differs(await manager.list(task), expected.summaries.filter(({ taskId }) => taskId === task))],
+      [
+        `list ${task}`,
+        async () =>
+          differs(
+            await manager.list(task),
+            expected.summaries.filter(({ taskId }) => taskId === task),
+          ),
+      ],
       ...ofTask.map(({ id }): [string, () => Promise<string | undefined>] => [
         `restore ${task}`,
         async () => differs([await manager.restore(task, id)], ofTask, id),
@@ -207,18 +258,22 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
 }
 
 /** `other …` where something was given that was never saved; `missing …` where something saved wasn't. */
-function differs(
-  given: readonly (CheckpointSummary | undefined)[],
-  expected: readonly CheckpointSummary[],
-  first?: string,
-  count = first === undefined ? expected.length : 1,
-): string | undefined {
-  for (const one of given) {
-    if (one !== undefined && !expected.some((known) => isDeepStrictEqual(known, one))) return `other ${JSON.stringify(one)}`;
-  }
-  const found = given.filter((one) => one !== undefined);
-  if (found.length < count) return `missing ${count - found.length}`;
-  return first !== undefined && found[0]?.id !== first ? "missing the newest" : undefined;
+function differenceFrom(earlier: readonly CheckpointSummary[]) {
+  return (
+    given: readonly (CheckpointSummary | undefined)[],
+    expected: readonly CheckpointSummary[],
+    first?: string,
+    count = first === undefined ? expected.length : 1,
+  ): string | undefined => {
+    const found = given.filter((one) => one !== undefined);
+    const isOf = (known: readonly CheckpointSummary[]) => (one: CheckpointSummary) =>
+      known.some((other) => isDeepStrictEqual(other, one));
+    const other = found.find((one) => !isOf(expected)(one) && !isOf(earlier)(one));
+    if (other !== undefined) return `other ${JSON.stringify(other)}`;
+    const current = found.filter(isOf(expected));
+    if (current.length < count) return `missing ${count - current.length}`;
+    return first !== undefined && current[0]?.id !== first ? "missing the newest" : undefined;
+  };
 }
 
 async function collect(items: AsyncIterable<Checkpoint>): Promise<Checkpoint[]> {
@@ -230,5 +285,7 @@ async function collect(items: AsyncIterable<Checkpoint>): Promise<Checkpoint[]> 
 function filesIn(folder: string, storage: Flipped): string[] {
   if (storage === "sqlite") return ["x.db"];
   if (storage === "sqlite's log") return ["x.db-wal"].filter((name) => existsSync(join(folder, name)));
-  return readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".json")).sort();
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".json"))
+    .sort();
 }
