@@ -52,21 +52,33 @@ export async function* repairFolders(
 }
 
 async function* verifyFolder(
-  { path, taskId }: TaskFolder,
+  folder: TaskFolder,
   quick: boolean,
 ): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+  for await (const { checked, finding } of inspectFolder(folder, quick)) {
+    if (checked) yield checked;
+    if (finding) yield finding;
+  }
+}
+
+interface Inspected {
+  readonly checked?: CheckedRecord;
+  readonly finding: StorageFinding | undefined;
+  readonly isMovable?: boolean;
+}
+
+async function* inspectFolder({ path, taskId }: TaskFolder, quick: boolean): AsyncGenerator<Inspected, void, void> {
   const inspection = await FolderInspection.of(path, taskId);
   const known = inspection.taskId === undefined ? undefined : { taskId: inspection.taskId };
   for (const file of inspection.files) {
     const inspected = await inspection.inspect(file, quick);
     if (inspected === undefined) continue;
-    yield { kind: "checked", ...known, sizeBytes: inspected.sizeBytes };
-    if (inspected.finding) yield inspected.finding;
+    const { finding, isMovable, sizeBytes } = inspected;
+    yield { checked: { kind: "checked", ...known, sizeBytes }, finding, isMovable };
   }
-  const numbering = await inspection.numbering();
-  if (numbering) yield numbering;
-  yield* inspection.strays();
-  yield* leftoversIn(path, LOCK_NAME, inspection.taskId);
+  yield { finding: await inspection.numbering() };
+  for (const finding of inspection.strays()) yield { finding };
+  for (const finding of leftoversIn(path, LOCK_NAME, inspection.taskId)) yield { finding };
 }
 
 async function* planFolder(
@@ -74,10 +86,11 @@ async function* planFolder(
   folder: TaskFolder,
   { leftoversOlderThanMs }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
-  for await (const finding of verifyFolder(folder, false)) {
-    if (finding.kind === "checked") continue;
+  for await (const { finding, isMovable } of inspectFolder(folder, false)) {
+    if (finding === undefined) continue;
     const to = quarantinePath(root, folder.name, finding.location.slice(folder.path.length + 1));
-    if (finding.kind === "record" && (await isCopyable(finding))) yield { action: "quarantined", finding, to };
+    const isMoved = finding.kind === "record" && isMovable && (await copyable(finding.location)) !== undefined;
+    if (isMoved) yield { action: "quarantined", finding, to };
     else if (finding.kind === "leftover" && isOlder(finding, leftoversOlderThanMs))
       yield { action: "removed", finding };
     else if (finding.kind === "numbering" && finding.taskId !== undefined) {
@@ -144,7 +157,7 @@ class FolderRepair {
     if (numbering) await this.#renumber(numbering);
     for (const file of inspection.files) {
       const inspected = await inspection.inspect(file, false);
-      const finding = inspected?.finding;
+      const finding = inspected?.isMovable ? inspected.finding : undefined;
       if (finding?.kind === "record") await this.#takeAway(finding, file.sequence, inspection);
     }
     await syncFolder(this.#path);
@@ -189,10 +202,6 @@ async function recoveredSequence(finding: NumberingFinding, taskId: string, { pa
   const { newestSequence } = new CheckpointFolder(path, undefined);
   const source = (await copyable(finding.location))?.toString("latin1") ?? "";
   return recoverLastSequence(source, taskId, newestSequence);
-}
-
-async function isCopyable({ location }: StorageFinding): Promise<boolean> {
-  return (await copyable(location)) !== undefined;
 }
 
 /** The bytes of a file; of a link, a folder, or what a disk no longer gives, there are none. */

@@ -24,6 +24,8 @@ export interface InspectedFile {
   readonly path: string;
   readonly sizeBytes: number;
   readonly finding: StorageFinding | undefined;
+  /** The bytes themselves are damaged: not the disk that is to give them, nor a permission. */
+  readonly isMovable: boolean;
 }
 
 /** One task's folder as verification and repair look at it: every file on its own, whatever is wrong with the others. */
@@ -51,7 +53,9 @@ export class FolderInspection {
   async inspect(file: CheckpointFile, quick: boolean): Promise<InspectedFile | undefined> {
     const path = join(this.path, file.name);
     const found = { location: path, ...this.#known, ...knownByName(file) };
-    const inspected = (sizeBytes: number, finding?: StorageFinding) => ({ file, path, sizeBytes, finding });
+    const inspected = (sizeBytes: number, finding?: StorageFinding, isMovable = true) => ({
+      ...{ file, path, sizeBytes, finding, isMovable: isMovable && finding?.kind === "record" },
+    });
     let head: RecordHead | undefined;
     try {
       head = readHead(path, file);
@@ -71,7 +75,7 @@ export class FolderInspection {
       const reason = whyUnreadable(error);
       const createdAt = head?.createdAt ?? (await hintOf(path, /"createdAt":"(\d{4}-[\dT:.-]{1,30}Z)"/));
       const known = createdAt === undefined ? found : { ...found, createdAt };
-      return inspected(head?.sizeBytes ?? 0, { kind: "record", ...known, reason });
+      return inspected(head?.sizeBytes ?? 0, { kind: "record", ...known, reason }, error instanceof UnreadableError);
     }
   }
 
@@ -87,7 +91,8 @@ export class FolderInspection {
       return isOwner(taskId, this.path) ? undefined : wrong(`it belongs to task ${JSON.stringify(taskId)}`);
     } catch (error) {
       if (error instanceof UnsupportedFormatError) return { kind: "refused", ...found, reason: error.message };
-      return wrong(whyUnreadable(error));
+      if (error instanceof UnreadableError) return wrong(error.message);
+      throw error;
     }
   }
 
@@ -104,13 +109,19 @@ export class FolderInspection {
   }
 }
 
-/** Why a file can't be read: what is wrong with it, or what the system answers. */
+/**
+ * Why a file can't be read: what is wrong with it, or what the system answers for this one file.
+ *
+ * @throws What says nothing of the file: too many are open, or a bug.
+ */
 export function whyUnreadable(error: unknown): string {
   if (error instanceof UnreadableError) return error.message;
-  const code = codeOf(error);
-  if (code === undefined) throw error;
+  const code = codeOf(error) ?? "";
+  if (!OF_ONE_FILE.has(code)) throw error;
   return `the system can't read it: ${code}`;
 }
+
+const OF_ONE_FILE = new Set(["EIO", "EACCES", "EPERM"]);
 
 /** Whether the file begins as this adapter's do. */
 export function isOurs(path: string): boolean {

@@ -38,6 +38,9 @@ export interface OpenStore<Store> {
   readonly file: FileIdentity;
 }
 
+/** One page of the smallest size. SQLite takes some smaller files for new databases. */
+const SMALLEST_DATABASE_BYTES = 512;
+
 interface FileIdentity {
   readonly dev: number;
   readonly ino: number;
@@ -47,16 +50,18 @@ interface FileIdentity {
 /**
  * Opens the store at that place; gives `undefined` where there is none, and creates nothing.
  *
- * @throws {CheckpointCorruptError} The file is empty, or gone while its log is still there. SQLite would take either for
- *   a new database and delete the log, which may hold all that is left.
+ * @throws {CheckpointCorruptError} The file is empty or all but, or gone while its log is still there. SQLite would take
+ *   either for a new database and delete the log, which may hold all that is left.
  */
 export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> | undefined {
   const { path } = place;
   const file = identityOf(path);
   const log = `${path}-wal`;
-  if (file === undefined ? (identityOf(log)?.size ?? 0) > 0 : file.size === 0) {
+  if (file === undefined ? (identityOf(log)?.size ?? 0) > 0 : file.size < SMALLEST_DATABASE_BYTES) {
+    const what =
+      file === undefined ? `gone, and its log ${log} is still there` : file.size === 0 ? "empty" : "cut short";
     throw new CheckpointCorruptError(
-      `The database ${path} is ${file === undefined ? `gone, and its log ${log} is still there` : "empty"}, which Waymark ` +
+      `The database ${path} is ${what}, which Waymark ` +
         "never leaves it. It was left untouched, and so was its log; put back a backup, or move both away to begin anew.",
     );
   }
