@@ -1,7 +1,7 @@
 import { checkKeys, isCorrupt, type RepairStep, type StorageAdapter } from "./adapter.js";
 import { checkFunction } from "./arguments.js";
 import { type CheckpointSummary, damageIn, summaryOf } from "./checkpoint.js";
-import { UnsupportedFormatError, UnsupportedOperationError } from "./errors.js";
+import { CheckpointError, UnsupportedOperationError } from "./errors.js";
 
 /** How `repair` goes about it. */
 export interface RepairOptions {
@@ -48,25 +48,28 @@ export async function repairStorage(storage: StorageAdapter, options: RepairOpti
     signal?.throwIfAborted();
   }
   const affected = new Set<string>();
-  for (const { finding } of steps) {
-    if (finding.kind === "record" && finding.taskId !== undefined) affected.add(finding.taskId);
+  for (const { action, finding } of steps) {
+    if (action === "quarantined" && finding.taskId !== undefined) affected.add(finding.taskId);
   }
   const tasks: RepairedTask[] = [];
-  for (const taskId of affected) tasks.push({ taskId, newest: await newestIntact(storage, taskId) });
+  for (const taskId of affected) {
+    const task = await newestOf(storage, taskId);
+    if (task) tasks.push(task);
+  }
   return { dryRun, steps, tasks };
 }
 
-/** By seal and digest: it needs neither a key nor a schema. */
-async function newestIntact(storage: StorageAdapter, taskId: string): Promise<CheckpointSummary | undefined> {
+/** By seal and digest: it needs neither a key nor a schema. `undefined` where a finding that was left is in the way. */
+async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairedTask | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {
-      if (!isCorrupt(record) && damageIn(record) === undefined) return summaryOf(record);
+      if (!isCorrupt(record) && damageIn(record) === undefined) return { taskId, newest: summaryOf(record) };
     }
   } catch (error) {
-    // Told as a finding of its own already.
-    if (!(error instanceof UnsupportedFormatError)) throw error;
+    if (error instanceof CheckpointError) return undefined;
+    throw error;
   }
-  return undefined;
+  return { taskId, newest: undefined };
 }
 
 /** @throws {TypeError | RangeError} An option is misspelled, of a wrong kind, or out of range. */
