@@ -201,22 +201,19 @@ describe("repair of sqlite", () => {
   it("doesn't touch a database that SQLite finds malformed, and says what can be done", async () => {
     const { root, manager } = await populated("sqlite");
     const database = new Database(root);
-    const root_ = database.prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'waymark_checkpoints_by_id'").get();
-    database.exec("UPDATE waymark_payloads SET body = 'x' WHERE number = 1");
+    database.exec("UPDATE waymark_payloads SET body = 'x' WHERE number = 1; CREATE TABLE theirs (a)");
+    // A page that no call of ours comes to.
+    const [page] = database.prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'theirs'").raw().get() as [number];
     database.close();
     await manager.close();
-    const bytes = readFileSync(root);
-    bytes.fill(
-      0xff,
-      ((root_ as { rootpage: number }).rootpage - 1) * 4096,
-      (root_ as { rootpage: number }).rootpage * 4096,
-    );
+    const bytes = readFileSync(root).fill(0xff, (page - 1) * 4096, page * 4096);
     writeFileSync(root, bytes);
+
     const again = new CheckpointManager({ storage: await openStorage(`sqlite:${root}`) });
     onTestFinished(() => again.close());
     const { steps } = await again.repair();
-    expect(new Set(steps.map(({ action }) => action))).toEqual(new Set(["left"]));
-    expect(steps[0]).toMatchObject({ finding: { kind: "database" }, advice: expect.stringContaining("x.db .recover") });
+    expect(steps.map(shape)).toEqual(["left database", "left record 1"]);
+    expect(steps[0]).toMatchObject({ advice: expect.stringContaining("x.db .recover") });
     expect(readFileSync(root).equals(bytes)).toBe(true);
   });
 
