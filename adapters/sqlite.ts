@@ -2,13 +2,18 @@ import { resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type AppendCondition,
+  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
   isCorrupt,
   nextSequence,
+  type RepairStep,
   type StorageAdapter,
+  type StorageFinding,
+  type StorageRepair,
+  type StorageVerification,
   type TaskQuery,
 } from "../src/adapter.js";
 import {
@@ -21,6 +26,7 @@ import {
   type TaskSummary,
 } from "../src/checkpoint.js";
 import { ClosedError } from "../src/errors.js";
+import { SqliteCare } from "./sqlite/care.js";
 import { SqliteConnection } from "./sqlite/connection.js";
 import { CurrentStore } from "./sqlite/current-store.js";
 import { lazyDriver, type SqliteDatabase, type SqliteDriver } from "./sqlite/driver.js";
@@ -29,6 +35,7 @@ import { LockQueue } from "./sqlite/lock-queue.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
 import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteReader, type TaskRange } from "./sqlite/reader.js";
 import { holdsStore, migrate } from "./sqlite/schema.js";
+import { type CareAccess, repairDatabase, verifyDatabase } from "./sqlite/verification.js";
 import { SqliteWriter } from "./sqlite/writer.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./sqlite/driver.js";
@@ -139,6 +146,15 @@ export class SqliteAdapter implements StorageAdapter {
     );
   }
 
+  /** SQLite's own check reads the whole database, and nothing else in this process runs meanwhile; `quick` is quicker. */
+  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+    return verifyDatabase(this.#care(), quick);
+  }
+
+  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+    return repairDatabase(this.#care(), options);
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -216,15 +232,31 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async #read<Result>(work: (reader: SqliteReader) => Result): Promise<Result | undefined> {
+    return this.#readStore(({ reader }) => work(reader));
+  }
+
+  async #readStore<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
     this.#assertOpen();
     try {
       return await this.#queue.read(() => {
         const store = this.#current.existing();
-        return store && work(store.reader);
+        return store && work(store);
       });
     } catch (error) {
       throw this.#explained(error);
     }
+  }
+
+  #care(): CareAccess {
+    return {
+      path: this.#path,
+      read: (work) => this.#readStore((store) => work(store.care)),
+      write: (work) =>
+        this.#write(() => {
+          const store = this.#current.existing();
+          return store && work(store.care);
+        }),
+    };
   }
 
   #explained(error: unknown): unknown {
@@ -240,6 +272,7 @@ export class SqliteAdapter implements StorageAdapter {
 interface OpenedStore {
   readonly reader: SqliteReader;
   readonly writer: SqliteWriter;
+  readonly care: SqliteCare;
   close(): void;
 }
 
@@ -248,6 +281,7 @@ function storeIn(database: SqliteDatabase, path: string): OpenedStore {
   return {
     reader: new SqliteReader(connection, path),
     writer: new SqliteWriter(connection, path),
+    care: new SqliteCare(connection, path),
     close: () => connection.close(),
   };
 }

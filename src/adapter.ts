@@ -7,6 +7,21 @@ import type {
   TaskSummary,
 } from "./checkpoint.js";
 import { CheckpointConflictError } from "./errors.js";
+import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair, StorageVerification } from "./findings.js";
+
+export type {
+  CheckedRecord,
+  DatabaseFinding,
+  LeftoverFinding,
+  NumberingFinding,
+  RecordFinding,
+  RefusedFinding,
+  RepairStep,
+  StorageFinding,
+  StorageRepair,
+  StorageVerification,
+  StrayFinding,
+} from "./findings.js";
 
 /** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
 export interface AdapterCapabilities {
@@ -134,6 +149,29 @@ export interface StorageAdapter {
 
   /** Waits for the calls under way, then lets go of everything. Idempotent; later calls are a ClosedError. */
   close(): Promise<void>;
+
+  /**
+   * Looks at all that is stored, task by task, in constant memory. Without this member the manager reads every record
+   * itself; with it, the adapter also finds what only it can see: leftovers of killed writes, a numbering that can't be
+   * read, what its backend's own check says.
+   *
+   * - MUST give a `checked` for each checkpoint, and a `record` finding for each that can't be read or in which
+   *   {@link damageIn} finds something; `quick` may leave out what takes reading its payload. (case: verify.finds)
+   * - MUST change nothing, and report nothing where nothing is wrong, other processes' writes under way included.
+   *   (case: verify.quiet)
+   */
+  verify?(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
+
+  /**
+   * Moves what `verify` reports as a damaged `record` to a place of its own, byte for byte and with the reason, and
+   * removes old leftovers. Only where `verify` is offered too.
+   *
+   * - MUST NOT delete a damaged record, nor touch an intact one; a kill at any point loses nothing, and a second repair
+   *   ends what the first began. After it nothing of the storage gives a CorruptRecord. (case: repair.moves)
+   * - MUST NOT give a sequence again that a damaged record had. (case: repair.keeps-numbering)
+   * - A dry run MUST change nothing and tell the same steps. (case: repair.dry-run)
+   */
+  repair?(options: StorageRepair): AsyncIterable<RepairStep>;
 }
 
 /** Tells a CorruptRecord from what was asked for. */

@@ -132,6 +132,15 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
   return { ...record, seal: seal(record) };
 }
 
+/** What is wrong with a record: its seal, or its payload's digest. It needs neither a key nor a schema. */
+export function damageIn(record: StoredCheckpoint): string | undefined {
+  if (seal(record) !== record.seal) return BROKEN_SEAL;
+  const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
+  return isWhole ? undefined : "its payload fails its SHA-256 checksum";
+}
+
+export const BROKEN_SEAL = "its seal doesn't match its content";
+
 /**
  * The record under its new status, sealed anew. The payload is not needed, so a store can change a status without
  * reading it.

@@ -1,15 +1,26 @@
 export {
   type AdapterCapabilities,
   type AppendCondition,
+  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
+  type DatabaseFinding,
   inRange,
   isCorrupt,
+  type LeftoverFinding,
   matchesQuery,
+  type NumberingFinding,
   nextSequence,
+  type RecordFinding,
+  type RefusedFinding,
+  type RepairStep,
   type StorageAdapter,
+  type StorageFinding,
+  type StorageRepair,
+  type StorageVerification,
+  type StrayFinding,
   sequenceOfSame,
   type TaskPosition,
   type TaskQuery,
@@ -23,6 +34,7 @@ export {
   type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
+  damageIn,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -70,6 +82,7 @@ export type {
   TasksQuery,
 } from "./options.js";
 export type { PruneResult } from "./pruner.js";
+export type { RepairedTask, RepairOptions, RepairResult } from "./repair.js";
 export {
   checkRetentionPolicy,
   type PlannedCheckpoint,
@@ -79,3 +92,4 @@ export {
   whyOutdated,
 } from "./retention.js";
 export type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
+export type { VerifyCounts, VerifyOptions, VerifyResult } from "./verify.js";

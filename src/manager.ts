@@ -28,8 +28,10 @@ import {
 } from "./options.js";
 import { type PruneResult, Pruner } from "./pruner.js";
 import { CheckpointReader, notFound } from "./reader.js";
+import { type RepairOptions, type RepairResult, repairStorage } from "./repair.js";
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
+import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
 /**
@@ -222,6 +224,23 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   async pruneAll(policy?: RetentionPolicy): Promise<PruneResult> {
     this.#assertOpen();
     return this.#track(() => this.#pruner.pruneAll(policy));
+  }
+
+  /** Looks at all that is stored and gives what is wrong with it. Changes nothing, and needs neither key nor schema. */
+  async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
+    this.#assertOpen();
+    return this.#track(() => verifyStorage(this.#options.storage, options));
+  }
+
+  /**
+   * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes what killed
+   * writes have left behind. It deletes nothing that was saved, and no sequence is given a second time.
+   *
+   * @throws {UnsupportedOperationError} The storage offers no repair.
+   */
+  async repair(options: RepairOptions = {}): Promise<RepairResult> {
+    this.#assertOpen();
+    return this.#track(() => repairStorage(this.#options.storage, options));
   }
 
   /**

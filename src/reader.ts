@@ -1,7 +1,9 @@
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "./adapter.js";
 import {
+  BROKEN_SEAL,
   type Checkpoint,
   type CheckpointSummary,
+  damageIn,
   failureOf,
   type StoredCheckpoint,
   seal,
@@ -9,7 +11,7 @@ import {
   type TaskSummary,
 } from "./checkpoint.js";
 import type { KnownBodies } from "./codec/known-bodies.js";
-import { digestOf, openPayload } from "./codec/payload.js";
+import { openPayload } from "./codec/payload.js";
 import { CheckpointCorruptError, CheckpointNotFoundError, UnsupportedFormatError } from "./errors.js";
 import type { Migration, ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
@@ -250,13 +252,10 @@ class Damage {
   }
 }
 
-const BROKEN_SEAL = "its seal doesn't match its content";
-
-/** What is wrong with a record, without opening its payload, which may need a key or a schema. */
+/** Without opening its payload, which may need a key or a schema. */
 function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
-  if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
-  const isWhole = digestOf(record.payload.body) === record.payload.sha256;
-  return isWhole ? undefined : corruptRecord(record, "its payload fails its SHA-256 checksum");
+  const reason = damageIn(record);
+  return reason === undefined ? undefined : corruptRecord(record, reason);
 }
 
 export function notFound(taskId: string, id?: string): CheckpointNotFoundError {

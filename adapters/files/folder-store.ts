@@ -41,6 +41,8 @@ interface Place {
 /** A write of one task. */
 interface TaskWrite<Result> {
   readonly taskId: string;
+  /** The name of the task's folder, where nobody can tell whose it is. Then `taskId` is for messages alone. */
+  readonly folderName?: string | undefined;
   /** In the words of a message: `save`. */
   readonly verb: string;
   /** The answer where the task has no folder. Without it, the folder is made. */
@@ -89,6 +91,11 @@ export class FolderStore {
     this.#lockTimeoutMs = lockTimeoutMs;
   }
 
+  /** Absolute. */
+  get root(): string {
+    return this.#root;
+  }
+
   /**
    * The folder of a task that has one.
    *
@@ -127,7 +134,7 @@ export class FolderStore {
    */
   async write<Result>(write: TaskWrite<Result>): Promise<Result> {
     this.#assertOpen();
-    const place = this.#placeOf(write.taskId);
+    const place = this.#placeOf(write.taskId, write.folderName);
     const run = async (): Promise<Result> => {
       const result = await this.#underLock(place, write);
       if (write.removesTask) await this.#removeRest(place);
@@ -167,10 +174,10 @@ export class FolderStore {
     throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
   }
 
-  #placeOf(taskId: string): Place {
+  #placeOf(taskId: string, folderName = nameOf(taskId)): Place {
     const { name } = this.#lock;
     return typeof name === "string"
-      ? { folder: join(this.#root, nameOf(taskId)), lockName: name, isOwn: true }
+      ? { folder: join(this.#root, folderName), lockName: name, isOwn: true }
       : { folder: this.#root, lockName: name(taskId), isOwn: false };
   }
 

@@ -23,7 +23,8 @@ import { idOf, nameOf } from "./task-folder.js";
  * ```
  */
 const FORMAT_VERSION = 1;
-const OPENING = Buffer.from('{"waymark":');
+/** What every file of ours begins with. */
+export const CHECKPOINT_OPENING = Buffer.from('{"waymark":');
 const STATE_KEY = Buffer.from('"state":');
 const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
@@ -92,7 +93,7 @@ export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
  * @throws {UnsupportedFormatError} A newer program wrote it.
  */
 export function readHead(path: string, file: CheckpointFile): RecordHead | undefined {
-  const start = readFirstLine(path, OPENING);
+  const start = readFirstLine(path, CHECKPOINT_OPENING);
   return start && parseFirstLine(start.bytes, start.size, path, file).head;
 }
 

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import {
   type AppendCondition,
+  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
@@ -8,7 +9,11 @@ import {
   isCorrupt,
   matchesQuery,
   nextSequence,
+  type RepairStep,
   type StorageAdapter,
+  type StorageFinding,
+  type StorageRepair,
+  type StorageVerification,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -22,6 +27,7 @@ import {
 import { CheckpointFolder, type Found } from "./checkpoint-folder.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
+import { LOCK_NAME, repairFolders, verifyFolders } from "./json-file-care.js";
 import {
   type CheckpointFile,
   checkpointFileName,
@@ -56,7 +62,7 @@ export class JsonFileAdapter implements StorageAdapter {
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: JsonFileAdapterOptions) {
-    this.#store = new FolderStore(this.name, options, { name: ".lock", leavesFolder: true });
+    this.#store = new FolderStore(this.name, options, { name: LOCK_NAME, leavesFolder: true });
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
@@ -179,6 +185,14 @@ export class JsonFileAdapter implements StorageAdapter {
 
   close(): Promise<void> {
     return this.#store.close();
+  }
+
+  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+    return this.#store.iterate(verifyFolders(this.#store.root, quick));
+  }
+
+  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+    return this.#store.iterate(repairFolders(this.#store, options));
   }
 
   #folder(taskId: string): CheckpointFolder | undefined {

@@ -231,8 +231,8 @@ function parseHolder(name: string): Holder | undefined {
   return pid === undefined || machine === undefined ? undefined : { pid: Number(pid), machine };
 }
 
-/** Whether nobody holds the lock by this claim any more. */
-function isDead(name: string): boolean {
+/** Whether nobody holds the lock by this claim any more, for certain. */
+export function isDead(name: string): boolean {
   if (name.startsWith(THIS_PROCESS)) return !claimsInUse.has(name);
   const holder = parseHolder(name);
   if (holder?.machine !== THIS_MACHINE) return false;

@@ -12,7 +12,7 @@ import {
   renderTaskFile,
   type TaskFileContent,
 } from "./task-file-format.js";
-import type { AdoptRecord } from "./task-file-record.js";
+import { type AdoptRecord, holdsSealed } from "./task-file-record.js";
 import { assertSameTask, isOwner, type TaskContents } from "./task-scan.js";
 
 /** What a task's file held when it was read, damage included. */
@@ -52,6 +52,17 @@ export class TaskFileEntries {
     return this.#content.entries;
   }
 
+  /** Why it must not be written; see {@link TaskFileContent.refusal}. */
+  get refusal(): string | undefined {
+    return this.#content.refusal;
+  }
+
+  /** Whose it says it is. */
+  get owner(): string | undefined {
+    const { numbering, entries } = this.#content;
+    return numbering?.taskId ?? entries.flatMap((entry) => (isDamaged(entry) ? [] : [entry.head.taskId]))[0];
+  }
+
   /** Of checkpoints, damaged ones included. Where none can be told from another, they are one. */
   get count(): number {
     return this.entries.filter((entry) => !isDamaged(entry) || entry.line !== undefined).length || this.entries.length;
@@ -62,11 +73,6 @@ export class TaskFileEntries {
     const { numbering, entries } = this.#content;
     if (numbering) assertSameTask(taskId, numbering.taskId, this.#path);
     for (const entry of entries) if (!isDamaged(entry)) assertSameTask(taskId, entry.head.taskId, this.#path);
-  }
-
-  /** Why it must not be written: what it says of itself can't be read. */
-  get refusal(): string | undefined {
-    return this.#content.refusal;
   }
 
   /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
@@ -95,15 +101,22 @@ export class TaskFileEntries {
     );
   }
 
-  /** A damaged entry that may have had any id. */
+  /** A damaged entry that may have had any id: what it still says of itself may be damaged too, or be all that is left. */
   findUnidentified(): DamagedEntry | undefined {
-    return this.entries.filter(isDamaged).find(({ id }) => id === undefined);
+    return this.entries.findLast(isDamaged);
   }
 
   /** The file's content with these entries. */
   render(taskId: string, entries: readonly Entry[], lastSequence = this.lastSequence): Buffer {
     const numbering = { taskId, lastSequence };
     return renderTaskFile({ ...this.#content, entries, numbering }, new Date().toISOString());
+  }
+
+  /** The same without what damage has made of the first line, so that what can't be read of it isn't written again. */
+  renderRepaired(taskId: string, entries: readonly Entry[], lastSequence: number): Buffer {
+    const extra = Object.entries(this.#content.extra).filter(([key, value]) => !holdsSealed({ [key]: value }));
+    const content = { entries, numbering: { taskId, lastSequence }, extra: Object.fromEntries(extra) };
+    return renderTaskFile(content, new Date().toISOString());
   }
 
   corrupt(entry: DamagedEntry, taskId: string | undefined): CorruptRecord {

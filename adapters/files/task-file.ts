@@ -1,13 +1,18 @@
 import { join } from "node:path";
 import {
   type AppendCondition,
+  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
   matchesQuery,
   nextSequence,
+  type RepairStep,
   type StorageAdapter,
+  type StorageFinding,
+  type StorageRepair,
+  type StorageVerification,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -24,6 +29,7 @@ import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
 import { type SetAside, setAside } from "./set-aside.js";
+import { repairTaskFiles, TASK_LOCK_NAME, verifyTaskFiles } from "./task-file-care.js";
 import { readContents, TaskFileEntries } from "./task-file-entries.js";
 import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
 import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
@@ -59,7 +65,7 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest, { name: `${TASK_FILE_NAME}.lock`, leavesFolder: false });
+    this.#store = new FolderStore(this.name, rest, { name: TASK_LOCK_NAME, leavesFolder: false });
     this.#adopt = adopt;
   }
 
@@ -182,6 +188,14 @@ export class TaskFileAdapter implements StorageAdapter {
 
   close(): Promise<void> {
     return this.#store.close();
+  }
+
+  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+    return this.#store.iterate(verifyTaskFiles(this.#store.root, this.#adopt, quick));
+  }
+
+  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+    return this.#store.iterate(repairTaskFiles(this.#store, this.#adopt, options));
   }
 
   async #removeTask(taskId: string, absent: () => number, condition: AppendCondition | undefined): Promise<number> {

@@ -48,6 +48,39 @@ export async function* scanTasks(
   }
 }
 
+/** A folder of a task, or a link in the place of one. */
+export interface TaskFolder {
+  readonly path: string;
+  readonly name: string;
+  /** As far as the name tells it. */
+  readonly taskId: string | undefined;
+  readonly isLink: boolean;
+}
+
+/** Every task's folder below a root folder, by name. */
+export function taskFolders(root: string): TaskFolder[] {
+  return entriesIn(root)
+    .map((entry) => ({ entry, name: entry.name, path: join(root, entry.name), taskId: idOf(entry.name) }))
+    .filter(({ entry, name, path, taskId }) => {
+      const isTaskName = taskId !== undefined || isHashedName(name);
+      return isTaskName && (entry.isSymbolicLink() ? !leadsToFile(path) : entry.isDirectory());
+    })
+    .map(({ entry, name, path, taskId }) => ({ path, name, taskId, isLink: entry.isSymbolicLink() }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** What else there is below a root folder, by name. */
+export function otherEntries(root: string): Dirent[] {
+  return entriesIn(root).filter(({ name }) => idOf(name) === undefined && !isHashedName(name));
+}
+
+/** What there is in a folder, by name; nothing where there is none, or no longer. */
+export function entryNames(folder: string): string[] {
+  return entriesIn(folder)
+    .map(({ name }) => name)
+    .sort();
+}
+
 /** Whether a record's task is the one that the folder's name stands for. */
 export function isOwner(taskId: string, folder: string): boolean {
   return nameOf(taskId) === basename(folder);

@@ -43,6 +43,9 @@ export interface OpenStore<Store> {
   readonly file: FileIdentity;
 }
 
+/** One page of the smallest size. SQLite takes some smaller files for new databases. */
+const SMALLEST_DATABASE_BYTES = 512;
+
 interface FileIdentity {
   readonly dev: number;
   readonly ino: number;
@@ -52,14 +55,14 @@ interface FileIdentity {
 /**
  * Opens the store at that place; gives `undefined` where there is none, and creates nothing.
  *
- * @throws {CheckpointCorruptError} The file is empty and its format takes that for damage, or it is empty or gone while
- *   its log is still there. SQLite would take any of these for a new database and delete the log, which may hold all that
- *   is left.
+ * @throws {CheckpointCorruptError} The file is empty and its format takes that for damage, or it is cut short, or it is
+ *   empty or gone while its log is still there. SQLite would take any of these for a new database and delete the log,
+ *   which may hold all that is left.
  */
 export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> | undefined {
   const { path } = place;
   const file = identityOf(path);
-  if (file === undefined || file.size === 0) refuseLoss(path, file, format);
+  if (file === undefined || file.size < SMALLEST_DATABASE_BYTES) refuseLoss(path, file, format);
   if (file === undefined) return undefined;
   return connect(place, path, (database) => {
     if (format.holds(database, path)) return ready(place, format, database, file);
@@ -91,12 +94,12 @@ export function isSameFile(path: string, file: FileIdentity): boolean {
   return now !== undefined && now.ino === file.ino && now.dev === file.dev;
 }
 
-/** Refuses a file that is gone or empty where that is no beginning: where there is a log, or the format says so. */
+/** Refuses a file that is gone, empty or cut short where that is no beginning: where there is a log, or the format says so. */
 function refuseLoss<Store>(path: string, file: FileIdentity | undefined, { emptyFile }: StoreFormat<Store>): void {
   const log = `${path}-wal`;
   const hasLog = (identityOf(log)?.size ?? 0) > 0;
-  if (!hasLog && (file === undefined || emptyFile === "new")) return;
-  const what = file === undefined ? "gone" : "empty";
+  if (!hasLog && (file === undefined || (file.size === 0 && emptyFile === "new"))) return;
+  const what = file === undefined ? "gone" : file.size === 0 ? "empty" : "cut short";
   const besides = hasLog ? `, and its log ${log} is still there` : "";
   throw new CheckpointCorruptError(
     `The database ${path} is ${what}${besides}, which Waymark never leaves it. It was left untouched, and so was its log; ` +

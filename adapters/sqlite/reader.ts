@@ -10,7 +10,7 @@ import {
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
-import { checkpointOf, damagedRow, numberOr0, storedCheckpointOf } from "./rows.js";
+import { damagedRow, numberOr0, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
 import {
   CHECKPOINT_BY_ID,
   CHECKPOINTS,
@@ -69,7 +69,7 @@ export class SqliteReader {
   /** At most `size` summaries that the query asks for; `next` is the bound of the query to go on with. */
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary, number> {
     return this.#page(query, size, SUMMARIES, (row) => {
-      const found = checkpointOf(query.taskId, row, this.#path);
+      const found = sealedCheckpointOf(query.taskId, row, this.#path);
       return isCorrupt(found) ? found : summaryOf(found);
     });
   }
@@ -83,7 +83,7 @@ export class SqliteReader {
   tasks(range: TaskRange, statuses: readonly CheckpointStatus[], size: number): Page<TaskSummary, string> {
     const items: (TaskSummary | CorruptRecord)[] = [];
     const add = (taskId: string, count: number, row: SqliteRow) => {
-      const newest = checkpointOf(taskId, row, this.#path);
+      const newest = sealedCheckpointOf(taskId, row, this.#path);
       if (isCorrupt(newest)) items.push(...this.#taskWithDamage(taskId, count, statuses));
       else if (statuses.includes(newest.status)) items.push({ taskId, count, newest: summaryOf(newest) });
     };

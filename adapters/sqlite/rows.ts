@@ -1,11 +1,13 @@
 import type { CorruptRecord } from "../../src/adapter.js";
 import {
+  BROKEN_SEAL,
   CHECKPOINT_STATUSES,
   type CheckpointFailure,
   type CheckpointStatus,
   type JsonObject,
   type SealedSummary,
   type StoredCheckpoint,
+  seal,
 } from "../../src/checkpoint.js";
 import type { SqliteRow } from "./driver.js";
 
@@ -78,6 +80,16 @@ export function checkpointOf(taskId: string, row: SqliteRow, path: string): Seal
     payload: { encoding, sha256 },
     seal,
   };
+}
+
+/**
+ * The same with its seal checked: for what is shown without its payload, since whoever gets a summary can't check it. Of
+ * a whole record the manager does.
+ */
+export function sealedCheckpointOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
+  const found = checkpointOf(taskId, row, path);
+  if ("corrupt" in found || seal(found) === found.seal) return found;
+  return damagedRow(path, row[0], found, BROKEN_SEAL);
 }
 
 /** The whole checkpoint, of a row of {@link COLUMNS_WITH_PAYLOAD}. */

@@ -1,4 +1,4 @@
-import { UnsupportedFormatError } from "../../src/errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
 import type { SqliteDatabase } from "./driver.js";
 
 /** `WYMK`: what tells a database of ours from anybody else's. */
@@ -50,6 +50,7 @@ const MIGRATIONS: readonly string[] = [
  * Whether the database holds a store. If not, one may be added: there is nothing of another program in its way.
  *
  * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed.
+ * @throws {CheckpointCorruptError} It says that it is ours, of a version that there never was.
  */
 export function holdsStore(database: SqliteDatabase, path: string): boolean {
   const version = Number(database.pragma("user_version", { simple: true }));
@@ -61,7 +62,14 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
         "It was left untouched; run the newer program, or choose another path.",
     );
   }
-  if (application === APPLICATION_ID) return version > 0;
+  if (application === APPLICATION_ID && version > 0) return true;
+  if (application === APPLICATION_ID) {
+    // Both are set in one transaction, so this was never written: it is no empty store.
+    throw new CheckpointCorruptError(
+      `The database ${path} has the schema version ${version}, which no program writes: its header is damaged. ` +
+        "It was left untouched; restore it from a backup, or copy it and set PRAGMA user_version by hand.",
+    );
+  }
   if (application !== 0 || version !== 0) {
     throw new UnsupportedFormatError(
       `The database ${path} belongs to another program: it has the application_id ${application} and the user_version ${version}, ` +

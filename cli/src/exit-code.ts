@@ -1,7 +1,7 @@
 /** How the command ended. They are documented in `waymark --help` and cli/README.md, and stable. */
 export const ExitCode = {
   done: 0,
-  /** The storage failed, or something else that is not in this list. */
+  /** The storage failed, or something else that is not in this list; of verify and repair: there is damage. */
   failed: 1,
   /** A wrong argument, option, variable or configuration. */
   usage: 2,

@@ -20,6 +20,8 @@ const COMMANDS = [
   "export",
   "import",
   "copy",
+  "verify",
+  "repair",
   "oneshot",
   "prp",
   "completion",

@@ -9,7 +9,8 @@ const GROUPS = {
   core: ({ needs }: ConformanceCase) => needs === undefined,
   reopened: ({ replayed }: ConformanceCase) => replayed === true,
   damage: ({ name }: ConformanceCase) => name.startsWith("corrupt."),
-  kills: ({ name, needs }: ConformanceCase) => needs === "durable" && !name.startsWith("corrupt."),
+  care: ({ name }: ConformanceCase) => /^(verify|repair)\./.test(name),
+  kills: ({ name, needs }: ConformanceCase) => needs === "durable" && !/^(corrupt|verify|repair)\./.test(name),
   processes: ({ needs }: ConformanceCase) => needs === "multiProcess",
 };
 
@@ -17,6 +18,7 @@ const CAPABILITIES = {
   core: { durable: false, multiProcess: false },
   reopened: { durable: true, multiProcess: false },
   damage: { durable: true, multiProcess: false },
+  care: { durable: true, multiProcess: false },
   kills: { durable: true, multiProcess: false },
   processes: { durable: true, multiProcess: true },
 };
@@ -214,6 +216,11 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
     ],
   },
   "writes-over-damage": { group: "damage", caughtBy: ["corrupt.untouched"] },
+  "cries-wolf": { group: "care", caughtBy: ["verify.quiet", "repair.moves"] },
+  "finds-summaries-only": { group: "care", caughtBy: ["verify.finds"] },
+  "repairs-in-a-dry-run": { group: "care", caughtBy: ["repair.dry-run"] },
+  "repairs-one-at-a-time": { group: "care", caughtBy: ["repair.moves", "repair.dry-run"] },
+  "repairs-the-numbering-away": { group: "care", caughtBy: ["repair.keeps-numbering"] },
   "acknowledges-early": {
     group: "kills",
     caughtBy: [

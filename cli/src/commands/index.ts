@@ -11,10 +11,12 @@ import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
 import { prp } from "./prp.js";
 import { prune } from "./prune.js";
+import { repair } from "./repair.js";
 import { resume } from "./resume.js";
 import { show } from "./show.js";
 import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
+import { verify } from "./verify.js";
 
 /** Every command, in the order of `waymark --help`. A new one is a file beside this one and its name in this list. */
 export const COMMANDS: readonly CommandFile[] = [
@@ -31,6 +33,8 @@ export const COMMANDS: readonly CommandFile[] = [
   exportCommand,
   importCommand,
   copy,
+  verify,
+  repair,
   oneshot,
   prp,
   completion,

@@ -2,6 +2,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { appendCases } from "./append.js";
 import { appendConditionCases } from "./append-conditions.js";
 import { appendIdCases } from "./append-ids.js";
+import { careCases } from "./care.js";
 import { corruptCases } from "./corrupt.js";
 import { getCases } from "./get.js";
 import { killCases } from "./kills.js";
@@ -28,6 +29,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...removeCases,
   ...valuesCases,
   ...corruptCases,
+  ...careCases,
   ...killCases,
   ...processCases,
 ];

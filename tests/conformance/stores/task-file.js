@@ -9,7 +9,8 @@ export function open(location) {
 /** A task's file has a line for each checkpoint, with the state at its end. */
 export function damage(location, taskId, id, part) {
   const start = `{"id":${JSON.stringify(id)},"taskId":${JSON.stringify(taskId)},`;
-  for (const folder of readdirSync(location)) {
+  // No task's folder begins with a dot; the quarantine does.
+  for (const folder of readdirSync(location).filter((name) => !name.startsWith("."))) {
     const path = join(location, folder, "checkpoints.json");
     const lines = readFileSync(path, "utf8").split("\n");
     const index = lines.findIndex((line) => line.startsWith(start));

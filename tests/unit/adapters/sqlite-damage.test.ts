@@ -111,6 +111,24 @@ describe("payloads", () => {
   });
 });
 
+describe("a row that makes sense, but isn't the one that was stored", () => {
+  it.each(["created_at = '2020-01-01T00:00:00.000Z'", "label = 'another'", "metadata = '{}'"])(
+    "is reported by lists too, which nobody else could check: %s",
+    async (change) => {
+      const path = await closedStore(3);
+      alter(path, `UPDATE waymark_checkpoints SET ${change} WHERE task_id = 't' AND sequence = 3`);
+      const adapter = openAdapter({ path });
+      expect(await listed(adapter)).toEqual([expect.stringContaining("corrupt"), "c2", "c1"]);
+      const tasks = await collect(adapter.tasks({ order: "taskId" }));
+      expect(tasks.map((task) => (isCorrupt(task) ? task.reason : task.newest.id))).toEqual([
+        "its seal doesn't match its content",
+        "c2",
+        "intact",
+      ]);
+    },
+  );
+});
+
 describe("a row that makes no sense", () => {
   it.each([
     ["metadata = '{'", "metadata"],

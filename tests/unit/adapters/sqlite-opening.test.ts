@@ -35,6 +35,20 @@ describe("a database that is not ours to write", () => {
     await expectUntouched(path, CheckpointCorruptError, /is not an SQLite database, or its header is damaged/);
   });
 
+  it.each([0, -16_777_215])("is no empty store where its version was damaged to %i", async (version) => {
+    const { adapter, path } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await adapter.close();
+    connect(path).pragma(`user_version = ${version}`);
+    await expectUntouched(path, CheckpointCorruptError, /which no program writes/);
+  });
+
+  it("is no empty store where all but its first bytes are gone", async () => {
+    const path = join(await tempFolder(), "cut.db");
+    writeFileSync(path, "S");
+    await expectUntouched(path, CheckpointCorruptError, /is cut short/);
+  });
+
   async function expectUntouched(
     path: string,
     type: typeof UnsupportedFormatError | typeof CheckpointCorruptError,

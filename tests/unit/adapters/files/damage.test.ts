@@ -88,3 +88,11 @@ describe.each(Object.entries(stores))("%s", (name, make) => {
     }
   });
 });
+
+it("task-file: a checkpoint that may be what a damaged line held is damaged, not missing", async () => {
+  const { adapter, path, content } = await populated(stores["task-file"]);
+  writeFileSync(path, content.toString().replace('{"id":"c2"', '{"id":"x2"'));
+  expect(await adapter.get("t", "c2")).toMatchObject({ corrupt: true, location: `${path} (line 3)` });
+  writeFileSync(path, content.subarray(0, content.indexOf('{"id":"c2"') + 20));
+  expect(await adapter.get("t", "c3")).toMatchObject({ corrupt: true });
+});

@@ -1,0 +1,168 @@
+import { join } from "node:path";
+import type { NumberingFinding, RefusedFinding, StorageFinding } from "../../src/adapter.js";
+import { damageIn } from "../../src/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/errors.js";
+import { CheckpointFolder } from "./checkpoint-folder.js";
+import {
+  CHECKPOINT_OPENING,
+  type CheckpointFile,
+  isCheckpointFileName,
+  knownByName,
+  NUMBERING_FILE,
+  parseNumberingFile,
+  readCheckpoint,
+  readHead,
+} from "./json-file-format.js";
+import { type RecordHead, storedCheckpoint } from "./sealed-record.js";
+import { codeOf } from "./storage-failure.js";
+import { readFirstLine, readStored, UnreadableError } from "./stored-file.js";
+import { entryNames, isOwner } from "./task-scan.js";
+
+/** One checkpoint file, and what is wrong with it. */
+export interface InspectedFile {
+  readonly file: CheckpointFile;
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly finding: StorageFinding | undefined;
+  /** The bytes themselves are damaged: not the disk that is to give them, nor a permission. */
+  readonly isMovable: boolean;
+}
+
+/** One task's folder as verification and repair look at it: every file on its own, whatever is wrong with the others. */
+export class FolderInspection {
+  readonly path: string;
+  /** Whose it is, as far as its name or anything in it tells. */
+  readonly taskId: string | undefined;
+  /** The oldest first. */
+  readonly files: readonly CheckpointFile[];
+  readonly #known: { readonly taskId?: string };
+
+  private constructor(path: string, taskId: string | undefined, files: readonly CheckpointFile[]) {
+    this.path = path;
+    this.taskId = taskId;
+    this.files = files;
+    this.#known = taskId === undefined ? {} : { taskId };
+  }
+
+  static async of(path: string, named: string | undefined): Promise<FolderInspection> {
+    const files = new CheckpointFolder(path, named).files();
+    return new FolderInspection(path, named ?? (await ownerOf(path, files)), files);
+  }
+
+  /** @returns `undefined` where it has been removed meanwhile. */
+  async inspect(file: CheckpointFile, quick: boolean): Promise<InspectedFile | undefined> {
+    const path = join(this.path, file.name);
+    const found = { location: path, ...this.#known, ...knownByName(file) };
+    const inspected = (sizeBytes: number, finding?: StorageFinding, isMovable = true) => ({
+      ...{ file, path, sizeBytes, finding, isMovable: isMovable && finding?.kind === "record" },
+    });
+    let head: RecordHead | undefined;
+    try {
+      head = readHead(path, file);
+      if (head === undefined) return undefined;
+      const { createdAt, sizeBytes } = head;
+      if (!isOwner(head.taskId, this.path)) {
+        const reason = `it belongs to task ${JSON.stringify(head.taskId)}, whose folder this isn't`;
+        return inspected(sizeBytes, { kind: "stray", ...found, reason });
+      }
+      const content = quick ? undefined : await readCheckpoint(path, file);
+      const reason = content && damageIn(storedCheckpoint(content));
+      return inspected(sizeBytes, reason === undefined ? undefined : { kind: "record", ...found, reason, createdAt });
+    } catch (error) {
+      if (error instanceof UnsupportedFormatError) {
+        return inspected(0, { kind: "refused", ...found, reason: error.message });
+      }
+      const reason = whyUnreadable(error);
+      const createdAt = head?.createdAt ?? (await hintOf(path, /"createdAt":"(\d{4}-[\dT:.-]{1,30}Z)"/));
+      const known = createdAt === undefined ? found : { ...found, createdAt };
+      return inspected(head?.sizeBytes ?? 0, { kind: "record", ...known, reason }, error instanceof UnreadableError);
+    }
+  }
+
+  /** What is wrong with the file that keeps the last sequence. */
+  async numbering(): Promise<NumberingFinding | RefusedFinding | undefined> {
+    const path = join(this.path, NUMBERING_FILE);
+    const found = { location: path, ...this.#known };
+    const wrong = (reason: string): NumberingFinding => ({ kind: "numbering", ...found, reason });
+    try {
+      const content = await readStored(path);
+      if (content === undefined) return undefined;
+      const { taskId } = parseNumberingFile(content, path);
+      return isOwner(taskId, this.path) ? undefined : wrong(`it belongs to task ${JSON.stringify(taskId)}`);
+    } catch (error) {
+      if (error instanceof UnsupportedFormatError) return { kind: "refused", ...found, reason: error.message };
+      if (error instanceof UnreadableError) return wrong(error.message);
+      throw error;
+    }
+  }
+
+  /** Files of ours under names that no checkpoint has: nothing looks for them. */
+  strays(): StorageFinding[] {
+    return entryNames(this.path)
+      .filter((name) => !isCheckpointFileName(name) && name !== NUMBERING_FILE && isOurs(join(this.path, name)))
+      .map((name) => ({
+        kind: "stray",
+        location: join(this.path, name),
+        reason: "it holds a checkpoint, under a name that no checkpoint has",
+        ...this.#known,
+      }));
+  }
+}
+
+/**
+ * Why a file can't be read: what is wrong with it, or what the system answers for this one file.
+ *
+ * @throws What says nothing of the file: too many are open, or a bug.
+ */
+export function whyUnreadable(error: unknown): string {
+  if (error instanceof UnreadableError) return error.message;
+  const code = codeOf(error) ?? "";
+  if (!OF_ONE_FILE.has(code)) throw error;
+  return `the system can't read it: ${code}`;
+}
+
+const OF_ONE_FILE = new Set(["EIO", "EACCES", "EPERM"]);
+
+/** Whether the file begins as this adapter's do. */
+export function isOurs(path: string): boolean {
+  try {
+    return (
+      readFirstLine(path, CHECKPOINT_OPENING)
+        ?.bytes.subarray(0, CHECKPOINT_OPENING.length)
+        .equals(CHECKPOINT_OPENING) ?? false
+    );
+  } catch (error) {
+    whyUnreadable(error);
+    return false;
+  }
+}
+
+/** A name that is hashed doesn't tell the id; but whether an id is the one can be told. */
+async function ownerOf(folder: string, files: readonly CheckpointFile[]): Promise<string | undefined> {
+  for (const name of [...files.map((file) => file.name).reverse(), NUMBERING_FILE]) {
+    const taskId = await hintOf(join(folder, name), /"taskId":("(?:[^"\\]|\\.)*")/);
+    const parsed = taskId === undefined ? undefined : parseText(taskId);
+    if (parsed !== undefined && isOwner(parsed, folder)) return parsed;
+  }
+  return undefined;
+}
+
+/** What a file that may be damaged seems to say. */
+async function hintOf(path: string, pattern: RegExp): Promise<string | undefined> {
+  try {
+    const bytes = await readStored(path);
+    return bytes && pattern.exec(bytes.toString("utf8", 0, 4096))?.[1];
+  } catch (error) {
+    whyUnreadable(error);
+    return undefined;
+  }
+}
+
+function parseText(json: string): string | undefined {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === "string" ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,58 @@
+import { join, relative, sep } from "node:path";
+import type { RecordFinding, StorageFinding } from "../../src/adapter.js";
+import { makeFolder } from "./durable-write.js";
+import type { FolderLock } from "./folder-lock.js";
+import { readStored } from "./stored-file.js";
+
+/**
+ * The folder below a store's root that damaged files are moved to. No task's folder has this name, since a leading dot is
+ * always escaped there: a task may be called `quarantine`.
+ */
+export const QUARANTINE = ".quarantine";
+
+/** What is told of a file in quarantine. */
+type Reported = Pick<StorageFinding, "location" | "reason" | "taskId" | "id" | "sequence"> &
+  Pick<RecordFinding, "createdAt">;
+
+/**
+ * Copies damaged bytes to quarantine, with a note of what is wrong with them beside it, and resolves once both are on the
+ * disk: then the original may be taken away. Where somebody was killed in between, the same bytes are there already, and
+ * aren't stored twice.
+ *
+ * @param folderName - The task's folder, under its lock.
+ * @returns The copy's path.
+ * @throws {LockLostError}
+ */
+export async function quarantine(
+  lock: FolderLock,
+  place: { readonly root: string; readonly folderName: string; readonly fileName: string },
+  bytes: Uint8Array,
+  finding: Reported,
+): Promise<string> {
+  const { root, folderName, fileName } = place;
+  const folder = join(root, QUARANTINE, folderName);
+  await makeFolder(folder);
+  const path = await freePath(join(folder, fileName), bytes);
+  const { reason, taskId, id, sequence, createdAt, location } = finding;
+  // From the root on, with the same separator everywhere: the whole store may be moved.
+  const from = relative(root, location).split(sep).join("/");
+  const note = { from, taskId, id, sequence, createdAt, reason, quarantinedAt: new Date().toISOString() };
+  const text = `${JSON.stringify(note, undefined, 2)}\n`;
+  await lock.write(path, bytes, { firstInFolder: false });
+  await lock.write(`${path}.reason.json`, Buffer.from(text), { firstInFolder: false });
+  return path;
+}
+
+/** Where bytes would be put, as far as can be told beforehand. */
+export function quarantinePath(root: string, folderName: string, fileName: string): string {
+  return join(root, QUARANTINE, folderName, fileName);
+}
+
+/** The path, or one like it, where there is no file yet, or one with these bytes. */
+async function freePath(path: string, bytes: Uint8Array): Promise<string> {
+  for (let copy = 1; ; copy++) {
+    const candidate = copy === 1 ? path : `${path}.${copy}`;
+    const there = await readStored(candidate);
+    if (there === undefined || there.equals(bytes)) return candidate;
+  }
+}

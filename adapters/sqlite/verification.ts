@@ -1,0 +1,191 @@
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type {
+  CheckedRecord,
+  CorruptRecord,
+  DatabaseFinding,
+  LeftoverFinding,
+  RecordFinding,
+  RepairStep,
+  StorageFinding,
+  StorageRepair,
+} from "../../src/adapter.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import type { InspectedRow, SqliteCare } from "./care.js";
+import { damageInLog } from "./log-check.js";
+
+/** How an adapter gets at its open store: `undefined` where there is none. */
+export interface CareAccess {
+  readonly path: string;
+  readonly read: <Result>(work: (care: SqliteCare) => Result) => Promise<Result | undefined>;
+  readonly write: <Result>(work: (care: SqliteCare) => Result) => Promise<Result | undefined>;
+}
+
+/** Nobody takes as long to make a database. */
+const STALE_DRAFT_MS = 60_000;
+const STRAY_PAYLOAD = "it is the payload of a checkpoint that isn't there";
+const QUARANTINE = "table waymark_quarantine";
+
+/** All that is wrong with a database, and beside it. */
+export async function* verifyDatabase(
+  access: CareAccess,
+  quick: boolean,
+): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+  yield* draftsBeside(access.path);
+  try {
+    for await (const item of inspectStore(access, quick)) yield item.kind === "row" ? rowFinding(item) : item;
+  } catch (error) {
+    yield databaseFinding(access.path, error);
+  }
+}
+
+/** Moves damaged rows to a table of their own. A database that SQLite finds malformed isn't written to. */
+export async function* repairDatabase(
+  access: CareAccess,
+  { leftoversOlderThanMs, dryRun }: StorageRepair,
+): AsyncGenerator<RepairStep, void, void> {
+  const { path } = access;
+  for (const finding of draftsBeside(path)) {
+    if (Date.parse(finding.modifiedAt) > Date.now() - leftoversOlderThanMs) {
+      yield { action: "left", finding, advice: "Its writer may still live; a later repair removes it." };
+    } else {
+      if (!dryRun) rmSync(finding.location, { force: true });
+      yield { action: "removed", finding };
+    }
+  }
+  let isMalformed = false;
+  try {
+    for await (const item of inspectStore(access, false)) {
+      if (item.kind === "checked") continue;
+      isMalformed ||= item.kind === "database";
+      if (isMalformed) yield malformed(item.kind === "row" ? rowFinding(item) : item, path);
+      else if (item.kind === "row") yield await moveRow(access, item, dryRun);
+      else yield await settle(access, item, dryRun);
+    }
+  } catch (error) {
+    yield malformed(databaseFinding(path, error), path);
+  }
+}
+
+/** A damaged row, with what is needed to move it. */
+interface DamagedRow extends Omit<InspectedRow, "sizeBytes" | "damage"> {
+  readonly kind: "row";
+  readonly damage: CorruptRecord;
+  readonly number: unknown;
+  readonly taskId: string;
+}
+
+type Inspected = Exclude<StorageFinding, RecordFinding> | CheckedRecord | DamagedRow;
+
+/** SQLite's own check comes first: what it finds decides whether anything may be written. */
+async function* inspectStore({ path, read }: CareAccess, quick: boolean): AsyncGenerator<Inspected, void, void> {
+  // Before anything is opened: the last one to close a database deletes its log.
+  const log = damageInLog(path);
+  if (log) yield log;
+  const messages = await read((care) => care.integrity(quick));
+  for (const reason of messages ?? []) yield { kind: "database", location: path, reason };
+
+  let taskId = await read((care) => care.taskAfter(""));
+  while (taskId !== undefined) {
+    const current = taskId;
+    for (const number of (await read((care) => care.numbersOf(current))) ?? []) {
+      const row = await read((care) => care.inspect(current, number, quick));
+      if (row === undefined) continue;
+      yield { kind: "checked", taskId: current, sizeBytes: row.sizeBytes };
+      if (row.damage) yield { kind: "row", number, taskId: current, ...row, damage: row.damage };
+      await nextTurn();
+    }
+    if (!(await read((care) => care.isListed(current)))) {
+      const location = `${path}, table waymark_tasks`;
+      yield { kind: "numbering", location, reason: "it has no row for the task, so no list shows it", taskId };
+    }
+    taskId = await read((care) => care.taskAfter(current));
+  }
+  if (!quick) yield* strayPayloads(path, read);
+}
+
+async function* strayPayloads(path: string, read: CareAccess["read"]): AsyncGenerator<Inspected, void, void> {
+  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+    const numbers = (await read((care) => care.strayPayloads(after))) ?? [];
+    for (const number of numbers) {
+      yield { kind: "stray", location: `${path}, table waymark_payloads, number ${number}`, reason: STRAY_PAYLOAD };
+    }
+    const last = numbers.at(-1);
+    if (last === undefined) return;
+    after = last;
+  }
+}
+
+function rowFinding({ damage, createdAt, taskId }: DamagedRow): RecordFinding {
+  const { corrupt: _corrupt, cause: _cause, ...found } = damage;
+  return { kind: "record", ...found, taskId, ...(createdAt === undefined ? undefined : { createdAt }) };
+}
+
+async function moveRow({ write, path }: CareAccess, row: DamagedRow, dryRun: boolean): Promise<RepairStep> {
+  const finding = rowFinding(row);
+  if (!row.isReadable) return malformed(finding, path);
+  if (!dryRun) await write((care) => care.quarantine(row.taskId, row.number, finding.reason));
+  return { action: "quarantined", finding, to: `${path}, ${QUARANTINE}` };
+}
+
+async function settle(
+  { read, write, path }: CareAccess,
+  finding: Exclude<StorageFinding, RecordFinding>,
+  dryRun: boolean,
+): Promise<RepairStep> {
+  const { taskId } = finding;
+  if (finding.kind === "numbering" && taskId !== undefined) {
+    const lastSequence = (await read((care) => care.newestSequence(taskId))) ?? 0;
+    if (!dryRun) await write((care) => care.list(taskId));
+    return { action: "renumbered", finding, lastSequence };
+  }
+  if (finding.kind === "stray") {
+    const number = Number(/\d+$/.exec(finding.location)?.[0]);
+    if (!dryRun) await write((care) => care.quarantinePayload(number, finding.reason));
+    return { action: "quarantined", finding, to: `${path}, ${QUARANTINE}` };
+  }
+  return malformed(finding, path);
+}
+
+function malformed(finding: StorageFinding, path: string): RepairStep {
+  const name = basename(path);
+  return finding.kind === "refused"
+    ? { action: "left", finding, advice: "It isn't damaged: run the program that wrote it." }
+    : {
+        action: "left",
+        finding,
+        advice:
+          "A malformed database isn't written to. Copy the file and its -wal; then put back a backup, or save what can be " +
+          `read: sqlite3 ${name} .recover | sqlite3 recovered.db`,
+      };
+}
+
+function databaseFinding(path: string, error: unknown): DatabaseFinding | Extract<StorageFinding, { kind: "refused" }> {
+  if (error instanceof UnsupportedFormatError) return { kind: "refused", location: path, reason: error.message };
+  if (error instanceof CheckpointCorruptError) return { kind: "database", location: path, reason: error.message };
+  throw error;
+}
+
+/** Databases that were being made when their maker was killed. */
+function draftsBeside(path: string): LeftoverFinding[] {
+  const start = `${basename(path)}.new-`;
+  return namesIn(dirname(path))
+    .filter((name) => name.startsWith(start) && /^\d+-[0-9a-f]{12}(-wal|-shm)?$/.test(name.slice(start.length)))
+    .flatMap((name) => {
+      const location = join(dirname(path), name);
+      const modifiedMs = statSync(location, { throwIfNoEntry: false })?.mtimeMs;
+      if (modifiedMs === undefined || modifiedMs > Date.now() - STALE_DRAFT_MS) return [];
+      const modifiedAt = new Date(modifiedMs).toISOString();
+      return [{ kind: "leftover", location, reason: "a killed process was making a database here", modifiedAt }];
+    });
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    // Then there is no database either, or opening it says why not.
+    return [];
+  }
+}

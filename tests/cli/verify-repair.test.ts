@@ -1,0 +1,78 @@
+// verify and repair: what they find, show, ask, change, and exit with.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { newPlace } from "./waymark.js";
+
+/** A store of files with three checkpoints, the newest of which is damaged. */
+async function damagedPlace() {
+  const { cwd, manager, run } = await newPlace("files:store", {
+    createId: ({ stage }) => `id-${stage}`,
+    clock: () => Date.UTC(2026, 10, 21, 10),
+  });
+  for (const n of [1, 2, 3]) await manager.save("build-42", { n }, { stage: `s${n}` });
+  await manager.close();
+  const path = join(cwd, "store", "build-42", "000000000003-id-s3.json");
+  writeFileSync(path, readFileSync(path, "utf8").replace('"n":3', '"n":4'));
+  return { cwd, path, run };
+}
+
+it("verify says that nothing is wrong, and exits with 0", async () => {
+  const { manager, run } = await newPlace();
+  await manager.save("build-42", { n: 1 });
+  await manager.close();
+  expect(await run("verify")).toEqual({
+    code: 0,
+    stdout: "1 checkpoint of 1 task (7 B) in sqlite:checkpoints.db: nothing is wrong.\n",
+    stderr: "",
+  });
+});
+
+it("verify shows what it finds, and exits with 1; --quick leaves payloads unread; --json is for programs", async () => {
+  const { path, run } = await damagedPlace();
+  const { code, stdout, stderr } = await run("verify");
+  expect([code, stderr]).toEqual([1, ""]);
+  expect(stdout).toMatch(/^record +build-42 +3 +its payload fails its SHA-256 checksum +\/.*id-s3\.json$/m);
+  expect(stdout).toContain("3 checkpoints of 1 task (21 B) in files:store: 1 finding.");
+  expect((await run("verify", "--quick")).code).toBe(0);
+  const json = await run("verify", "--json");
+  expect([json.code, JSON.parse(json.stdout)]).toMatchObject([
+    1,
+    { tasks: 1, checkpoints: 3, findings: [{ kind: "record", taskId: "build-42", sequence: 3, location: path }] },
+  ]);
+});
+
+it("repair shows its plan, changes nothing without a yes, then moves what is damaged and says what is newest", async () => {
+  const { cwd, path, run } = await damagedPlace();
+  const damaged = readFileSync(path);
+  const plan = await run("repair", "--dry-run");
+  expect([plan.code, plan.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^quarantine +build-42 +3 +2026-11-21 10:00:00/m),
+  ]);
+  expect(plan.stdout).toContain("Move 1 damaged record to quarantine, in files:store. Nothing was changed.");
+  const asked = await run("repair");
+  expect([asked.code, asked.stderr]).toEqual([4, expect.stringContaining("Pass --yes if that is what you want.")]);
+  expect(readFileSync(path).equals(damaged)).toBe(true);
+
+  const done = await run("repair", "--yes");
+  expect([done.code, done.stderr]).toEqual([0, ""]);
+  expect(done.stdout).toContain('Task "build-42": the newest intact one is @2 of 2026-11-21 10:00:00 (id-s2).');
+  const folder = join(cwd, "store", ".quarantine", "build-42");
+  expect(readdirSync(folder)).toEqual(["000000000003-id-s3.json", "000000000003-id-s3.json.reason.json"]);
+  expect(readFileSync(join(folder, "000000000003-id-s3.json")).equals(damaged)).toBe(true);
+  expect((await run("verify")).code).toBe(0);
+  expect(await run("repair")).toEqual({ code: 0, stdout: "There is nothing to repair, in files:store.\n", stderr: "" });
+});
+
+it("repair exits with 1 where damage is left that it can't repair", async () => {
+  const { cwd, run } = await newPlace();
+  writeFileSync(join(cwd, "checkpoints.db"), "no database, but longer than a page of one. ".repeat(50));
+  const verified = await run("verify");
+  expect([verified.code, verified.stdout]).toEqual([
+    1,
+    expect.stringMatching(/^database .*is not an SQLite database/m),
+  ]);
+  const { code, stdout } = await run("repair", "--yes", "--json");
+  expect([code, JSON.parse(stdout)]).toMatchObject([1, { steps: [{ action: "left", finding: { kind: "database" } }] }]);
+});

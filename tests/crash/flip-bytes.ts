@@ -1,0 +1,291 @@
+// What becomes of a small store when any one byte of it is another, or it ends there: each outcome, counted.
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import Database from "better-sqlite3";
+import { type Checkpoint, CheckpointError, CheckpointManager, type CheckpointSummary, gzip } from "waymark";
+import { openStorage } from "waymark/adapters";
+
+/** What a user sees of a damaged store. */
+export type Outcome =
+  /** All that was saved is there. */
+  | "intact"
+  /** All that is given was saved, and what is missing was told: by a `corrupt` event, or by a typed error. */
+  | "reported"
+  /** The reads tell nothing, and `verify` finds it. Never on files. */
+  | "found by verify"
+  /** All that is given was saved, the newest may be missing, and nothing tells: SQLite's rule for a log's torn tail. */
+  | "torn tail"
+  /** Another state than was saved, an empty answer, an untyped error, a call that doesn't end. */
+  | "wrong";
+
+/** How often each outcome was met, and what was wrong, for a person. */
+export interface FlipCounts extends Record<Outcome, number> {
+  readonly storage: string;
+  readonly bytes: number;
+  readonly examples: string[];
+}
+
+export interface FlipOptions {
+  /** Every byte is 1. */
+  readonly stride: number;
+  /** Where to begin, so that runs with a stride see other bytes. */
+  readonly offset?: number;
+}
+
+/** The storages whose bytes are damaged: what is written to a closed store, and to the log of one that was killed. */
+export const FLIPPED = ["json-file", "task-file", "sqlite", "sqlite's log"] as const;
+export type Flipped = (typeof FLIPPED)[number];
+
+/** Damages every `stride`th byte of every file in turn, three ways, and counts what a fresh manager makes of it. */
+export async function flipBytes(storage: Flipped, { stride, offset = 0 }: FlipOptions): Promise<FlipCounts> {
+  const folder = mkdtempSync(join(tmpdir(), "waymark-flip-"));
+  try {
+    const intact = join(folder, "intact");
+    const expected = await makeStore(storage, intact);
+    const counts = { storage, bytes: 0, examples: [], ...NONE };
+    for (const name of filesIn(intact, storage))
+      await flipFile({ storage, folder, intact, name, expected, stride, offset }, counts);
+    return counts;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wrong: 0 } satisfies Record<
+  Outcome,
+  number
+>;
+const DAMAGES = ["flip 0x01", "flip 0xff", "cut"] as const;
+const TASKS = ["alpha", "beta"] as const;
+const LOG_HEADER_BYTES = 32;
+const FRAME_HEADER_BYTES = 24;
+const PAGE_STEP = 97;
+
+/** What a user sees of a store by every call that reads. */
+interface Seen {
+  readonly checkpoints: readonly Checkpoint[];
+  readonly summaries: readonly CheckpointSummary[];
+  /** What may be seen besides: a log without its tail is the store as it was at an earlier moment. */
+  readonly earlier: readonly CheckpointSummary[];
+}
+
+interface Flip {
+  readonly storage: Flipped;
+  readonly folder: string;
+  readonly intact: string;
+  readonly name: string;
+  readonly expected: Seen;
+  readonly stride: number;
+  readonly offset: number;
+}
+
+async function flipFile(flip: Flip, counts: FlipCounts & Record<Outcome, number>): Promise<void> {
+  const { storage, folder, intact, name, expected, stride, offset } = flip;
+  const content = readFileSync(join(intact, name));
+  Object.assign(counts, { bytes: counts.bytes + content.length });
+  const copy = join(folder, "damaged");
+  cpSync(intact, copy, { recursive: true });
+  const isLog = name.endsWith("-wal");
+  for (let at = offset % stride; at < content.length; at += isLog ? logStep(content, at, stride) : stride) {
+    for (const damage of DAMAGES) {
+      // SQLite writes to what it opens.
+      if (storage.startsWith("sqlite")) freshen(intact, copy);
+      writeFileSync(join(copy, name), damaged(content, at, damage));
+      const outcome = await outcomeOf(storage, copy, expected);
+      counts[outcome.is] += 1;
+      if (outcome.is === "wrong" && counts.examples.length < 20) {
+        counts.examples.push(`${name}, byte ${at} of ${content.length}, ${damage}: ${outcome.why}`);
+      }
+    }
+  }
+  rmSync(copy, { recursive: true });
+}
+
+function damaged(content: Buffer, at: number, damage: (typeof DAMAGES)[number]): Buffer {
+  if (damage === "cut") return content.subarray(0, at);
+  const changed = Buffer.from(content);
+  changed[at] = (changed[at] ?? 0) ^ (damage === "flip 0x01" ? 0x01 : 0xff);
+  return changed;
+}
+
+/** A frame's checksum covers its page as a whole: of each page some bytes are enough, of the headers all. */
+function logStep(log: Buffer, at: number, stride: number): number {
+  const pageBytes = log.readUInt32BE(8);
+  const inFrame = at < LOG_HEADER_BYTES ? 0 : (at - LOG_HEADER_BYTES) % (FRAME_HEADER_BYTES + pageBytes);
+  return stride > 1 || inFrame < FRAME_HEADER_BYTES
+    ? stride
+    : Math.min(PAGE_STEP, FRAME_HEADER_BYTES + pageBytes - inFrame);
+}
+
+function freshen(intact: string, copy: string): void {
+  for (const name of ["x.db-wal", "x.db-shm"]) rmSync(join(copy, name), { force: true });
+  for (const name of ["x.db", "x.db-wal"]) {
+    if (existsSync(join(intact, name))) writeFileSync(join(copy, name), readFileSync(join(intact, name)));
+  }
+}
+
+function restore(intact: string, copy: string): void {
+  rmSync(copy, { recursive: true });
+  cpSync(intact, copy, { recursive: true });
+}
+
+/** Two tasks of three checkpoints, one that was removed after it was the newest, and a status that was changed. */
+async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
+  const adapter = await openStorage(urlOf(storage, folder));
+  const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
+  const plain = new CheckpointManager({ storage: adapter, ownsStorage: false });
+  for (const step of [1, 2, 3]) {
+    const options = { stage: `s${step}`, metadata: { step } };
+    await plain.save("alpha", { step, at: new Date(step), text: "wäy".repeat(step) }, options);
+    await manager.save("beta", { step, text: "wäy".repeat(step) }, options);
+  }
+  const { id } = await manager.save("beta", { gone: true });
+  const before = await see(manager);
+  await manager.remove("beta", id);
+  await manager.fail("beta", "the gate is shut");
+  const seen = await see(manager);
+  if (storage !== "sqlite's log") {
+    await manager.close();
+    if (storage === "sqlite") makePagesSmall(join(folder, "x.db"));
+    return seen;
+  }
+  // As a kill leaves it: with all that was saved last in the log alone.
+  const living = `${folder}-living`;
+  cpSync(folder, living, { recursive: true });
+  await manager.close();
+  restore(living, folder);
+  rmSync(living, { recursive: true });
+  return { ...seen, earlier: [...before.checkpoints, ...before.summaries] };
+}
+
+/** So that there are few bytes that mean nothing. */
+function makePagesSmall(path: string): void {
+  const database = new Database(path);
+  database.exec("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM; PRAGMA journal_mode = WAL");
+  database.close();
+}
+
+async function open(storage: Flipped, folder: string): Promise<CheckpointManager> {
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  return new CheckpointManager({ storage: await openStorage(urlOf(storage, folder)), transforms: [gzip()], logger });
+}
+
+function urlOf(storage: Flipped, folder: string): string {
+  if (storage === "json-file") return `files:${folder}`;
+  return storage === "task-file" ? `tasks:${folder}` : `sqlite:${join(folder, "x.db")}`;
+}
+
+async function see(manager: CheckpointManager): Promise<Seen> {
+  const checkpoints: Checkpoint[] = [];
+  const summaries: CheckpointSummary[] = [];
+  for (const task of TASKS) {
+    for await (const checkpoint of manager.history(task)) checkpoints.push(checkpoint);
+    summaries.push(...(await manager.list(task)));
+  }
+  return { checkpoints, summaries, earlier: [] };
+}
+
+interface Judged {
+  readonly is: Outcome;
+  readonly why?: string;
+}
+
+async function outcomeOf(storage: Flipped, folder: string, expected: Seen): Promise<Judged> {
+  const manager = await open(storage, folder);
+  try {
+    const reads = await judgeReads(manager, expected);
+    if (reads.is !== "torn tail" || !storage.startsWith("sqlite"))
+      return reads.is === "torn tail" ? { ...reads, is: "wrong" } : reads;
+    const { findings } = await manager.verify();
+    if (findings.length > 0) return { is: "found by verify" };
+    return storage === "sqlite's log" ? reads : { ...reads, is: "wrong" };
+  } catch (error) {
+    return { is: "wrong", why: String(error) };
+  } finally {
+    await manager.close();
+  }
+}
+
+/** Each call on its own: one that is refused says nothing of the others. */
+async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<Judged> {
+  let reports = 0;
+  manager.on("corrupt", () => {
+    reports += 1;
+  });
+  const missing: string[] = [];
+  const differs = differenceFrom(expected.earlier);
+  const calls: readonly [string, () => Promise<string | undefined>][] = TASKS.flatMap((task) => {
+    const ofTask = expected.checkpoints.filter(({ taskId }) => taskId === task);
+    return [
+      [`latest ${task}`, async () => differs([await manager.latest(task)], ofTask, ofTask[0]?.id)],
+      [`history ${task}`, async () => differs(await collect(manager.history(task)), ofTask)],
+      [
+        `list ${task}`,
+        async () =>
+          differs(
+            await manager.list(task),
+            expected.summaries.filter(({ taskId }) => taskId === task),
+          ),
+      ],
+      ...ofTask.map(({ id }): [string, () => Promise<string | undefined>] => [
+        `restore ${task}`,
+        async () => differs([await manager.restore(task, id)], ofTask, id),
+      ]),
+    ];
+  });
+  const tasks = async () => {
+    const found = await manager.tasks();
+    const newest = found.map((task) => task.newest);
+    return differs(newest, expected.summaries, undefined, TASKS.length);
+  };
+  for (const [name, call] of [...calls, ["tasks", tasks] as const]) {
+    try {
+      const before = reports;
+      const difference = await call();
+      if (difference?.startsWith("other")) return { is: "wrong", why: `${name} gave ${difference}` };
+      if (difference !== undefined && reports === before) missing.push(`${name}: ${difference}`);
+    } catch (error) {
+      if (!(error instanceof CheckpointError)) return { is: "wrong", why: `${name} threw ${String(error)}` };
+      // Not found: as if it had never been saved. That is no report.
+      if (error.code === "CHECKPOINT_NOT_FOUND") missing.push(`${name}: not found`);
+      else reports += 1;
+    }
+  }
+  if (missing.length > 0) return { is: "torn tail", why: missing.join("; ") };
+  return { is: reports > 0 ? "reported" : "intact" };
+}
+
+/** `other …` where something was given that was never saved; `missing …` where something saved wasn't. */
+function differenceFrom(earlier: readonly CheckpointSummary[]) {
+  return (
+    given: readonly (CheckpointSummary | undefined)[],
+    expected: readonly CheckpointSummary[],
+    first?: string,
+    count = first === undefined ? expected.length : 1,
+  ): string | undefined => {
+    const found = given.filter((one) => one !== undefined);
+    const isOf = (known: readonly CheckpointSummary[]) => (one: CheckpointSummary) =>
+      known.some((other) => isDeepStrictEqual(other, one));
+    const other = found.find((one) => !isOf(expected)(one) && !isOf(earlier)(one));
+    if (other !== undefined) return `other ${JSON.stringify(other)}`;
+    const current = found.filter(isOf(expected));
+    if (current.length < count) return `missing ${count - current.length}`;
+    return first !== undefined && current[0]?.id !== first ? "missing the newest" : undefined;
+  };
+}
+
+async function collect(items: AsyncIterable<Checkpoint>): Promise<Checkpoint[]> {
+  const collected: Checkpoint[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+function filesIn(folder: string, storage: Flipped): string[] {
+  if (storage === "sqlite") return ["x.db"];
+  if (storage === "sqlite's log") return ["x.db-wal"].filter((name) => existsSync(join(folder, name)));
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".json"))
+    .sort();
+}
