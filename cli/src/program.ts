@@ -31,11 +31,9 @@ function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
     ...rows,
-    "Options: --storage URL: files:DIR, tasks:DIR, sqlite:FILE; default: the variable",
-    "  WAYMARK_STORAGE, then storage in waymark.config.{js,mjs,json} or package.json",
-    "  --json for programs, where a command's --help has it; --version;",
-    "  --verbose for an error's causes",
-    "A checkpoint is named by its id, its sequence (@7), or @latest.",
+    "Storage: --storage files:DIR, tasks:DIR or sqlite:FILE; or WAYMARK_STORAGE; or",
+    "  waymark.config.{js,mjs,json} or package.json. Checkpoints: an id, @7 or @latest",
+    "Also: --verbose, --version, and --json where a command's --help has it",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;
 }
