@@ -35,8 +35,10 @@ export {
   type TaskSummary,
   withStatus,
 } from "./checkpoint.js";
+export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
+export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
 export { type GzipOptions, gzip } from "./codec/gzip.js";
-export type { Transform, TransformContext } from "./codec/transforms.js";
+export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
@@ -46,6 +48,8 @@ export {
   CheckpointNotFoundError,
   CheckpointStaleError,
   ClosedError,
+  DecryptionFailedError,
+  KeyUnavailableError,
   PayloadTooLargeError,
   PlanOutdatedError,
   StateInvalidError,

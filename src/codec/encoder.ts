@@ -4,7 +4,7 @@ import { adviceFor, describeInstance, hasInternals, kindOf, prototypeOf } from "
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import { lossOf, PLAIN_ADVICE } from "./plain-json.js";
 import { MAX_DECIMAL_DIGITS, MAX_NESTING, TAG } from "./tag-format.js";
-import { subjectOf, type TransformContext } from "./transforms.js";
+import { type PayloadOwner, subjectOf } from "./transforms.js";
 import { type TagSink, writeTagged } from "./write-tags.js";
 
 /** From so many characters on, the text being built is settled. */
@@ -31,7 +31,7 @@ export interface EncodedState {
  */
 export class Encoder implements TagSink {
   readonly #maxBytes: number;
-  readonly #context: TransformContext | undefined;
+  readonly #context: PayloadOwner | undefined;
   readonly #isPlain: boolean;
   /** The containers under way, outermost first, and the step that each of them is at. */
   readonly #ancestors: object[] = [];
@@ -46,7 +46,7 @@ export class Encoder implements TagSink {
   /** The error that this walk itself threw, as opposed to one that a getter or a Proxy threw. */
   #thrown: Error | undefined;
 
-  constructor(maxBytes: number, context: TransformContext | undefined, policy: TagPolicy = "tags") {
+  constructor(maxBytes: number, context: PayloadOwner | undefined, policy: TagPolicy = "tags") {
     this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
     this.#context = context;
     this.#isPlain = policy === "plain";

@@ -1,7 +1,7 @@
 import { CheckpointCorruptError } from "../errors.js";
 import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
 import { TagReader } from "./read-tags.js";
-import { subjectOf, type TransformContext } from "./transforms.js";
+import { type PayloadOwner, subjectOf } from "./transforms.js";
 
 /**
  * Writes a value as JSON text from which {@link decodeJson} makes an equal one, of the same prototypes.
@@ -19,7 +19,7 @@ import { subjectOf, type TransformContext } from "./transforms.js";
  * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes; the walk ends as soon as that is clear.
  */
-export function encodeJson(value: unknown, maxBytes: number, context?: TransformContext): EncodedState {
+export function encodeJson(value: unknown, maxBytes: number, context?: PayloadOwner): EncodedState {
   return new Encoder(maxBytes, context).encode(value);
 }
 
@@ -32,7 +32,7 @@ export function encodeJson(value: unknown, maxBytes: number, context?: Transform
  * @throws {StateNotSerializableError} JSON would lose or change something in it; `path` says where.
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
-export function encodePlainJson(value: unknown, maxBytes: number, context?: TransformContext): string {
+export function encodePlainJson(value: unknown, maxBytes: number, context?: PayloadOwner): string {
   return new Encoder(maxBytes, context, "plain").encode(value).text;
 }
 
@@ -43,7 +43,7 @@ export function encodePlainJson(value: unknown, maxBytes: number, context?: Tran
  * @throws {CheckpointCorruptError} The text is not JSON, or a tag in it is malformed.
  * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
  */
-export function decodeJson(encoding: JsonEncoding, text: string, context?: TransformContext): unknown {
+export function decodeJson(encoding: JsonEncoding, text: string, context?: PayloadOwner): unknown {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
