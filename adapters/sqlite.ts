@@ -16,6 +16,7 @@ import {
   type CheckpointDraft,
   type CheckpointSummary,
   compareTaskIds,
+  type Payload,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
@@ -121,6 +122,15 @@ export class SqliteAdapter implements StorageAdapter {
       change,
       condition,
     );
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    return this.#write((replacement) => this.#current.existing()?.replacePayload(replacement) ?? false, {
+      taskId,
+      id,
+      payload,
+      expectedSha256,
+    });
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {

@@ -33,6 +33,7 @@ export {
   sealDraft,
   summaryOf,
   type TaskSummary,
+  withPayload,
   withStatus,
 } from "./checkpoint.js";
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";

@@ -26,6 +26,7 @@ import { CheckpointCorruptError } from "../../src/errors.js";
 import { SqliteConnection } from "./connection.js";
 import type { SqliteDatabase, SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
+import { type PayloadReplacement, replacePayload } from "./replace-payload.js";
 import { checkpointOf, damagedRow, storedCheckpointOf } from "./rows.js";
 import {
   CHECKPOINT_BY_ID,
@@ -124,6 +125,10 @@ export class SqliteStore {
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, row[0]);
       return true;
     });
+  }
+
+  replacePayload(replacement: PayloadReplacement): boolean {
+    return replacePayload(this.#database, this.#path, replacement);
   }
 
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {

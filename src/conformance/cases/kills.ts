@@ -8,7 +8,7 @@ import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "
  * After how many turns of its event loop a process is killed that is in the middle of a write, until one of them is
  * answered first: closer together at the beginning, where a fast store does all its steps.
  */
-const TURNS = [0, 1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 2048];
+export const TURNS = [0, 1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 2048];
 
 /** What a durable adapter owes when its process is killed (SIGKILL): what was acknowledged is there, all else is whole. */
 export const killCases: readonly ConformanceCase[] = [

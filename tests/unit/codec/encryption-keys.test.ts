@@ -71,7 +71,7 @@ describe("a key from a function", () => {
       current: "kms",
     });
     expect(fetched).toBe(0);
-    const sealed = await Promise.all([1, 2, 3].map(() => transform.encode(text, context)));
+    const sealed = await Promise.all([1, 2, 3].map(async () => transform.encode(text, context)));
     for (const one of sealed) await transform.decode(one, context);
     expect([fetched, others]).toEqual([1, 0]);
   });
