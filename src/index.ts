@@ -75,6 +75,7 @@ export type {
   TasksQuery,
 } from "./options.js";
 export type { PruneResult } from "./pruner.js";
+export type { RekeyOptions, RekeyProgress, RekeyRefusal, RekeyResult } from "./rekeyer.js";
 export {
   checkRetentionPolicy,
   type PlannedCheckpoint,

@@ -73,17 +73,18 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
 }
 
 /**
- * The payload as {@link makePayload} would make it now of what it holds, which is taken as it is: no schema and no
- * migration has a part in it. What is current is opened as far as the transforms that say so need it to be.
+ * Opens a payload in order to make it anew, as {@link makePayload} would make it now of what it holds. That is taken as
+ * it is: no schema and no migration has a part in it. A payload that is current is opened as far as it takes to be sure.
  *
- * @returns `undefined` where it is so already: the same transforms in the same order, each of which says that it is.
+ * @returns What makes it anew; `undefined` where it is current: it has the same transforms in the same order, each of
+ *   which says that it would make it again.
  * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
  * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
  */
-export async function renewPayload(
+export async function openToRenew(
   payload: Payload,
   options: Omit<OpenPayloadOptions, "known">,
-): Promise<Payload | undefined> {
+): Promise<(() => Promise<Payload>) | undefined> {
   checkDigest(payload, options.context);
   const [base = "", ...names] = payload.encoding.split("+");
   const layers = layersOf(payload, names, options);
@@ -91,11 +92,13 @@ export async function renewPayload(
   let body = layers.length > 0 ? bytesOf(payload, options.context) : textBytesOf(payload, options.context);
   let isCurrent = payload.encoding === encodingOf(base, options.transforms);
   for (const [index, transform] of layers.entries()) {
-    if (isCurrent && !layers.slice(index).some((layer) => layer.isCurrent !== undefined)) break;
+    // A compression, say, has nothing to tell: if it alone is left, there is no need to undo it.
+    if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
     isCurrent &&= transform.isCurrent?.(body) ?? true;
     body = await undo(transform, body, context);
   }
-  return isCurrent ? undefined : transformed(base, body, options);
+  const text = body;
+  return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
 /** The size of a body as stored, in bytes. */
