@@ -20,6 +20,7 @@ const COMMANDS = [
   "export",
   "import",
   "copy",
+  "rekey",
   "oneshot",
   "prp",
   "completion",

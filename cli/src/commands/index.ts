@@ -11,6 +11,7 @@ import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
 import { prp } from "./prp.js";
 import { prune } from "./prune.js";
+import { rekey } from "./rekey.js";
 import { resume } from "./resume.js";
 import { show } from "./show.js";
 import { stats } from "./stats.js";
@@ -31,6 +32,7 @@ export const COMMANDS: readonly CommandFile[] = [
   exportCommand,
   importCommand,
   copy,
+  rekey,
   oneshot,
   prp,
   completion,
