@@ -39,6 +39,7 @@ export {
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
 export { type GzipOptions, gzip } from "./codec/gzip.js";
+export type { RedactOptions } from "./codec/redaction.js";
 export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
 export {
   CheckpointConflictError,

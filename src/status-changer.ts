@@ -23,8 +23,10 @@ export class StatusChanger<Schema extends StateSchema> {
     error: unknown,
     expectedSequence?: number,
   ): Promise<void> {
-    const change = { status, ...(error === undefined ? undefined : { error: failureOf(error) }) };
-    const found = await this.#options.storage.setStatus(taskId, id, change, { expectedSequence });
+    const { storage, redaction } = this.#options;
+    const failure = error === undefined ? undefined : failureOf(error);
+    const change = { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
+    const found = await storage.setStatus(taskId, id, change, { expectedSequence });
     if (!found) throw notFound(taskId, id);
   }
 

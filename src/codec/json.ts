@@ -1,6 +1,7 @@
 import { CheckpointCorruptError } from "../errors.js";
 import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
 import { TagReader } from "./read-tags.js";
+import type { RedactedPaths } from "./redaction.js";
 import { type PayloadOwner, subjectOf } from "./transforms.js";
 
 /**
@@ -14,13 +15,19 @@ import { type PayloadOwner, subjectOf } from "./transforms.js";
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param context - For messages: the checkpoint that this is for.
+ * @param redacted - What is not written, nor looked into: a censor's text stands in its place.
  * @returns Encoding `json` where nothing needs a tag: `text` is exactly what `JSON.stringify` gives. (One exception: a
  *   Proxy may list its numeric keys in any order; here they come first and ascend, as in every plain object.)
  * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes; the walk ends as soon as that is clear.
  */
-export function encodeJson(value: unknown, maxBytes: number, context?: PayloadOwner): EncodedState {
-  return new Encoder(maxBytes, context).encode(value);
+export function encodeJson(
+  value: unknown,
+  maxBytes: number,
+  context?: PayloadOwner,
+  redacted?: RedactedPaths,
+): EncodedState {
+  return new Encoder(maxBytes, context, { redacted }).encode(value);
 }
 
 /**
@@ -33,7 +40,7 @@ export function encodeJson(value: unknown, maxBytes: number, context?: PayloadOw
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
 export function encodePlainJson(value: unknown, maxBytes: number, context?: PayloadOwner): string {
-  return new Encoder(maxBytes, context, "plain").encode(value).text;
+  return new Encoder(maxBytes, context, { policy: "plain" }).encode(value).text;
 }
 
 /**

@@ -4,6 +4,7 @@ import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from 
 import type { JsonEncoding } from "./encoder.js";
 import { decodeJson, encodeJson } from "./json.js";
 import type { KnownBodies } from "./known-bodies.js";
+import type { RedactedPaths } from "./redaction.js";
 import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 /** What {@link makePayload} needs besides the state. */
@@ -13,6 +14,9 @@ export interface MakePayloadOptions {
   /** Run first to last. */
   readonly transforms: readonly Transform[];
   readonly context: PayloadOwner;
+  readonly redacted?: RedactedPaths | undefined;
+  /** Told what the payload will hold, where something of it was redacted. What it throws refuses the payload. */
+  readonly onRedacted?: ((stored: unknown) => void) | undefined;
 }
 
 /** What {@link openPayload} needs besides the payload. */
@@ -38,7 +42,9 @@ export interface OpenedPayload {
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
 export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
-  const { encoding, text } = encodeJson(value, options.maxBytes, options.context);
+  const { maxBytes, context, redacted } = options;
+  const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
+  if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
   if (options.transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
   checkTransforms(options.transforms);
   return transformed(encoding, new TextEncoder().encode(text), options);
