@@ -210,6 +210,24 @@ describe("rekey", () => {
     await store.close();
   });
 
+  it("takes a record that fails its seal for damaged, current or not", async () => {
+    const store = storage();
+    await managerOn(store, [by("old")]).save("t", { n: 1 });
+    await managerOn(store, [rotated()]).save("t", { n: 2 });
+    const read = (query: Parameters<StorageAdapter["read"]>[0]) => store.read(query);
+    const altered = Object.assign(Object.create(store) as StorageAdapter, {
+      async *tasks() {
+        yield* store.tasks({ order: "taskId" });
+      },
+      async *read(query: Parameters<StorageAdapter["read"]>[0]) {
+        for await (const record of read(query)) yield { ...record, stage: "altered" };
+      },
+      replacePayload: () => Promise.reject(new Error("It must not come to this.")),
+    });
+    const manager = managerOn(altered, [rotated()], { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+    expect(await manager.rekey()).toMatchObject({ done: 2, rewritten: 0, damaged: 2, refused: 0 });
+  });
+
   it("ends with the error where the current key can't be fetched, and goes on when it can", async () => {
     const store = storage();
     await managerOn(store, [by("old")]).save("t", { n: 1 });
