@@ -12,11 +12,13 @@ import {
   type CheckpointDraft,
   type CheckpointSummary,
   compareTaskIds,
+  type Payload,
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
   summaryOf,
   type TaskSummary,
+  withPayload,
   withStatus,
 } from "../src/checkpoint.js";
 import { ClosedError } from "../src/errors.js";
@@ -85,6 +87,16 @@ export class MemoryAdapter implements StorageAdapter {
 
     checkExpected(taskId, newestSequence(records), condition);
     const changed = withStatus(record, structuredClone(change));
+    this.#tasks.set(taskId, { records: records.with(index, changed), lastSequence });
+    return true;
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const { records, lastSequence } = this.#task(taskId);
+    const index = records.findIndex((record) => record.id === id);
+    const record = records[index];
+    if (record?.payload.sha256 !== expectedSha256) return false;
+    const changed = withPayload(record, structuredClone(payload));
     this.#tasks.set(taskId, { records: records.with(index, changed), lastSequence });
     return true;
   }

@@ -21,6 +21,7 @@ import {
   type CheckpointDraft,
   type CheckpointSummary,
   compareTaskIds,
+  type Payload,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
@@ -130,6 +131,13 @@ export class SqliteAdapter implements StorageAdapter {
         this.#current.existing()?.writer.setStatus(taskId, id, itsChange, itsCondition) ?? false,
       change,
       condition,
+    );
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    return this.#write(
+      (itsPayload) => this.#current.existing()?.writer.replacePayload(taskId, id, itsPayload, expectedSha256) ?? false,
+      payload,
     );
   }
 

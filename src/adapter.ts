@@ -2,6 +2,7 @@ import type {
   CheckpointDraft,
   CheckpointStatus,
   CheckpointSummary,
+  Payload,
   StatusChange,
   StoredCheckpoint,
   TaskSummary,
@@ -146,6 +147,23 @@ export interface StorageAdapter {
    * @returns How many checkpoints it removed.
    */
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
+
+  /**
+   * Optional; without it, `rekey` is refused. Puts another payload in the place of a checkpoint's, and seals the record
+   * anew (see `withPayload`).
+   *
+   * - MUST be all or nothing, and as durable as `append` once it has resolved: a kill leaves the former payload or the
+   *   new one, whole. (case: replace.survives-kill)
+   * - MUST keep everything but payload, size and seal, `completed` or not, and harm no other checkpoint.
+   *   (cases: replace.changes, replace.keeps-the-rest)
+   * - MUST compare the digest in the same atomic step, so that of two which expect the same one, one wins.
+   *   (cases: replace.nothing, replace.concurrent, replace.many-processes)
+   *
+   * @param expectedSha256 - The digest of the payload that is to go.
+   * @returns False where there is no such checkpoint, or it has another payload by now; nothing was changed then.
+   * @throws {CheckpointCorruptError} It can't be read; it was left untouched. (case: replace.not-laundered)
+   */
+  replacePayload?(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean>;
 
   /** Waits for the calls under way, then lets go of everything. Idempotent; later calls are a ClosedError. */
   close(): Promise<void>;

@@ -163,6 +163,23 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
   return { ...changed, seal: seal(changed) };
 }
 
+/**
+ * The record with another payload in the place of its own, sealed anew. The former body is not needed.
+ *
+ * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
+ */
+export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
+  if (seal(record) !== record.seal) {
+    throw new CheckpointCorruptError(
+      `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)} fails its seal. Its payload was not replaced, and it was left untouched.`,
+    );
+  }
+  const { body } = payload;
+  const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  const changed = { ...record, sizeBytes, payload };
+  return { ...changed, seal: seal(changed) };
+}
+
 /** The summary alone: without payload and seal, and without keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
   const { taskId, id, sequence, createdAt, stage, label, parentId, metadata, status, error, stateVersion, sizeBytes } =

@@ -11,6 +11,8 @@ export type CheckpointErrorCode =
   | "STORAGE_FAILED"
   | "UNSUPPORTED_FORMAT"
   | "UNSUPPORTED_OPERATION"
+  | "DECRYPTION_FAILED"
+  | "KEY_UNAVAILABLE"
   | "CLOSED";
 
 /** What an error may carry besides its message. */
@@ -152,6 +154,32 @@ export class UnsupportedOperationError extends CheckpointError {
 
   constructor(message: string) {
     super("UNSUPPORTED_OPERATION", message);
+  }
+}
+
+/**
+ * An intact payload doesn't open: its key isn't configured, is another one than it was saved with, or the record was
+ * changed by somebody who sealed it anew; or it isn't encrypted where that is required. It was left untouched.
+ */
+export class DecryptionFailedError extends CheckpointError {
+  override readonly name = "DecryptionFailedError";
+  /** The id, never the bytes, of the key that the payload names; `undefined` where it names none. */
+  readonly keyId: string | undefined;
+
+  constructor(message: string, keyId: string | undefined) {
+    super("DECRYPTION_FAILED", message);
+    this.keyId = keyId;
+  }
+}
+
+/** The function that gives a key failed, or gave something else. What is stored was left untouched; nothing was stored. */
+export class KeyUnavailableError extends CheckpointError {
+  override readonly name = "KeyUnavailableError";
+  readonly keyId: string;
+
+  constructor(message: string, keyId: string, options: CheckpointErrorOptions = {}) {
+    super("KEY_UNAVAILABLE", message, options);
+    this.keyId = keyId;
   }
 }
 

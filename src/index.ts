@@ -45,10 +45,14 @@ export {
   sealDraft,
   summaryOf,
   type TaskSummary,
+  withPayload,
   withStatus,
 } from "./checkpoint.js";
+export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
+export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
 export { type GzipOptions, gzip } from "./codec/gzip.js";
-export type { Transform, TransformContext } from "./codec/transforms.js";
+export type { RedactOptions } from "./codec/redaction.js";
+export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
@@ -58,6 +62,8 @@ export {
   CheckpointNotFoundError,
   CheckpointStaleError,
   ClosedError,
+  DecryptionFailedError,
+  KeyUnavailableError,
   PayloadTooLargeError,
   PlanOutdatedError,
   StateInvalidError,
@@ -82,6 +88,7 @@ export type {
   TasksQuery,
 } from "./options.js";
 export type { PruneResult } from "./pruner.js";
+export type { RekeyOptions, RekeyProgress, RekeyRefusal, RekeyResult } from "./rekeyer.js";
 export type { RepairedTask, RepairOptions, RepairResult } from "./repair.js";
 export {
   checkRetentionPolicy,

@@ -1,13 +1,7 @@
-import { checkKeys } from "./adapter.js";
+import { type CorruptRecord, checkKeys } from "./adapter.js";
 import { checkId, checkStatus, checkTaskId } from "./arguments.js";
 import { AutoSave, type AutoSaveOptions } from "./auto-save.js";
-import {
-  type Checkpoint,
-  type CheckpointStatus,
-  type CheckpointSummary,
-  failureOf,
-  type TaskSummary,
-} from "./checkpoint.js";
+import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "./checkpoint.js";
 import { KnownBodies } from "./codec/known-bodies.js";
 import { ClosedError } from "./errors.js";
 import { type CheckpointEvents, type CheckpointListener, EventHub } from "./events.js";
@@ -27,10 +21,12 @@ import {
   type TasksQuery,
 } from "./options.js";
 import { type PruneResult, Pruner } from "./pruner.js";
-import { CheckpointReader, notFound } from "./reader.js";
+import { CheckpointReader } from "./reader.js";
+import { Rekeyer, type RekeyOptions, type RekeyResult } from "./rekeyer.js";
 import { type RepairOptions, type RepairResult, repairStorage } from "./repair.js";
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
+import { StatusChanger } from "./status-changer.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
@@ -54,6 +50,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #writer: CheckpointWriter<Schema>;
   readonly #reader: CheckpointReader<Schema>;
   readonly #pruner: Pruner<Schema>;
+  readonly #statuses: StatusChanger<Schema>;
+  readonly #rekeyer: Rekeyer<Schema>;
   readonly #autoSaves = new Map<string, AutoSave<SavedStateOf<Schema>>>();
   readonly #underWay = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
@@ -64,11 +62,14 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#events = new EventHub(this.#options.logger);
     const known = new KnownBodies();
     this.#writer = new CheckpointWriter(this.#options, known);
-    this.#reader = new CheckpointReader(this.#options, known, (record) => {
+    const onCorrupt = (record: CorruptRecord) => {
       this.#options.logger.warn({ ...record }, `Corrupt checkpoint passed over: ${record.location}: ${record.reason}`);
       this.#events.emit("corrupt", record);
-    });
+    };
+    this.#reader = new CheckpointReader(this.#options, known, onCorrupt);
     this.#pruner = new Pruner(this.#options, this.#reader, this.#events);
+    this.#statuses = new StatusChanger(this.#options, this.#reader);
+    this.#rekeyer = new Rekeyer(this.#options, onCorrupt);
   }
 
   /**
@@ -175,7 +176,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     checkStatus(status);
-    await this.#track(() => this.#setStatus(taskId, id, status, error));
+    await this.#track(() => this.#statuses.set(taskId, id, status, error));
   }
 
   /**
@@ -185,7 +186,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
    */
   async complete(taskId: string, options: CompleteOptions = {}): Promise<void> {
-    await this.#setNewestStatus(taskId, "completed", undefined, options);
+    this.#assertOpen();
+    await this.#track(() => this.#statuses.setNewest(taskId, "completed", undefined, options));
   }
 
   /**
@@ -195,7 +197,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointConflictError} A newer checkpoint came in between, or it is completed; nothing was changed.
    */
   async fail(taskId: string, error: unknown, options: CompleteOptions = {}): Promise<void> {
-    await this.#setNewestStatus(taskId, "failed", error, options);
+    this.#assertOpen();
+    await this.#track(() => this.#statuses.setNewest(taskId, "failed", error, options));
   }
 
   /** What the policy (default: the manager's) would keep and remove of the task, and why. Removes nothing. */
@@ -241,6 +244,21 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   async repair(options: RepairOptions = {}): Promise<RepairResult> {
     this.#assertOpen();
     return this.#track(() => repairStorage(this.#options.storage, options));
+  }
+
+  /**
+   * Rewrites each checkpoint that isn't as the manager's transforms would store it now: under an old key, not encrypted
+   * yet, not compressed. Ids, sequences, times and statuses stay. One checkpoint is rewritten at a time, beside whatever
+   * else is done. It may be stopped or killed at any moment: run again, it passes over those that are current.
+   *
+   * @returns What was done, and what is left: something is where `signal` or `close` has stopped it.
+   * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
+   * @throws {KeyUnavailableError} The current key can't be fetched; what was rewritten before stays.
+   * @throws {TypeError} The manager has no transforms, or an option is misspelled.
+   */
+  async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {
+    this.#assertOpen();
+    return this.#track(() => this.#rekeyer.run(options));
   }
 
   /**
@@ -316,35 +334,6 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return removed;
   }
 
-  async #setNewestStatus(
-    taskId: string,
-    status: CheckpointStatus,
-    error: unknown,
-    options: CompleteOptions,
-  ): Promise<void> {
-    this.#assertOpen();
-    checkTaskId(taskId);
-    checkKeys("CompleteOptions", options, ["expectedSequence"]);
-    await this.#track(async () => {
-      const { id, sequence } = await this.#reader.newest(taskId);
-      // Whoever saves in between makes another checkpoint the newest; then it isn't ours to call done.
-      const { expectedSequence = sequence } = options;
-      await this.#setStatus(taskId, id, status, error, expectedSequence);
-    });
-  }
-
-  async #setStatus(
-    taskId: string,
-    id: string,
-    status: CheckpointStatus,
-    error: unknown,
-    expectedSequence?: number,
-  ): Promise<void> {
-    const change = { status, ...(error === undefined ? undefined : { error: failureOf(error) }) };
-    const found = await this.#options.storage.setStatus(taskId, id, change, { expectedSequence });
-    if (!found) throw notFound(taskId, id);
-  }
-
   async #track<Result>(call: () => Promise<Result>): Promise<Result> {
     const underWay = call();
     this.#underWay.add(underWay);
@@ -360,6 +349,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   async #close(): Promise<void> {
+    this.#rekeyer.stop();
     const stopped = await Promise.allSettled([...this.#autoSaves.values()].map((autoSave) => autoSave.stop()));
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     if (this.#options.ownsStorage) await this.#options.storage.close();

@@ -4,6 +4,7 @@ import { checkFunction, checkId, checkInteger, checkStatus, checkText, checkWord
 import type { CheckpointStatus, JsonObject } from "./checkpoint.js";
 import type { EncodedState } from "./codec/encoder.js";
 import { encodeJson } from "./codec/json.js";
+import { type RedactedPaths, Redaction, type RedactOptions } from "./codec/redaction.js";
 import { checkTransforms, type Transform } from "./codec/transforms.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
@@ -35,6 +36,8 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   readonly retention?: RetentionPolicy | undefined;
   /** Applied in order to what is stored, and undone on load: `[gzip()]`. */
   readonly transforms?: readonly Transform[] | undefined;
+  /** Secrets that are not to be stored: by their paths in state, metadata, label and error. */
+  readonly redact?: RedactOptions | undefined;
   /** The largest encoded state, in bytes. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
   /** Makes a checkpoint's id, unique in its task. Default: a random UUID. */
@@ -103,6 +106,7 @@ export interface ResolvedOptions<Schema extends StateSchema> {
   readonly migrations: Readonly<Record<number, Migration>>;
   readonly retention: RetentionPolicy | undefined;
   readonly transforms: readonly Transform[];
+  readonly redaction: Redaction | undefined;
   readonly maxPayloadBytes: number;
   readonly createId: (checkpoint: NewCheckpoint) => string;
   /** Whether `createId` is the user's: then its ids may not be unique. */
@@ -119,6 +123,7 @@ const MANAGER_KEYS = [
   "migrations",
   "retention",
   "transforms",
+  "redact",
   "maxPayloadBytes",
   "createId",
   "clock",
@@ -176,6 +181,7 @@ export function resolveOptions<Schema extends StateSchema>(
     migrations: options.migrations ?? {},
     retention: options.retention,
     transforms: options.transforms ?? [],
+    redaction: options.redact && new Redaction(options.redact),
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
     createId: options.createId ?? (() => randomUUID()),
     createsIds: options.createId !== undefined,
@@ -200,8 +206,8 @@ export function checkSaveOptions(options: SaveOptions): void {
  * @throws {TypeError} It isn't an object of plain JSON.
  * @throws {RangeError} It is larger than 64 KiB.
  */
-export function copyMetadata(metadata: JsonObject): JsonObject {
-  const { encoding, text } = encodeMetadata(metadata);
+export function copyMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): JsonObject {
+  const { encoding, text } = encodeMetadata(metadata, redacted);
   if (encoding !== "json" || !text.startsWith("{")) throw new TypeError(PLAIN_METADATA);
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_METADATA_BYTES) {
@@ -215,9 +221,9 @@ export function copyMetadata(metadata: JsonObject): JsonObject {
 const PLAIN_METADATA =
   "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays. Nothing was saved.";
 
-function encodeMetadata(metadata: JsonObject): EncodedState {
+function encodeMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): EncodedState {
   try {
-    return encodeJson(metadata, DEFAULT_MAX_PAYLOAD_BYTES);
+    return encodeJson(metadata, DEFAULT_MAX_PAYLOAD_BYTES, undefined, redacted);
   } catch (cause) {
     throw new TypeError(PLAIN_METADATA, { cause });
   }

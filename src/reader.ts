@@ -273,7 +273,8 @@ function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord
   throw error;
 }
 
-function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
+/** Stands for a record that came from the storage and is not what it must be. */
+export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
   return { corrupt: true, location, reason, taskId, id, sequence, ...(cause === undefined ? undefined : { cause }) };

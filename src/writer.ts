@@ -7,10 +7,12 @@ import type { KnownBodies } from "./codec/known-bodies.js";
 import { byteLengthOf, makePayload } from "./codec/payload.js";
 import { CheckpointConflictError } from "./errors.js";
 import { checkSaveOptions, copyMetadata, type ResolvedOptions, type SaveOptions } from "./options.js";
-import { encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
+import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
 
 /** The end of the year 9999: later times have another form in ISO 8601, and another order. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
 
 /** Makes drafts of states and appends them, in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
@@ -28,9 +30,16 @@ export class CheckpointWriter<Schema extends StateSchema> {
   async append(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
-    const { maxPayloadBytes, transforms } = this.#options;
+    const { maxPayloadBytes, transforms, redaction, schema } = this.#options;
     const draft = this.#draft(taskId, options);
-    const payload = makePayload(this.#stored(state), { maxBytes: maxPayloadBytes, transforms, context: draft });
+    const payload = makePayload(this.#stored(state), {
+      maxBytes: maxPayloadBytes,
+      transforms,
+      context: draft,
+      redacted: redaction?.state,
+      // What is acknowledged can be loaded again.
+      onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
+    });
 
     const append = async (made: Payload): Promise<CheckpointSummary> => {
       const whole = { ...draft, sizeBytes: byteLengthOf(made.body), payload: made };
@@ -45,7 +54,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
 
   /** Tells whether two states would be stored alike, whatever transforms make of them. */
   digest(state: SavedStateOf<Schema>): string {
-    const { encoding, text } = encodeJson(this.#stored(state), this.#options.maxPayloadBytes);
+    const { maxPayloadBytes, redaction } = this.#options;
+    const { encoding, text } = encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state);
     return hash("sha256", `${encoding} ${text}`, "hex");
   }
 
@@ -67,8 +77,9 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   #draft(taskId: string, options: SaveOptions) {
-    const { createId, clock, stateVersion } = this.#options;
+    const { createId, clock, stateVersion, redaction } = this.#options;
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
+    const failure = error === undefined ? undefined : failureOf(error);
     const nowMs = clock();
     if (!(Math.abs(nowMs) <= LAST_MS))
       throw new RangeError(`The clock gives ${nowMs}, which is no time before the year 10000.`);
@@ -79,11 +90,11 @@ export class CheckpointWriter<Schema extends StateSchema> {
       id,
       createdAt: new Date(nowMs).toISOString(),
       ...(stage === undefined ? undefined : { stage }),
-      ...(label === undefined ? undefined : { label }),
+      ...(label === undefined ? undefined : { label: redaction?.label(label) ?? label }),
       ...(parentId === undefined ? undefined : { parentId }),
-      ...(metadata === undefined ? undefined : { metadata: copyMetadata(metadata) }),
+      ...(metadata === undefined ? undefined : { metadata: copyMetadata(metadata, redaction?.metadata) }),
       status,
-      ...(error === undefined ? undefined : { error: failureOf(error) }),
+      ...(failure && { error: redaction?.failure(failure) ?? failure }),
       stateVersion,
     };
   }

@@ -19,6 +19,7 @@ import {
 import {
   type CheckpointDraft,
   type CheckpointSummary,
+  type Payload,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
@@ -37,7 +38,7 @@ import {
   renderNumbering,
 } from "./json-file-format.js";
 import { RecentMap } from "./recent-map.js";
-import { embedDraft, sequenceOfIntact } from "./sealed-record.js";
+import { embedDraft, embedPayload, sequenceOfIntact } from "./sealed-record.js";
 import { nameOf } from "./task-folder.js";
 import { TimeSlices } from "./time-slices.js";
 
@@ -139,6 +140,24 @@ export class JsonFileAdapter implements StorageAdapter {
         // The state stays to the byte, and its digest with it: damage to it stays visible.
         const content = renderCheckpoint({ ...stored, head: withStatus(stored.head, wanted) });
         await lock.write(folder.pathOf(file), content, { firstInFolder: false });
+        return true;
+      },
+    });
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const embedded = embedPayload(payload);
+    return this.#store.write({
+      taskId,
+      verb: "replace a payload of",
+      claim: "file",
+      absent: () => false,
+      work: async (lock, path) => {
+        const folder = new CheckpointFolder(path, taskId);
+        const file = folder.find(id);
+        const stored = file && (await folder.readToChange(file));
+        if (file === undefined || stored?.head.payload.sha256 !== expectedSha256) return false;
+        await lock.write(folder.pathOf(file), renderCheckpoint(embedded(stored.head)), { firstInFolder: false });
         return true;
       },
     });

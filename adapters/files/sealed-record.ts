@@ -6,10 +6,12 @@ import {
   type CheckpointFailure,
   type JsonObject,
   type JsonValue,
+  type Payload,
   type SealedSummary,
   type StoredCheckpoint,
   seal,
   summaryOf,
+  withPayload,
 } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
 import { UnreadableError } from "./stored-file.js";
@@ -41,9 +43,8 @@ const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The draft with a body that can stand in a JSON file, independent of what becomes of the draft. */
 export function embedDraft(draft: CheckpointDraft): (sequence: number) => EmbeddedRecord {
-  const { body, encoding, sha256 } = draft.payload;
-  const isText = typeof body === "string";
-  const bodyText = isText ? body : JSON.stringify(Buffer.from(body).toString("base64"));
+  const { encoding, sha256 } = draft.payload;
+  const { bodyIs, bodyText } = embedBody(draft.payload);
   const { metadata, error } = draft;
   const summary = summaryOf({
     ...draft,
@@ -54,8 +55,29 @@ export function embedDraft(draft: CheckpointDraft): (sequence: number) => Embedd
   });
   return (sequence) => {
     const record = { ...summary, sequence, payload: { encoding, sha256 } };
-    return { head: { ...record, ...(isText ? undefined : { bodyIs: "base64" }), seal: seal(record) }, bodyText };
+    return { head: { ...record, ...(bodyIs && { bodyIs }), seal: seal(record) }, bodyText };
   };
+}
+
+/**
+ * A record with another payload, independent of what becomes of that payload.
+ *
+ * @throws {CheckpointCorruptError} The record fails its seal.
+ */
+export function embedPayload(payload: Payload): (head: RecordHead) => EmbeddedRecord {
+  // Of the body nothing but its size is looked at later, which stays.
+  const { encoding, sha256, body } = payload;
+  const { bodyIs, bodyText } = embedBody(payload);
+  return (head) => {
+    const { bodyIs: _former, ...changed } = withPayload(head, { encoding, sha256, body });
+    return { head: { ...changed, payload: { encoding, sha256 }, ...(bodyIs && { bodyIs }) }, bodyText };
+  };
+}
+
+/** The body as one JSON value. */
+function embedBody({ body }: Payload): Pick<EmbeddedRecord, "bodyText"> & Pick<RecordHead, "bodyIs"> {
+  if (typeof body === "string") return { bodyText: body };
+  return { bodyText: JSON.stringify(Buffer.from(body).toString("base64")), bodyIs: "base64" };
 }
 
 /**

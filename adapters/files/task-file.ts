@@ -18,6 +18,7 @@ import {
 import {
   type CheckpointDraft,
   type CheckpointSummary,
+  type Payload,
   type StatusChange,
   type StoredCheckpoint,
   summaryOf,
@@ -27,7 +28,7 @@ import {
 import { CheckpointCorruptError } from "../../src/errors.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
-import { embedDraft, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
+import { embedDraft, embedPayload, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
 import { type SetAside, setAside } from "./set-aside.js";
 import { repairTaskFiles, TASK_LOCK_NAME, verifyTaskFiles } from "./task-file-care.js";
 import { readContents, TaskFileEntries } from "./task-file-entries.js";
@@ -133,6 +134,28 @@ export class TaskFileAdapter implements StorageAdapter {
         const { head, bodyText, extra } = readable(existing, id, path);
         checkExpected(taskId, file.newestSequence, condition);
         const changed: RecordEntry = { head: withStatus(head, wanted), bodyText, extra };
+        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
+        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
+        return true;
+      },
+    });
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const embedded = embedPayload(payload);
+    return this.#store.write({
+      taskId,
+      verb: "replace a payload of",
+      claim: "file",
+      absent: () => false,
+      work: async (lock, folder) => {
+        const path = join(folder, TASK_FILE_NAME);
+        const file = await this.#readToChange(path, taskId);
+        const existing = file.find(id);
+        if (existing === undefined) return false;
+        const { head, extra } = readable(existing, id, path);
+        if (head.payload.sha256 !== expectedSha256) return false;
+        const changed: RecordEntry = { ...embedded(head), extra };
         const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
         await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
         return true;

@@ -54,6 +54,9 @@ export const INSERT_CHECKPOINT = `
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 export const INSERT_PAYLOAD = "INSERT INTO waymark_payloads (number, body) VALUES (?, ?)";
 export const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
+export const UPDATE_PAYLOAD =
+  "UPDATE waymark_checkpoints SET size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
+export const UPDATE_BODY = "UPDATE waymark_payloads SET body = ? WHERE number = ?";
 export const UPDATE_GIVEN = "UPDATE waymark_tasks SET given_sequence = max(given_sequence, ?) WHERE task_id = ?";
 export const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
 export const REMOVE_PAYLOAD = "DELETE FROM waymark_payloads WHERE number = ?";

@@ -3,9 +3,12 @@ import {
   type CheckpointDraft,
   type CheckpointFailure,
   type JsonObject,
+  type Payload,
+  type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
+  withPayload,
   withStatus,
 } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
@@ -27,7 +30,9 @@ import {
   REMOVE_PAYLOAD,
   REMOVE_TASK,
   SUMMARY_BY_ID,
+  UPDATE_BODY,
   UPDATE_GIVEN,
+  UPDATE_PAYLOAD,
   UPDATE_STATUS,
 } from "./statements.js";
 
@@ -67,16 +72,22 @@ export class SqliteWriter {
       const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
       if (row === undefined) return false;
       checkExpected(taskId, this.#newestSequence(taskId), condition);
-      const record = checkpointOf(taskId, row, this.#path);
-      if (isCorrupt(record)) {
-        throw new CheckpointCorruptError(
-          `Checkpoint ${id} of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
-            "Its status was not changed, and it was left untouched.",
-          { cause: record.cause },
-        );
-      }
+      const record = this.#intact(taskId, id, row, "Its status was not changed");
       const { status, error, seal } = withStatus(record, change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, row[0]);
+      return true;
+    });
+  }
+
+  replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): boolean {
+    return this.#database.atomically(() => {
+      const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
+      if (row === undefined) return false;
+      const record = this.#intact(taskId, id, row, "Its payload was not replaced");
+      if (record.payload.sha256 !== expectedSha256) return false;
+      const { sizeBytes, seal } = withPayload(record, payload);
+      this.#database.run(UPDATE_PAYLOAD, sizeBytes, payload.encoding, payload.sha256, seal, row[0]);
+      this.#database.run(UPDATE_BODY, payload.body, row[0]);
       return true;
     });
   }
@@ -105,6 +116,17 @@ export class SqliteWriter {
       const damaged = this.#damagedPayloads(taskId, ids);
       return remove((number) => damaged.has(number) || removePayload(number));
     }
+  }
+
+  /** @throws {CheckpointCorruptError} It can't be read; `harmless` is what was therefore not done. */
+  #intact(taskId: string, id: string, row: SqliteRow, harmless: string): SealedSummary {
+    const record = checkpointOf(taskId, row, this.#path);
+    if (!isCorrupt(record)) return record;
+    throw new CheckpointCorruptError(
+      `Checkpoint ${id} of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
+        `${harmless}, and it was left untouched.`,
+      { cause: record.cause },
+    );
   }
 
   #sequenceOfSame(number: unknown, draft: CheckpointDraft): number {

@@ -1,10 +1,12 @@
 import { constants } from "node:buffer";
+import { types } from "node:util";
 import { PayloadTooLargeError, StateNotSerializableError } from "../errors.js";
 import { adviceFor, describeInstance, hasInternals, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import { lossOf, PLAIN_ADVICE } from "./plain-json.js";
+import type { RedactedPaths } from "./redaction.js";
 import { MAX_DECIMAL_DIGITS, MAX_NESTING, TAG } from "./tag-format.js";
-import { subjectOf, type TransformContext } from "./transforms.js";
+import { type PayloadOwner, subjectOf } from "./transforms.js";
 import { type TagSink, writeTagged } from "./write-tags.js";
 
 /** From so many characters on, the text being built is settled. */
@@ -25,6 +27,8 @@ export interface EncodedState {
   readonly encoding: JsonEncoding;
   /** Well-formed, and `JSON.stringify(JSON.parse(text)) === text`. */
   readonly text: string;
+  /** Something of it was redacted. */
+  readonly isRedacted?: true;
 }
 
 /**
@@ -34,8 +38,9 @@ export interface EncodedState {
  */
 export class Encoder implements TagSink {
   readonly #maxBytes: number;
-  readonly #context: TransformContext | undefined;
+  readonly #context: PayloadOwner | undefined;
   readonly #isPlain: boolean;
+  readonly #redacted: RedactedPaths | undefined;
   /** The containers under way, outermost first, and the step that each of them is at. */
   readonly #ancestors: object[] = [];
   readonly #steps: PathStep[] = [];
@@ -46,13 +51,19 @@ export class Encoder implements TagSink {
   #settledBytes = 0;
   #text = "";
   #tagged = false;
+  #isRedacted = false;
   /** The error that this walk itself threw, as opposed to one that a getter or a Proxy threw. */
   #thrown: Error | undefined;
 
-  constructor(maxBytes: number, context: TransformContext | undefined, policy: TagPolicy = "tags") {
+  constructor(
+    maxBytes: number,
+    context: PayloadOwner | undefined,
+    { policy = "tags", redacted }: { readonly policy?: TagPolicy; readonly redacted?: RedactedPaths | undefined } = {},
+  ) {
     this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
     this.#context = context;
     this.#isPlain = policy === "plain";
+    this.#redacted = redacted;
   }
 
   encode(value: unknown): EncodedState {
@@ -62,7 +73,8 @@ export class Encoder implements TagSink {
       throw error === this.#thrown ? error : this.#failure(error);
     }
     this.#settle();
-    return { encoding: this.#tagged ? "json-tagged" : "json", text: this.#settled.join("") };
+    const text = this.#settled.join("");
+    return { encoding: this.#tagged ? "json-tagged" : "json", text, ...(this.#isRedacted && { isRedacted: true }) };
   }
 
   write(json: string): void {
@@ -110,12 +122,20 @@ export class Encoder implements TagSink {
     if (this.#settledBytes + this.#text.length + units > this.#maxBytes) throw this.#tooLarge();
   }
 
+  censorOf(step: PathStep): string | undefined {
+    return this.#redacted?.covers([...this.#steps.slice(0, -1), step]) ? this.#redacted.censor : undefined;
+  }
+
   refuse(what: string, advice: string, step?: PathStep): never {
     throw this.#refusal(what, advice, step === undefined ? this.#steps : [...this.#steps.slice(0, -1), step]);
   }
 
   #value(value: unknown, level: number): void {
     if (this.#text.length > SETTLE_AT) this.#settle();
+    if (this.#redacted?.covers(this.#steps)) {
+      this.#censor(this.#redacted);
+      return;
+    }
     switch (typeof value) {
       case "string":
         this.reserve(value.length);
@@ -159,6 +179,11 @@ export class Encoder implements TagSink {
     // A revoked Proxy throws here, where the path still ends at the Proxy itself.
     const prototype = prototypeOf(value);
     const isArray = Array.isArray(value);
+    // Its items have no places: two of them censored would be one.
+    if (types.isSet(value) && this.#redacted?.coversItemsOf(this.#steps)) {
+      this.#censor(this.#redacted);
+      return;
+    }
 
     this.#ancestors.push(value);
     this.#steps.push(undefined);
@@ -220,6 +245,12 @@ export class Encoder implements TagSink {
       this.refuse("a built-in object whose prototype was replaced", "Save plain data in its place.");
     }
     return inJsonOrder(keys);
+  }
+
+  #censor({ censor }: RedactedPaths): void {
+    this.#isRedacted = true;
+    this.reserve(censor.length);
+    this.#text += quote(censor);
   }
 
   #beginTag(tag: string, json?: string): void {

@@ -1,7 +1,8 @@
 import { CheckpointCorruptError } from "../errors.js";
 import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
 import { TagReader } from "./read-tags.js";
-import { subjectOf, type TransformContext } from "./transforms.js";
+import type { RedactedPaths } from "./redaction.js";
+import { type PayloadOwner, subjectOf } from "./transforms.js";
 
 /**
  * Writes a value as JSON text from which {@link decodeJson} makes an equal one, of the same prototypes.
@@ -14,13 +15,19 @@ import { subjectOf, type TransformContext } from "./transforms.js";
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param context - For messages: the checkpoint that this is for.
+ * @param redacted - What is not written, nor looked into: a censor's text stands in its place.
  * @returns Encoding `json` where nothing needs a tag: `text` is exactly what `JSON.stringify` gives. (One exception: a
  *   Proxy may list its numeric keys in any order; here they come first and ascend, as in every plain object.)
  * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes; the walk ends as soon as that is clear.
  */
-export function encodeJson(value: unknown, maxBytes: number, context?: TransformContext): EncodedState {
-  return new Encoder(maxBytes, context).encode(value);
+export function encodeJson(
+  value: unknown,
+  maxBytes: number,
+  context?: PayloadOwner,
+  redacted?: RedactedPaths,
+): EncodedState {
+  return new Encoder(maxBytes, context, { redacted }).encode(value);
 }
 
 /**
@@ -33,8 +40,8 @@ export function encodeJson(value: unknown, maxBytes: number, context?: Transform
  * @throws {StateNotSerializableError} JSON would lose or change something in it; `path` says where.
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
-export function encodePlainJson(value: unknown, maxBytes: number, context?: TransformContext): string {
-  return new Encoder(maxBytes, context, "plain").encode(value).text;
+export function encodePlainJson(value: unknown, maxBytes: number, context?: PayloadOwner): string {
+  return new Encoder(maxBytes, context, { policy: "plain" }).encode(value).text;
 }
 
 /**
@@ -44,7 +51,7 @@ export function encodePlainJson(value: unknown, maxBytes: number, context?: Tran
  * @throws {CheckpointCorruptError} The text is not JSON, or a tag in it is malformed.
  * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
  */
-export function decodeJson(encoding: JsonEncoding, text: string, context?: TransformContext): unknown {
+export function decodeJson(encoding: JsonEncoding, text: string, context?: PayloadOwner): unknown {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);

@@ -4,7 +4,8 @@ import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from 
 import type { JsonEncoding } from "./encoder.js";
 import { decodeJson, encodeJson } from "./json.js";
 import type { KnownBodies } from "./known-bodies.js";
-import { checkTransforms, subjectOf, type Transform, type TransformContext } from "./transforms.js";
+import type { RedactedPaths } from "./redaction.js";
+import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 /** What {@link makePayload} needs besides the state. */
 export interface MakePayloadOptions {
@@ -12,14 +13,17 @@ export interface MakePayloadOptions {
   readonly maxBytes: number;
   /** Run first to last. */
   readonly transforms: readonly Transform[];
-  readonly context: TransformContext;
+  readonly context: PayloadOwner;
+  readonly redacted?: RedactedPaths | undefined;
+  /** Told what the payload will hold, where something of it was redacted. What it throws refuses the payload. */
+  readonly onRedacted?: ((stored: unknown) => void) | undefined;
 }
 
 /** What {@link openPayload} needs besides the payload. */
 export interface OpenPayloadOptions {
   /** Found by name, in whatever order: the payload's encoding says which of them it needs. */
   readonly transforms: readonly Transform[];
-  readonly context: TransformContext;
+  readonly context: PayloadOwner;
   /** Bodies that need no computing of their digest, if there are any; this one is added. */
   readonly known?: KnownBodies | undefined;
 }
@@ -38,10 +42,12 @@ export interface OpenedPayload {
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
 export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
-  const { encoding, text } = encodeJson(value, options.maxBytes, options.context);
+  const { maxBytes, context, redacted } = options;
+  const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
+  if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
   if (options.transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
   checkTransforms(options.transforms);
-  return transformed(encoding, text, options);
+  return transformed(encoding, new TextEncoder().encode(text), options);
 }
 
 /**
@@ -54,12 +60,8 @@ export function makePayload(value: unknown, options: MakePayloadOptions): Payloa
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { encoding, body } = payload;
   if (!options.known?.has(payload)) {
-    if (digestOf(body) !== payload.sha256) throw corrupt(options.context, "its payload fails its SHA-256 checksum");
+    checkDigest(payload, options.context);
     options.known?.add(payload);
-  }
-  if (encoding === "json" || encoding === "json-tagged") {
-    if (typeof body !== "string") throw corrupt(options.context, `its payload is ${encoding}, yet bytes, not text`);
-    return { state: decodeJson(encoding, body, options.context) };
   }
   const [base = "", ...names] = encoding.split("+");
   if (base !== "json" && base !== "json-tagged") {
@@ -68,9 +70,41 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
         "It was left untouched; load it with the version that saved it, or a newer one.",
     );
   }
-  const transforms = names.map((name) => transformNamed(name, encoding, options));
-  if (typeof body === "string") throw corrupt(options.context, `its payload is ${encoding}, yet text, not bytes`);
-  return restored(base, body, transforms.reverse(), options.context);
+  const layers = layersOf(payload, names, options);
+  if (layers.length > 0) {
+    return restored(base, bytesOf(payload, options.context), layers, contextOf(options.context, encoding));
+  }
+  if (typeof body !== "string") throw corrupt(options.context, `its payload is ${encoding}, yet bytes, not text`);
+  return { state: decodeJson(base, body, options.context) };
+}
+
+/**
+ * Opens a payload in order to make it anew, as {@link makePayload} would make it now of what it holds. That is taken as
+ * it is: no schema and no migration has a part in it. A payload that is current is opened as far as it takes to be sure.
+ *
+ * @returns What makes it anew; `undefined` where it is current: it has the same transforms in the same order, each of
+ *   which says that it would make it again.
+ * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
+ * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
+ */
+export async function openToRenew(
+  payload: Payload,
+  options: Omit<OpenPayloadOptions, "known">,
+): Promise<(() => Promise<Payload>) | undefined> {
+  checkDigest(payload, options.context);
+  const [base = "", ...names] = payload.encoding.split("+");
+  const layers = layersOf(payload, names, options);
+  const context = contextOf(options.context, payload.encoding);
+  let body = layers.length > 0 ? bytesOf(payload, options.context) : textBytesOf(payload, options.context);
+  let isCurrent = payload.encoding === encodingOf(base, options.transforms);
+  for (const [index, transform] of layers.entries()) {
+    // A compression, say, has nothing to tell: if it alone is left, there is no need to undo it.
+    if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
+    isCurrent &&= transform.isCurrent?.(body) ?? true;
+    body = await undo(transform, body, context);
+  }
+  const text = body;
+  return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
 /** The size of a body as stored, in bytes. */
@@ -83,30 +117,68 @@ export function digestOf(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
 }
 
-async function transformed(encoding: JsonEncoding, text: string, options: MakePayloadOptions): Promise<Payload> {
-  let body: Uint8Array = new TextEncoder().encode(text);
+function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
+  if (digestOf(body) !== sha256) throw corrupt(owner, "its payload fails its SHA-256 checksum");
+}
+
+/** The transforms to undo, in that order. Those that have no part in the payload may refuse it. */
+function layersOf(
+  { encoding }: Payload,
+  names: readonly string[],
+  options: Omit<OpenPayloadOptions, "known">,
+): readonly Transform[] {
   for (const transform of options.transforms) {
-    body = bytesFrom(await transform.encode(body, options.context), transform, "encode");
+    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
   }
-  const names = options.transforms.map(({ name }) => name);
-  return { encoding: [encoding, ...names].join("+"), body, sha256: digestOf(body) };
+  return names.map((name) => transformNamed(name, encoding, options)).reverse();
+}
+
+async function transformed(
+  base: string,
+  text: Uint8Array,
+  { transforms, context: owner }: Omit<OpenPayloadOptions, "known">,
+): Promise<Payload> {
+  const encoding = encodingOf(base, transforms);
+  const context = contextOf(owner, encoding);
+  let body = text;
+  for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
+  return { encoding, body, sha256: digestOf(body) };
 }
 
 async function restored(
-  encoding: JsonEncoding,
+  base: JsonEncoding,
   stored: Uint8Array,
-  transforms: readonly Transform[],
+  layers: readonly Transform[],
   context: TransformContext,
 ): Promise<OpenedPayload> {
   let body = stored;
-  for (const transform of transforms) body = await undo(transform, body, context);
+  for (const transform of layers) body = await undo(transform, body, context);
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
   } catch (cause) {
     throw corrupt(context, "its payload is not UTF-8 text under its transforms", cause);
   }
-  return { state: decodeJson(encoding, text, context) };
+  return { state: decodeJson(base, text, context) };
+}
+
+function encodingOf(base: string, transforms: readonly Transform[]): string {
+  return [base, ...transforms.map(({ name }) => name)].join("+");
+}
+
+/** What transforms are told, and no more: what can change later must not be bound. */
+function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
+  return { taskId, id, stage, parentId, stateVersion, encoding };
+}
+
+function bytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
+  if (typeof body !== "string") return body;
+  throw corrupt(owner, `its payload is ${encoding}, yet text, not bytes`);
+}
+
+function textBytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
+  if (typeof body === "string") return new TextEncoder().encode(body);
+  throw corrupt(owner, `its payload is ${encoding}, yet bytes, not text`);
 }
 
 async function undo(transform: Transform, body: Uint8Array, context: TransformContext): Promise<Uint8Array> {
@@ -125,7 +197,11 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
   return bytesFrom(decoded, transform, "decode");
 }
 
-function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
+function transformNamed(
+  name: string,
+  encoding: string,
+  { transforms, context }: Omit<OpenPayloadOptions, "known">,
+): Transform {
   const found = transforms.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
@@ -140,7 +216,7 @@ function bytesFrom(result: unknown, transform: Transform, method: string): Uint8
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
 }
 
-function corrupt(context: TransformContext, reason: string, cause?: unknown): CheckpointCorruptError {
+function corrupt(context: PayloadOwner, reason: string, cause?: unknown): CheckpointCorruptError {
   return new CheckpointCorruptError(
     `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`,
     cause === undefined ? {} : { cause },

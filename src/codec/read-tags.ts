@@ -2,7 +2,7 @@ import { CheckpointCorruptError, UnsupportedFormatError } from "../errors.js";
 import { fromBase64 } from "./bytes.js";
 import { ERRORS, isErrorKind, TYPED_ARRAYS } from "./kinds.js";
 import { ERROR_PROPERTIES, MAX_DECIMAL_DIGITS, MAX_NESTING, TAG } from "./tag-format.js";
-import { subjectOf, type TransformContext } from "./transforms.js";
+import { type PayloadOwner, subjectOf } from "./transforms.js";
 
 type JsonRecord = Record<string, unknown>;
 
@@ -13,9 +13,9 @@ type JsonRecord = Record<string, unknown>;
  * A node's `level` is the number of arrays and objects around it in the text, as when it was written.
  */
 export class TagReader {
-  readonly #context: TransformContext | undefined;
+  readonly #context: PayloadOwner | undefined;
 
-  constructor(context: TransformContext | undefined) {
+  constructor(context: PayloadOwner | undefined) {
     this.#context = context;
   }
 

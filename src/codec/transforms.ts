@@ -1,14 +1,20 @@
-/**
- * What a payload belongs to. A transform may bind it to the bytes (as an encryption's authenticated data), so that a
- * body moved to another checkpoint no longer opens. It is the same when the body is decoded as when it was encoded.
- */
-export interface TransformContext {
+/** The checkpoint that a payload belongs to. */
+export interface PayloadOwner {
   readonly taskId: string;
   /** The checkpoint's id. */
   readonly id: string;
   readonly stage?: string | undefined;
   readonly parentId?: string | undefined;
   readonly stateVersion: number;
+}
+
+/**
+ * What a transform may bind to the bytes (as an encryption's authenticated data), so that a body moved to another
+ * checkpoint, or given another encoding, no longer opens. It is the same when the body is decoded as when it was encoded.
+ */
+export interface TransformContext extends PayloadOwner {
+  /** All of the payload's encoding, in the order in which it was made: `json-tagged+gzip+encrypt`. */
+  readonly encoding: string;
 }
 
 /**
@@ -26,6 +32,13 @@ export interface Transform {
    * intact when it gets here: its digest has been checked. MUST bound what it allocates.
    */
   decode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
+  /** Whether `encode` would still make such a body, by its key for example. Without this it would; `rekey` asks. */
+  isCurrent?(body: Uint8Array): boolean;
+  /**
+   * Called before an intact payload is loaded that this transform has no part in. It throws to refuse that payload;
+   * without it, what was saved before the transform was configured is loaded.
+   */
+  onAbsent?(context: TransformContext): void;
 }
 
 /**
@@ -35,9 +48,12 @@ export interface Transform {
  */
 export function checkTransforms(transforms: readonly Transform[]): void {
   const names = new Set<string>();
-  for (const { name, encode, decode } of transforms) {
+  for (const { name, encode, decode, isCurrent, onAbsent } of transforms) {
     if (typeof encode !== "function" || typeof decode !== "function") {
       throw new TypeError(`The transform ${JSON.stringify(name)} must have the methods encode and decode.`);
+    }
+    if ([isCurrent, onAbsent].some((method) => method !== undefined && typeof method !== "function")) {
+      throw new TypeError(`isCurrent and onAbsent of the transform ${JSON.stringify(name)} must be methods.`);
     }
     if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || name === "json" || name === "json-tagged") {
       throw new TypeError(
@@ -51,6 +67,6 @@ export function checkTransforms(transforms: readonly Transform[]): void {
 }
 
 /** The subject of a message about a payload: the checkpoint, or the state alone where no checkpoint is known. */
-export function subjectOf(context: TransformContext | undefined): string {
+export function subjectOf(context: PayloadOwner | undefined): string {
   return context === undefined ? "The state" : `Checkpoint ${context.id} of task ${JSON.stringify(context.taskId)}`;
 }

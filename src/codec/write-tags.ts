@@ -2,6 +2,7 @@ import { isDeepStrictEqual, types } from "node:util";
 import { base64Length, toBase64 } from "./bytes.js";
 import { errorKindOf, TYPED_ARRAYS, typedArrayName } from "./kinds.js";
 import type { PathStep } from "./path.js";
+import { withoutMessage } from "./redaction.js";
 import { DOM_EXCEPTION_PROPERTIES, ERROR_PROPERTIES } from "./tag-format.js";
 
 /** Where a tagged value is written: the walk under way, standing at that value. */
@@ -16,6 +17,8 @@ export interface TagSink {
   child(value: unknown, step: PathStep, level: number): void;
   /** Appends an object of these own properties. */
   record(value: object, keys: readonly string[], level: number): void;
+  /** What stands in the place of what this one leads to by `step`, where that is redacted. */
+  censorOf(step: PathStep): string | undefined;
   /** Makes sure that so many characters still fit, before they are made. */
   reserve(units: number): void;
   /** Throws: this value, or what it leads to by `step`, can't be saved. */
@@ -173,7 +176,9 @@ function writeError(error: object, sink: TagSink, level: number): boolean {
       if (value !== inherited) member(key, value);
     }
   }
-  for (const key of ["stack", "cause", "errors"]) if (own.has(key)) member(key, Reflect.get(error, key));
+  for (const key of ["stack", "cause", "errors"]) {
+    if (own.has(key)) member(key, key === "stack" ? stackOf(error, sink) : Reflect.get(error, key));
+  }
   for (const [key, keys] of [
     ["hidden", hidden],
     ["props", enumerable],
@@ -184,6 +189,14 @@ function writeError(error: object, sink: TagSink, level: number): boolean {
   }
   sink.write("}}");
   return true;
+}
+
+/** The stack, without the message where that is redacted. */
+function stackOf(error: object, sink: TagSink): unknown {
+  const stack: unknown = Reflect.get(error, "stack");
+  const censor = sink.censorOf("message");
+  if (censor === undefined || typeof stack !== "string") return stack;
+  return withoutMessage(stack, String(Reflect.get(error, "message")), censor);
 }
 
 /** Its own properties other than those of its class would be lost. */

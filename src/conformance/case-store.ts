@@ -1,6 +1,6 @@
 import type { AdapterCapabilities, StorageAdapter } from "../adapter.js";
 import type { ConformanceStore, LifecycleState } from "./conformance-case.js";
-import type { ConformanceHarness, ConformanceModule, DamagedPart } from "./harness.js";
+import type { ConformanceHarness, ConformanceModule, DamagedPart, OptionalMethod } from "./harness.js";
 import { loadModule, urlOfModule } from "./load-module.js";
 import { OtherProcess } from "./other-process.js";
 
@@ -8,6 +8,7 @@ import { OtherProcess } from "./other-process.js";
 export class CaseStore implements ConformanceStore {
   readonly location: string;
   readonly capabilities: AdapterCapabilities;
+  readonly offers: readonly OptionalMethod[];
   readonly #state: LifecycleState;
   readonly #moduleUrl: string;
   readonly #module: ConformanceModule;
@@ -17,6 +18,7 @@ export class CaseStore implements ConformanceStore {
   private constructor(harness: ConformanceHarness, state: LifecycleState, location: string, module: ConformanceModule) {
     this.location = location;
     this.capabilities = harness.capabilities;
+    this.offers = harness.offers ?? [];
     this.#state = state;
     this.#moduleUrl = urlOfModule(harness.module);
     this.#module = module;

@@ -66,6 +66,8 @@ async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
       return store.setStatus(...call.args);
     case "remove":
       return store.remove(...call.args);
+    case "replacePayload":
+      return store.replacePayload?.(...call.args);
     case "close":
       return store.close();
   }

@@ -1,5 +1,5 @@
 import type { AdapterCapabilities, StorageAdapter } from "../adapter.js";
-import type { DamagedPart } from "./harness.js";
+import type { DamagedPart, OptionalMethod } from "./harness.js";
 import type { OtherProcess } from "./other-process.js";
 
 /** One obligation of the contract, as a program that throws where an adapter doesn't meet it. */
@@ -10,6 +10,8 @@ export interface ConformanceCase {
   readonly promise: string;
   /** The capability an adapter must declare for this to be owed. Without one it is owed by every adapter. */
   readonly needs?: keyof AdapterCapabilities;
+  /** The optional method that it is about: it is owed where the harness says that the adapter has it. */
+  readonly about?: OptionalMethod;
   /** Whether a durable adapter owes it a second time with the store closed and opened between writing and reading. */
   readonly replayed?: true;
   run(store: ConformanceStore): Promise<void>;
@@ -22,6 +24,7 @@ export type LifecycleState = "fresh" | "reopened";
 export interface ConformanceStore {
   readonly location: string;
   readonly capabilities: AdapterCapabilities;
+  readonly offers: readonly OptionalMethod[];
   /** A new instance on the location. */
   open(): Promise<StorageAdapter>;
   /** Where a replayed case goes from writing to reading: the same instance, or that one closed and a new one opened. */

@@ -11,9 +11,17 @@ export interface ConformanceHarness {
   readonly module: URL | string;
   /** What the adapter declares. It decides which cases run, and a case compares the two. */
   readonly capabilities: AdapterCapabilities;
+  /** Which of the contract's optional methods the adapter has. Default: none. Their cases run where they are named. */
+  readonly offers?: readonly OptionalMethod[] | undefined;
   /** An empty place for one case, never given twice: a folder or a file that needn't exist, or a URL. */
   newLocation(): Promise<string> | string;
 }
+
+/** A method that an adapter may leave out. */
+export type OptionalMethod = "replacePayload";
+
+/** All of them. */
+export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["replacePayload"];
 
 /** What the harness's module exports. */
 export interface ConformanceModule {

@@ -6,7 +6,13 @@
  */
 export { conformanceCases } from "./cases/index.js";
 export type { ConformanceCase, ConformanceStore, LifecycleState } from "./conformance-case.js";
-export type { ConformanceHarness, ConformanceModule, ConformanceRunner, DamagedPart } from "./harness.js";
+export type {
+  ConformanceHarness,
+  ConformanceModule,
+  ConformanceRunner,
+  DamagedPart,
+  OptionalMethod,
+} from "./harness.js";
 export type { LastWords, OtherProcess } from "./other-process.js";
 export type { Call, Method } from "./protocol.js";
 export { registerConformance, runConformanceCase } from "./register.js";

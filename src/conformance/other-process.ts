@@ -11,7 +11,14 @@ import type {
   StorageAdapter,
   TaskQuery,
 } from "../adapter.js";
-import type { CheckpointDraft, CheckpointSummary, StatusChange, StoredCheckpoint, TaskSummary } from "../checkpoint.js";
+import type {
+  CheckpointDraft,
+  CheckpointSummary,
+  Payload,
+  StatusChange,
+  StoredCheckpoint,
+  TaskSummary,
+} from "../checkpoint.js";
 import type { Call, Request, Response } from "./protocol.js";
 
 /** How a call ended whose process was killed: with an answer that got out before, or without one. */
@@ -95,6 +102,10 @@ export class OtherProcess implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     return this.#call({ method: "remove", args: [taskId, ids, condition] });
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    return this.#call({ method: "replacePayload", args: [taskId, id, payload, expectedSha256] });
   }
 
   /** Closes the adapter there. */

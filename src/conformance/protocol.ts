@@ -1,11 +1,11 @@
 import type { StorageAdapter } from "../adapter.js";
 
 /** The methods that can be called in another process. */
-export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "close";
+export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
 
 /** One call of an adapter's method. */
 export type Call = {
-  readonly [Name in Method]: { readonly method: Name; readonly args: Parameters<StorageAdapter[Name]> };
+  readonly [Name in Method]: { readonly method: Name; readonly args: Parameters<NonNullable<StorageAdapter[Name]>> };
 }[Method];
 
 /** What the suite sends to another process. */

@@ -3,7 +3,7 @@ import { checkKeys } from "../adapter.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
 import type { ConformanceCase, LifecycleState } from "./conformance-case.js";
-import type { ConformanceHarness, ConformanceRunner } from "./harness.js";
+import { type ConformanceHarness, type ConformanceRunner, OPTIONAL_METHODS } from "./harness.js";
 
 /**
  * Registers every case that the adapter owes, as its declared capabilities say, with a test runner. Those that start
@@ -67,19 +67,27 @@ function explained(error: unknown, { name, promise }: ConformanceCase): unknown 
 
 /** A misspelled capability would leave out cases that the adapter owes. */
 function checkHarness(harness: ConformanceHarness): void {
-  checkKeys("ConformanceHarness", harness, ["name", "module", "capabilities", "newLocation"]);
-  const { capabilities, module, newLocation } = harness;
+  checkKeys("ConformanceHarness", harness, ["name", "module", "capabilities", "offers", "newLocation"]);
+  const { capabilities, module, newLocation, offers = [] } = harness;
   const known = ["durable", "multiProcess"] as const;
   checkKeys("ConformanceHarness.capabilities", capabilities, known);
   const missing = known.find((name) => typeof capabilities[name] !== "boolean");
   if (missing !== undefined) throw new TypeError(`ConformanceHarness.capabilities.${missing} must be true or false.`);
+  const unknown = offers.find((method) => !OPTIONAL_METHODS.includes(method));
+  if (unknown !== undefined) {
+    throw new TypeError(`ConformanceHarness.offers has "${unknown}". There are: ${OPTIONAL_METHODS.join(", ")}.`);
+  }
   if (typeof module !== "string" && !(module instanceof URL)) {
     throw new TypeError("ConformanceHarness.module must be the URL or the path of a JavaScript module.");
   }
   if (typeof newLocation !== "function") throw new TypeError("ConformanceHarness.newLocation must be a function.");
 }
 
-function statesOf({ needs, replayed }: ConformanceCase, { capabilities }: ConformanceHarness): LifecycleState[] {
+function statesOf(
+  { needs, about, replayed }: ConformanceCase,
+  { capabilities, offers = [] }: ConformanceHarness,
+): LifecycleState[] {
+  if (about !== undefined && !offers.includes(about)) return [];
   if (needs !== undefined && !capabilities[needs]) return [];
   return replayed && capabilities.durable ? ["fresh", "reopened"] : ["fresh"];
 }

@@ -22,6 +22,7 @@ const COMMANDS = [
   "copy",
   "verify",
   "repair",
+  "rekey",
   "oneshot",
   "prp",
   "completion",

@@ -73,6 +73,19 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(screen).toContain("30 of 30 identical");
   });
 
+  it("shows a progress bar while it rekeys", async () => {
+    const { cwd, place, manager } = await filled();
+    await manager.close();
+    const sdk = join(import.meta.dirname, "..", "..", "dist", "src", "index.js");
+    const transform = 'encrypt({ keys: { k: Buffer.alloc(32, 1) }, current: "k" })';
+    const config = `import { encrypt } from ${JSON.stringify(sdk)};\nexport default { transforms: [${transform}] };`;
+    writeFileSync(join(cwd, "waymark.config.mjs"), config);
+    const { code, screen } = await onTerminal(place, "rekey");
+    expect(code).toBe(0);
+    expect(screen).toMatch(/rekeying \[=*-+\] \d+% \| \d+ of 30/);
+    expect(screen).toContain("Rekeyed 30 checkpoints; 0 had the current key already.");
+  });
+
   it("asks before it removes, and removes at yes", async () => {
     const { place, manager } = await filled();
     const { code, screen } = await onTerminal(place, "prune build-42 --keep-last 1", { answer: [/\[y\/N\] /, "y\n"] });

@@ -6,12 +6,14 @@ import { tempFolder } from "../support/temp-folder.js";
 
 /** Which cases an adapter is put to, so that those about processes needn't run for all. */
 const GROUPS = {
-  core: ({ needs }: ConformanceCase) => needs === undefined,
-  reopened: ({ replayed }: ConformanceCase) => replayed === true,
+  core: ({ needs, about }: ConformanceCase) => needs === undefined && about === undefined,
+  reopened: ({ replayed, about }: ConformanceCase) => replayed === true && about === undefined,
   damage: ({ name }: ConformanceCase) => name.startsWith("corrupt."),
   care: ({ name }: ConformanceCase) => /^(verify|repair)\./.test(name),
-  kills: ({ name, needs }: ConformanceCase) => needs === "durable" && !/^(corrupt|verify|repair)\./.test(name),
-  processes: ({ needs }: ConformanceCase) => needs === "multiProcess",
+  kills: ({ name, needs, about }: ConformanceCase) =>
+    needs === "durable" && about === undefined && !/^(corrupt|verify|repair)\./.test(name),
+  processes: ({ needs, about }: ConformanceCase) => needs === "multiProcess" && about === undefined,
+  replacing: ({ about }: ConformanceCase) => about === "replacePayload",
 };
 
 const CAPABILITIES = {
@@ -21,6 +23,7 @@ const CAPABILITIES = {
   care: { durable: true, multiProcess: false },
   kills: { durable: true, multiProcess: false },
   processes: { durable: true, multiProcess: true },
+  replacing: { durable: true, multiProcess: true },
 };
 
 /** Which cases fail an adapter: all of `caughtBy`, and of the others at most those in `andPerhaps`. */
@@ -32,7 +35,10 @@ interface Verdict {
 }
 
 /** Most of the time goes into these: an adapter is put to them only where one catches it. */
-const SLOW = ["read.many", "list.many", "tasks.many", "values.task-names", "values.ids", "values.large"];
+const SLOW = [
+  ...["read.many", "list.many", "tasks.many", "values.task-names", "values.ids", "values.large"],
+  ...["replace.survives-kill", "replace.many-processes"],
+];
 
 /** Each module in the folder, and what it does wrong, in its own words: see there. The first case is the mistake's own. */
 const VERDICTS: Readonly<Record<string, Verdict>> = {
@@ -275,6 +281,21 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
   "refuses-after-a-death": { group: "processes", caughtBy: ["processes.killed-beside"] },
   "remembers-what-it-read": { group: "processes", caughtBy: ["processes.see-each-other"] },
   "takes-removed-for-damaged": { group: "processes", caughtBy: ["processes.read-while-writing"] },
+  "leaves-the-former-seal": {
+    group: "replacing",
+    caughtBy: ["replace.changes", "replace.keeps-the-rest", "replace.concurrent"],
+  },
+  "replaces-by-appending": {
+    group: "replacing",
+    caughtBy: ["replace.keeps-the-rest", "replace.changes"],
+  },
+  "replaces-any-payload": { group: "replacing", caughtBy: ["replace.nothing", "replace.concurrent"] },
+  "keeps-the-callers-bytes": { group: "replacing", caughtBy: ["replace.independent"] },
+  "compares-before-it-replaces": { group: "replacing", caughtBy: ["replace.concurrent"] },
+  "replaces-after-close": { group: "replacing", caughtBy: ["replace.closed"] },
+  "launders-what-it-replaces": { group: "replacing", caughtBy: ["replace.not-laundered"] },
+  "replaces-in-two-steps": { group: "replacing", caughtBy: ["replace.survives-kill"] },
+  "replaces-for-its-own-process": { group: "replacing", caughtBy: ["replace.many-processes"] },
 };
 
 const FOLDER = new URL("../fixtures/broken-adapters/", import.meta.url);

@@ -8,6 +8,7 @@ registerConformance(
     name: "task-file",
     module: new URL("./stores/task-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
+    offers: ["replacePayload"],
     newLocation: tempFolder,
   },
 );

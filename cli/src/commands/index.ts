@@ -11,6 +11,7 @@ import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
 import { prp } from "./prp.js";
 import { prune } from "./prune.js";
+import { rekey } from "./rekey.js";
 import { repair } from "./repair.js";
 import { resume } from "./resume.js";
 import { show } from "./show.js";
@@ -35,6 +36,7 @@ export const COMMANDS: readonly CommandFile[] = [
   copy,
   verify,
   repair,
+  rekey,
   oneshot,
   prp,
   completion,

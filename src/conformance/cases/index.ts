@@ -11,6 +11,7 @@ import { listCases } from "./list.js";
 import { processCases } from "./processes.js";
 import { readCases } from "./read.js";
 import { removeCases } from "./remove.js";
+import { replaceCases } from "./replace.js";
 import { statusCases } from "./status.js";
 import { tasksCases } from "./tasks.js";
 import { valuesCases } from "./values.js";
@@ -27,6 +28,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...tasksCases,
   ...statusCases,
   ...removeCases,
+  ...replaceCases,
   ...valuesCases,
   ...corruptCases,
   ...careCases,

@@ -9,7 +9,31 @@ import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "
  * answered first: closer together at the beginning, where a fast store does all its steps. The last one is always
  * answered, however slow the disk: so every case sees an answer, which may have come too early.
  */
-const TURNS = [0, 1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 2048, Infinity];
+export const TURNS = [
+  0,
+  1,
+  2,
+  3,
+  4,
+  6,
+  8,
+  11,
+  16,
+  22,
+  32,
+  45,
+  64,
+  90,
+  128,
+  181,
+  256,
+  362,
+  512,
+  724,
+  1024,
+  2048,
+  Infinity,
+];
 
 /** What a durable adapter owes when its process is killed (SIGKILL): what was acknowledged is there, all else is whole. */
 export const killCases: readonly ConformanceCase[] = [

@@ -4,18 +4,21 @@ import type { StorageAdapter } from "../../adapter.js";
 import { codeOf, holds, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
+import { OPTIONAL_METHODS } from "../harness.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf } from "../steps.js";
 
 /** What every adapter owes from its making to its closing. */
 export const lifecycleCases: readonly ConformanceCase[] = [
   {
     name: "capabilities.declared",
-    promise: "declares the capabilities that its harness names, and has a name",
+    promise: "declares the capabilities and has the optional methods that its harness names, and has a name",
     async run(store) {
       const adapter = await store.open();
       const { durable, multiProcess } = adapter.capabilities;
       const declared = "the harness MUST name what the adapter declares: it decides which cases run";
       same({ durable, multiProcess }, { ...store.capabilities }, declared);
+      const has = OPTIONAL_METHODS.filter((method) => adapter[method] !== undefined);
+      same(has, [...store.offers].sort(), "the harness MUST name the optional methods that the adapter has");
       holds(adapter.name.length > 0, "an adapter MUST have a name, for messages");
     },
   },

@@ -1,7 +1,7 @@
 import { checkKeys } from "../../adapter.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../arguments.js";
 import { encodePlainJson } from "../../codec/json.js";
-import type { TransformContext } from "../../codec/transforms.js";
+import type { PayloadOwner } from "../../codec/transforms.js";
 import { encodeWithSchema, type StateSchema } from "../../schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
 import { type LargeText, largeTextsIn } from "./large-texts.js";
@@ -130,7 +130,7 @@ function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subjec
 }
 
 /** The JSON of one column; the value stands under its name meanwhile, for the paths in messages. */
-function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: TransformContext): string {
+function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
   const around = `{"${name}":`;
   const json = encodePlainJson({ [name]: value }, maxPayloadBytes + around.length + 1, context);
   return json.slice(around.length, -1);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { gzip } from "../../../src/codec/gzip.js";
 import { CheckpointCorruptError, PayloadTooLargeError } from "../../../src/errors.js";
 
-const context = { taskId: "t", id: "c1", stateVersion: 1 };
+const context = { taskId: "t", id: "c1", stateVersion: 1, encoding: "json+gzip" };
 
 describe("gzip", () => {
   it("writes what any gunzip reads", async () => {

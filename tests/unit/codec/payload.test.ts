@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { gzip } from "../../../src/codec/gzip.js";
 import { byteLengthOf, makePayload, type OpenPayloadOptions, openPayload } from "../../../src/codec/payload.js";
-import type { Transform, TransformContext } from "../../../src/codec/transforms.js";
+import type { PayloadOwner, Transform, TransformContext } from "../../../src/codec/transforms.js";
 import {
   CheckpointCorruptError,
   PayloadTooLargeError,
@@ -11,13 +11,13 @@ import {
 } from "../../../src/errors.js";
 import { difference } from "./difference.js";
 
-const context: TransformContext = { taskId: "t", id: "c1", stage: "gate", stateVersion: 2 };
+const context: PayloadOwner = { taskId: "t", id: "c1", stage: "gate", stateVersion: 2 };
 const maxBytes = 1024 * 1024;
 
 /** Flips every bit, and binds the context as an encryption would. */
 function xor(name = "xor"): Transform {
-  const bound = ({ taskId, id, stage, parentId, stateVersion }: TransformContext) =>
-    hash("sha256", JSON.stringify([taskId, id, stage, parentId, stateVersion]), "buffer");
+  const bound = ({ taskId, id, stage, parentId, stateVersion, encoding }: TransformContext) =>
+    hash("sha256", JSON.stringify([taskId, id, stage, parentId, stateVersion, encoding]), "buffer");
   return {
     name,
     encode: (body, to) => Buffer.concat([bound(to), body.map((byte) => byte ^ 0xff)]),
@@ -143,7 +143,7 @@ describe("a payload with transforms", () => {
   });
 
   it("is corrupt where no UTF-8 is left under its transforms", async () => {
-    const body = xor().encode(Uint8Array.from([0x22, 0xff, 0x22]), context) as Uint8Array;
+    const body = xor().encode(Uint8Array.from([0x22, 0xff, 0x22]), { ...context, encoding: "json+xor" }) as Uint8Array;
     const payload = { encoding: "json+xor", body, sha256: hash("sha256", body) };
     await expect(openPayload(payload, options(xor()))).rejects.toThrow(CheckpointCorruptError);
   });

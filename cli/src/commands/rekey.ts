@@ -1,0 +1,84 @@
+import type { RekeyProgress, RekeyResult } from "waymark";
+import type { CommandFile, Session } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { Interruption } from "../interruption.js";
+import { jsonText, printable } from "../printable.js";
+import { showProgress } from "../progress.js";
+import { countRecords } from "../records/whole-records.js";
+import { counted } from "../words.js";
+
+export const rekey: CommandFile = {
+  example: "waymark rekey",
+  register(program, cli) {
+    program
+      .command("rekey")
+      .summary("under the current key")
+      .description(
+        "Rewrites checkpoints that aren't stored as the configured transforms would store them now: under an old key, " +
+          "or not encrypted. Programs may go on saving. Run it again after Ctrl-C or a kill: it goes on from where it was.",
+      )
+      .option("--prefix <text>", "only tasks whose id begins with this")
+      .option("--json", "for programs: the counts, and what no key opens")
+      .action(async (options) => {
+        const interruption = new Interruption();
+        try {
+          await cli.withStore(async (session) => {
+            const result = await run(session, options.prefix, interruption.signal);
+            if (options.json) await session.output.line(jsonText({ ...result, refusals: result.refusals.map(plain) }));
+            else await report(session, result);
+            await session.output.flush();
+            if (result.refused > 0 && !interruption.signal.aborted) throw refused(result);
+          });
+        } finally {
+          await interruption.end();
+        }
+      });
+  },
+};
+
+const SHOWN = 5;
+const PLAIN_LINE_EVERY_MS = 10_000;
+
+async function run(session: Session, prefix: string | undefined, signal: AbortSignal): Promise<RekeyResult> {
+  const { manager, storage, config, errors } = session;
+  if ((config.transforms ?? []).length === 0) {
+    throw new CommandError(
+      ExitCode.usage,
+      "No transforms are configured, so there is no key to store by. Set transforms: [encrypt({ keys, current })] in waymark.config.js.",
+    );
+  }
+  const bar = await showProgress("rekeying", () => countRecords(storage, prefix));
+  let saidMs = performance.now();
+  const onProgress = ({ done, total, left }: RekeyProgress): void => {
+    bar.reach(done);
+    if (errors.isTerminal || performance.now() - saidMs < PLAIN_LINE_EVERY_MS) return;
+    saidMs = performance.now();
+    void errors.line(`rekeying: ${done} of ${total}, ${left} left`);
+  };
+  try {
+    return await manager.rekey({ prefix, signal, onProgress });
+  } finally {
+    bar.stop();
+  }
+}
+
+async function report({ output, damage }: Session, result: RekeyResult): Promise<void> {
+  const { done, rewritten, left, refused, damaged, refusals } = result;
+  for (const { error } of refusals.slice(0, SHOWN)) await damage.warn(error.message);
+  if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more can't be opened`);
+  const current = done - rewritten - refused - damaged;
+  await output.line(printable(`Rekeyed ${counted(rewritten, "checkpoint")}; ${current} had the current key already.`));
+  if (left > 0) await output.line(`Stopped: ${counted(left, "checkpoint")} left. Run it again to go on.`);
+}
+
+function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number]): object {
+  return { taskId, id, sequence, code: error.code, message: error.message };
+}
+
+function refused({ refused: count }: RekeyResult): CommandError {
+  return new CommandError(
+    ExitCode.failed,
+    `${counted(count, "checkpoint")} can't be opened by any configured key, and stay as they are. ` +
+      "Add the key they were saved with to `keys`, and run it again.",
+  );
+}

@@ -1,0 +1,142 @@
+import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
+import { checkKeys } from "../adapter.js";
+import { checkInteger, checkText } from "../arguments.js";
+import { KeyUnavailableError } from "../errors.js";
+
+/** AES-256. */
+const KEY_BYTES = 32;
+
+/**
+ * A key: its 32 bytes, or a function that gives them, called at the first need of that key and not again once it has
+ * answered (a KMS, a secret store, {@link keyFromPassphrase}). Bytes are copied: they may be wiped afterwards.
+ */
+export type EncryptionKey = Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
+
+/** The options of {@link keyFromPassphrase}. */
+export interface PassphraseOptions {
+  /**
+   * At least 16 bytes, or characters, made at random once for this key (`openssl rand -hex 16`), kept with the
+   * configuration and never changed: without it the passphrase is no use. It is no secret. Text counts as its UTF-8.
+   */
+  readonly salt: string | Uint8Array;
+  /**
+   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. Time and memory grow with it: the default takes
+   * 128 MiB for some tenths of a second. Another one makes another key.
+   */
+  readonly cost?: number | undefined;
+}
+
+const MIN_COST = 2 ** 17;
+const MAX_COST = 2 ** 22;
+const BLOCK_SIZE = 8;
+const MIN_SALT = 16;
+const MIN_PASSPHRASE = 15;
+
+/**
+ * A key derived from a passphrase by scrypt, on another thread, at the first need of it and once.
+ *
+ * @param passphrase - At least 15 characters: nobody limits how often whoever has the store may guess. Its Unicode form
+ *   doesn't matter (it is normalized to NFKC).
+ * @throws {TypeError | RangeError} Something is missing, misspelled, too short or out of range; never shows the passphrase.
+ * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt; its parameters N = 2^17, r = 8, p = 1 are what OWASP's Password
+ *   Storage Cheat Sheet asks for at least; the length is NIST SP 800-63B-4's for a passphrase that stands alone.
+ */
+export function keyFromPassphrase(passphrase: string, options: PassphraseOptions): () => Promise<Uint8Array> {
+  checkText("A passphrase", passphrase);
+  const normalized = passphrase.normalize("NFKC");
+  if ([...normalized].length < MIN_PASSPHRASE) {
+    throw new RangeError(`A passphrase must have at least ${MIN_PASSPHRASE} characters.`);
+  }
+  checkKeys("PassphraseOptions", options, ["salt", "cost"]);
+  const { salt, cost = MIN_COST } = options;
+  if (typeof salt !== "string" && !(salt instanceof Uint8Array)) {
+    throw new TypeError("PassphraseOptions.salt must be text or bytes, random and kept: openssl rand -hex 16.");
+  }
+  const saltBytes = Buffer.from(salt);
+  if (saltBytes.byteLength < MIN_SALT) {
+    throw new RangeError(
+      `PassphraseOptions.salt must have at least ${MIN_SALT} bytes; this one has ${saltBytes.byteLength}.`,
+    );
+  }
+  checkInteger("PassphraseOptions.cost", cost, MIN_COST);
+  if (cost > MAX_COST || !Number.isInteger(Math.log2(cost))) {
+    throw new RangeError(
+      `PassphraseOptions.cost must be a power of two from ${MIN_COST} to ${MAX_COST}; it is ${cost}.`,
+    );
+  }
+  return () => derive(normalized, saltBytes, cost);
+}
+
+function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uint8Array> {
+  // It takes 128 · N · r bytes and a little more; Node refuses above 32 MiB unless told.
+  const parameters = { N: cost, r: BLOCK_SIZE, p: 1, maxmem: 2 * 128 * cost * BLOCK_SIZE };
+  return new Promise((resolve, reject) => {
+    scrypt(passphrase, salt, KEY_BYTES, parameters, (error, key) => (error ? reject(error) : resolve(key)));
+  });
+}
+
+const KEY_ID = /^[\x21-\x7e]{1,128}$/;
+
+/** A key under its id, fetched at its first need. It can't be shown: it is one of Node's own key objects from then on. */
+export class NamedKey {
+  readonly id: string;
+  readonly #source: KeyObject | (() => unknown);
+  #fetched: Promise<KeyObject> | undefined;
+
+  /** @throws {TypeError | RangeError} The id or the key is none. */
+  constructor(id: string, key: EncryptionKey) {
+    if (!KEY_ID.test(id)) {
+      throw new TypeError(
+        `${JSON.stringify(id)} is no key id: it must be 1 to 128 printable ASCII characters, no spaces.`,
+      );
+    }
+    this.id = id;
+    this.#source = typeof key === "function" ? key : keyObject(id, key);
+  }
+
+  /** @throws {KeyUnavailableError} It couldn't be fetched. That isn't kept: the next call fetches it again. */
+  async get(): Promise<KeyObject> {
+    if (typeof this.#source !== "function") return this.#source;
+    const fetched = this.#fetched ?? fetchKey(this.id, this.#source);
+    this.#fetched = fetched;
+    try {
+      return await fetched;
+    } catch (error) {
+      if (this.#fetched === fetched) this.#fetched = undefined;
+      throw error;
+    }
+  }
+}
+
+function keyObject(id: string, key: unknown): KeyObject {
+  if (!(key instanceof Uint8Array)) {
+    throw new TypeError(
+      `The key ${id} must be ${KEY_BYTES} bytes (a Uint8Array), or a function that gives them. From a passphrase: keyFromPassphrase(…); ` +
+        'from hexadecimal text: Buffer.from(text, "hex").',
+    );
+  }
+  if (key.byteLength !== KEY_BYTES) {
+    throw new RangeError(`The key ${id} has ${key.byteLength} bytes; AES-256 takes ${KEY_BYTES}.`);
+  }
+  return createSecretKey(key);
+}
+
+async function fetchKey(id: string, source: () => unknown): Promise<KeyObject> {
+  let bytes: unknown;
+  try {
+    bytes = await source();
+  } catch (cause) {
+    throw new KeyUnavailableError(
+      `The key ${id} could not be fetched: the function that gives it failed. Nothing was stored, and what is stored was left untouched; try again.`,
+      id,
+      { cause, retryable: true },
+    );
+  }
+  if (bytes instanceof Uint8Array && bytes.byteLength === KEY_BYTES) return createSecretKey(bytes);
+  const what = bytes instanceof Uint8Array ? `${bytes.byteLength} bytes` : `something of type ${typeof bytes}`;
+  throw new KeyUnavailableError(
+    `The function that gives the key ${id} gave ${what}; AES-256 takes ${KEY_BYTES} bytes (a Uint8Array). ` +
+      "Nothing was stored, and what is stored was left untouched.",
+    id,
+  );
+}

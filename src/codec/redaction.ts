@@ -1,0 +1,147 @@
+import { checkKeys } from "../adapter.js";
+import { checkText } from "../arguments.js";
+import type { CheckpointFailure } from "../checkpoint.js";
+import type { PathStep } from "./path.js";
+
+/** What of a checkpoint is never stored. */
+export interface RedactOptions {
+  /**
+   * Where secrets stand: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
+   * `error`, `error.message`. `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
+   * `*` and `[*]` are any one of them. A Set is redacted as a whole where an item of it is meant; keys never are.
+   */
+  readonly paths: readonly string[];
+  /** What stands in their place. Default `[redacted]`. */
+  readonly censor?: string | undefined;
+}
+
+const DEFAULT_CENSOR = "[redacted]";
+const FORMS = "state.apiKey, state.users[*].token, metadata.*.password, label, error, error.message";
+const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
+/** A cause may be named, though a record's error keeps none. */
+const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
+const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
+
+/** One path, taken apart; `*` is told from a property of that name. */
+type Pattern = readonly (string | typeof ANY)[];
+const ANY = Symbol("any");
+
+/** Paths into one value. */
+export class RedactedPaths {
+  readonly #patterns: readonly Pattern[];
+  readonly censor: string;
+
+  constructor(patterns: readonly Pattern[], censor: string) {
+    this.#patterns = patterns;
+    this.censor = censor;
+  }
+
+  /** Whether what these steps lead to is a secret. */
+  covers(steps: readonly PathStep[]): boolean {
+    return this.#patterns.some((pattern) => pattern.length === steps.length && matches(pattern, steps));
+  }
+
+  /** Whether an item of what these steps lead to is a secret. */
+  coversItemsOf(steps: readonly PathStep[]): boolean {
+    return this.#patterns.some((pattern) => pattern.length === steps.length + 1 && matches(pattern, steps));
+  }
+}
+
+/** The option, taken apart: what is to be stripped of which part of a checkpoint. */
+export class Redaction {
+  readonly state: RedactedPaths | undefined;
+  readonly metadata: RedactedPaths | undefined;
+  readonly #error: RedactedPaths | undefined;
+  readonly #isWholeError: boolean;
+  readonly #isLabel: boolean;
+  readonly #censor: string;
+
+  /** @throws {TypeError} A path leads nowhere, or an option is misspelled. */
+  constructor(options: RedactOptions) {
+    checkKeys("RedactOptions", options, ["paths", "censor"]);
+    const { paths, censor = DEFAULT_CENSOR } = options;
+    if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths: ${FORMS}.`);
+    checkText("RedactOptions.censor", censor);
+    const parsed = paths.map(parsePath);
+    const under = (root: string) => {
+      const patterns = parsed.filter((path) => path.root === root && path.steps.length > 0).map(({ steps }) => steps);
+      return patterns.length === 0 ? undefined : new RedactedPaths(patterns, censor);
+    };
+    this.#censor = censor;
+    this.state = under("state");
+    this.metadata = under("metadata");
+    this.#error = under("error");
+    this.#isWholeError = parsed.some(({ root, steps }) => root === "error" && steps.length === 0);
+    this.#isLabel = parsed.some(({ root }) => root === "label");
+  }
+
+  label(label: string): string {
+    return this.#isLabel ? this.#censor : label;
+  }
+
+  failure(failure: CheckpointFailure): CheckpointFailure {
+    if (this.#isWholeError) return { message: this.#censor };
+    const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#error?.covers([field]));
+    if (covered.length === 0) return failure;
+    const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
+    const stack = covered.includes("message") && withoutMessage(failure.stack, failure.message, this.#censor);
+    return { ...failure, ...(stack ? { stack } : undefined), ...censored };
+  }
+}
+
+/** An error's stack begins with its message, which would be there still. */
+export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
+  return message === "" ? stack : stack?.replaceAll(message, censor);
+}
+
+/** The pattern may be longer than the steps. */
+function matches(pattern: Pattern, steps: readonly PathStep[]): boolean {
+  return steps.every((step, index) => {
+    const name = nameOf(step);
+    return name !== undefined && (pattern[index] === ANY || pattern[index] === name);
+  });
+}
+
+/** `undefined` for what no path leads to: a Map's key, a step not taken yet. */
+function nameOf(step: PathStep): string | undefined {
+  if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
+  return typeof step === "string" || typeof step === "number" ? String(step) : undefined;
+}
+
+function parsePath(path: unknown): { readonly root: string; readonly steps: Pattern } {
+  if (typeof path !== "string") throw new TypeError(`A path to redact must be text: ${FORMS}.`);
+  const [root = ""] = /^\w+/.exec(path) ?? [];
+  const steps: (string | typeof ANY)[] = [];
+  let at = root.length;
+  while (at < path.length) {
+    STEP.lastIndex = at;
+    const found = STEP.exec(path);
+    if (found === null) throw misspelled(path, `at ${JSON.stringify(path.slice(at))}`);
+    steps.push(stepOf(found[1] ?? found[2] ?? "", path));
+    at = STEP.lastIndex;
+  }
+  if (!leadsSomewhere(root, steps)) throw misspelled(path, "it leads to nothing that can be redacted");
+  return { root, steps };
+}
+
+function leadsSomewhere(root: string, steps: Pattern): boolean {
+  if (root === "state" || root === "metadata") return steps.length > 0;
+  if (root === "label") return steps.length === 0;
+  return root === "error" && steps.length <= 1 && steps.every((step) => step === ANY || ERROR_STEPS.includes(step));
+}
+
+function stepOf(text: string, path: string): string | typeof ANY {
+  if (text === "*") return ANY;
+  if (!text.startsWith('"')) return text;
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    throw misspelled(path, `at ${text}`);
+  }
+}
+
+function misspelled(path: string, where: string): TypeError {
+  return new TypeError(
+    `${JSON.stringify(path)} is no path to redact: ${where}. Paths are such as ${FORMS}; an error has ${ERROR_FIELDS.join(", ")}.`,
+  );
+}

@@ -1,0 +1,231 @@
+import type { StorageAdapter } from "../../adapter.js";
+import { type Payload, seal } from "../../checkpoint.js";
+import { ascending, codeOf, holds, intact, isReported, refused, same, show } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
+import { appendAll, collect, expectStored, sequencesOf, withOpen } from "../steps.js";
+import { TURNS } from "./kills.js";
+
+/** What an adapter owes that has `replacePayload`. */
+export const replaceCases: readonly ConformanceCase[] = [
+  {
+    name: "replace.changes",
+    promise: "puts another payload in a checkpoint's place, of whatever size and kind, and seals the record anew",
+    about: "replacePayload",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const bodies = [
+        Uint8Array.from({ length: 256 }, (_, index) => 255 - index),
+        JSON.stringify({ text: "\u2028 \n é 😀".repeat(300) }),
+        "null",
+        new Uint8Array(70_000).fill(7),
+      ];
+      for (let one of await appendAll(adapter, [fullDraft("t", "c1")])) {
+        for (const body of bodies) {
+          const changed = replaced(one, body);
+          same(await replace(adapter, one, changed.payload), true, "replacePayload MUST be true where it replaced");
+          adapter = await store.carryOn(adapter);
+          await expectStored(adapter, [changed]);
+          one = changed;
+        }
+      }
+    },
+  },
+  {
+    name: "replace.keeps-the-rest",
+    promise: "changes nothing but payload, size and seal, whatever the status, and no other checkpoint",
+    about: "replacePayload",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const completed = draft("t", "done", { status: "completed", stage: "s", label: "l" });
+      const before = [draft("t", "before"), completed, fullDraft("t", "after"), draft("u", "done")];
+      const all: Appended[] = [];
+      for (const one of await appendAll(adapter, before)) {
+        const isOne = one.taskId === "t" && one.id === "done";
+        if (isOne) await replace(adapter, one, replaced(one, "[1]").payload);
+        all.push(isOne ? replaced(one, "[1]") : one);
+      }
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, all);
+      const again = all.find(({ taskId, id }) => taskId === "t" && id === "done");
+      if (again === undefined) return;
+      same(await adapter.append(again), again.sequence, "the same id with the new digest MUST have its sequence");
+      await refused(
+        "CHECKPOINT_CONFLICT",
+        adapter.append(completed),
+        "the same id with the former digest MUST conflict",
+      );
+      const next = await adapter.append(draft("t", "next"));
+      ascending([...sequencesOf(all.slice(0, 3)), next], "a replaced payload MUST not disturb the numbering");
+    },
+  },
+  {
+    name: "replace.nothing",
+    promise: "is false where there is no such checkpoint, or it has another payload by now, and changes nothing",
+    about: "replacePayload",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const all = await appendAll(adapter, drafts("t", 3));
+      const [first, removed, newest] = all;
+      if (!first || !removed || !newest) return;
+      const { payload } = replaced(first, "[1]");
+      await adapter.remove("t", ["c2"]);
+      const obligation = "replacePayload MUST be false where there is no such checkpoint";
+      same(await replace(adapter, removed, payload), false, `${obligation} any more`);
+      same(await replace(adapter, { ...first, id: "c9" }, payload), false, obligation);
+      same(await replace(adapter, { ...first, taskId: "nowhere" }, payload), false, obligation);
+      same(
+        await replace(adapter, { ...first, payload: newest.payload }, payload),
+        false,
+        "replacePayload MUST be false where the payload isn't the expected one",
+      );
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, [first, newest]);
+    },
+  },
+  {
+    name: "replace.independent",
+    promise: "keeps the payload as it was given, whatever becomes of the caller's bytes",
+    about: "replacePayload",
+    async run(store) {
+      const adapter = await store.open();
+      for (const one of await appendAll(adapter, drafts("t", 2))) {
+        const changed = replaced(one, Uint8Array.of(1, 2, 3));
+        const given = Uint8Array.of(1, 2, 3);
+        const replacing = replace(adapter, one, { ...changed.payload, body: given });
+        given.fill(9);
+        same(await replacing, true, "replacePayload MUST replace");
+        const found = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
+        same(found.payload, changed.payload, "the payload MUST be stored as it was when replacePayload was called");
+      }
+    },
+  },
+  {
+    name: "replace.concurrent",
+    promise: "lets exactly one win of those that expect the same payload, and undoes nothing that is done at once",
+    about: "replacePayload",
+    async run(store) {
+      const adapter = await store.open();
+      const all = await appendAll(adapter, drafts("t", 4));
+      for (const one of all) {
+        const rivals = [1, 2, 3].map((n) => replaced(one, JSON.stringify([n, one.id])));
+        const [outcomes, changed] = await Promise.all([
+          Promise.all(rivals.map(({ payload }) => replace(adapter, one, payload))),
+          adapter.setStatus("t", one.id, { status: "paused" }),
+          adapter.append(draft("t", `beside-${one.id}`)),
+        ]);
+        same(outcomes.filter(Boolean).length, 1, "of those that expect the same payload exactly one MUST win");
+        same(changed, true, "a status MUST be changed while a payload is replaced");
+        const record = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
+        same(record.payload, rivals[outcomes.indexOf(true)]?.payload, "the winner's payload MUST be stored");
+        same(record.status, "paused", "a change of status MUST not be undone by a payload that is replaced");
+        same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
+      }
+      same((await collect(adapter.list({ taskId: "t", order: "newest" }))).length, 8, "appends MUST not be lost");
+    },
+  },
+  {
+    name: "replace.closed",
+    promise: "is refused once it is closed",
+    about: "replacePayload",
+    async run(store) {
+      const adapter = await store.open();
+      const [one] = await appendAll(adapter, drafts("t", 1));
+      await adapter.close();
+      if (one) await refused("CLOSED", replace(adapter, one, replaced(one, "1").payload), "it MUST be refused");
+    },
+  },
+  {
+    name: "replace.not-laundered",
+    promise: "makes no damage look whole: what can't be read is refused, and stays as it is",
+    about: "replacePayload",
+    needs: "durable",
+    async run(store) {
+      let adapter = await store.open();
+      const [one, beside] = await appendAll(adapter, drafts("t", 2));
+      if (!one || !beside) return;
+      adapter = await store.damage(adapter, "t", "c1", "summary");
+      const outcome = await replace(adapter, one, replaced(one, "1").payload).catch(codeOf);
+      same(outcome, "CHECKPOINT_CORRUPT", "replacePayload MUST refuse a checkpoint that can't be read as corrupt");
+      const found = await adapter.get("t", "c1");
+      holds(isReported(found), `what can't be read MUST stay reported, and get gave ${show(found)}`);
+    },
+  },
+  {
+    name: "replace.survives-kill",
+    promise: "replaces a payload for good once it has resolved, and is all or nothing before",
+    about: "replacePayload",
+    needs: "durable",
+    async run(store) {
+      const both = [draft("t", "c1", { body: largeBody("first") }), draft("t", "c2")];
+      let [one, beside] = await withOpen(store, (adapter) => appendAll(adapter, both));
+      if (!one || !beside) return;
+      const other = await store.elsewhere();
+      const second = replaced(one, largeBody("second"));
+      await other.dieAfter({ method: "replacePayload", args: ["t", "c1", second.payload, one.payload.sha256] });
+      await withOpen(store, (adapter) => expectStored(adapter, [second, ...(beside ? [beside] : [])]));
+      one = second;
+      for (const turns of TURNS) {
+        const former: Appended = one;
+        const next = replaced(former, largeBody(`${turns} `));
+        const another = await store.elsewhere();
+        const args = ["t", "c1", next.payload, former.payload.sha256] as const;
+        const { answered } = await another.dieWithin(turns, { method: "replacePayload", args: [...args] });
+        one = await withOpen(store, async (adapter) => {
+          const { payload } = intact(
+            await adapter.get("t", "c1"),
+            "a kill while it is replaced MUST not harm the record",
+          );
+          const isDone = payload.sha256 === next.payload.sha256;
+          holds(!answered || isDone, "replacePayload MUST be stored once it has resolved");
+          await expectStored(adapter, [isDone ? next : former, ...(beside ? [beside] : [])]);
+          return isDone ? next : former;
+        });
+        if (answered) return;
+      }
+    },
+  },
+  {
+    name: "replace.many-processes",
+    promise: "lets exactly one of several processes win that expect the same payload",
+    about: "replacePayload",
+    needs: "multiProcess",
+    async run(store) {
+      const here = await store.open();
+      const rivals = [here, await store.open(), await store.elsewhere(), await store.elsewhere()];
+      for (let one of await appendAll(here, drafts("t", 3))) {
+        for (let round = 1; round <= 3; round++) {
+          const offers = rivals.map((_, index) => replaced(one, JSON.stringify([one.id, round, index])));
+          const outcomes = await Promise.all(
+            rivals.map((rival, index) => replace(rival, one, offers[index]?.payload ?? one.payload)),
+          );
+          same(outcomes.filter(Boolean).length, 1, "of those that expect the same payload exactly one MUST win");
+          one = offers[outcomes.indexOf(true)] ?? one;
+          for (const reader of rivals) {
+            const found = intact(await reader.get("t", one.id), "get MUST give the checkpoint");
+            same(found.payload, one.payload, "every process MUST see the winner's payload at once");
+          }
+        }
+      }
+    },
+  },
+];
+
+/** The checkpoint as it is once it has that body. */
+function replaced(one: Appended, body: string | Uint8Array): Appended {
+  const { payload, sizeBytes } = draft(one.taskId, one.id, { body });
+  return { ...one, payload, sizeBytes };
+}
+
+async function replace(adapter: StorageAdapter, one: Appended, payload: Payload): Promise<boolean> {
+  holds(adapter.replacePayload !== undefined, "the harness says that the adapter has replacePayload");
+  return adapter.replacePayload(one.taskId, one.id, payload, one.payload.sha256);
+}
+
+/** Tens of kilobytes: more than one write, more than one page. */
+function largeBody(text: string): string {
+  return JSON.stringify({ text: text.repeat(20_000) });
+}

@@ -1,0 +1,210 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "./adapter.js";
+import { checkFunction, checkText } from "./arguments.js";
+import { type Payload, type StoredCheckpoint, seal } from "./checkpoint.js";
+import { openToRenew } from "./codec/payload.js";
+import { CheckpointCorruptError, CheckpointError, PayloadTooLargeError, UnsupportedOperationError } from "./errors.js";
+import type { ResolvedOptions } from "./options.js";
+import { corruptRecord } from "./reader.js";
+import type { StateSchema } from "./schema.js";
+
+/** The options of `rekey`. */
+export interface RekeyOptions {
+  /** Only tasks whose id begins with this. */
+  readonly prefix?: string | undefined;
+  /** Stops it after the checkpoint under way. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called after each checkpoint, and before the first. */
+  readonly onProgress?: ((progress: RekeyProgress) => void) | undefined;
+}
+
+/** How far a rekey has come. */
+export interface RekeyProgress {
+  /** How many checkpoints there are. */
+  readonly total: number;
+  /** How many it has looked at: rewritten, current already, damaged or refused. */
+  readonly done: number;
+  /** How many it has rewritten. */
+  readonly rewritten: number;
+  /** How many it hasn't looked at yet. */
+  readonly left: number;
+  /** How many it had to leave as they are, since no configured key or transform opens them. */
+  readonly refused: number;
+  /** How many can't be read. They were left untouched, and told as `corrupt` events. */
+  readonly damaged: number;
+}
+
+/** What a rekey has done. */
+export interface RekeyResult extends RekeyProgress {
+  /** Those that were refused, and why: the first 100. */
+  readonly refusals: readonly RekeyRefusal[];
+}
+
+/** A checkpoint that was left as it is, intact. */
+export interface RekeyRefusal {
+  readonly taskId: string;
+  readonly id: string;
+  readonly sequence: number;
+  /** As loading it throws: a DecryptionFailedError, as a rule. */
+  readonly error: CheckpointError;
+}
+
+const MAX_REFUSALS = 100;
+
+/** Rewrites what isn't stored as the manager would store it now. */
+export class Rekeyer<Schema extends StateSchema> {
+  readonly #options: ResolvedOptions<Schema>;
+  readonly #onCorrupt: (record: CorruptRecord) => void;
+  readonly #stopped = new AbortController();
+
+  constructor(options: ResolvedOptions<Schema>, onCorrupt: (record: CorruptRecord) => void) {
+    this.#options = options;
+    this.#onCorrupt = onCorrupt;
+  }
+
+  /** Stops all that run, each after the checkpoint under way. */
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  async run(options: RekeyOptions): Promise<RekeyResult> {
+    checkKeys("RekeyOptions", options, ["prefix", "signal", "onProgress"]);
+    const { prefix, signal, onProgress } = options;
+    if (prefix !== undefined) checkText("RekeyOptions.prefix", prefix);
+    checkFunction("RekeyOptions.onProgress", onProgress);
+    const { storage, transforms } = this.#options;
+    if (transforms.length === 0) {
+      throw new TypeError(
+        "rekey needs the transforms to store by: new CheckpointManager({ transforms: [encrypt(…)], … }).",
+      );
+    }
+    const replace = storage.replacePayload?.bind(storage);
+    if (replace === undefined) {
+      throw new UnsupportedOperationError(
+        `The ${storage.name} adapter can't replace payloads, so nothing was rekeyed. What is saved from now on has the current key; ` +
+          "to rewrite the rest, copy it to a storage that can.",
+      );
+    }
+    const isStopped = () => signal?.aborted === true || this.#stopped.signal.aborted;
+    const tally = new Tally(await countCheckpoints(storage, prefix));
+    onProgress?.(tally.progress);
+    for await (const task of storage.tasks({ order: "taskId", prefix })) {
+      if (isStopped()) return tally.result;
+      if (isCorrupt(task)) {
+        this.#damaged(tally, task);
+        continue;
+      }
+      // What is saved from here on is current already; going after it might never end.
+      const beforeSequence = task.newest.sequence + 1;
+      for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
+        if (isStopped()) return tally.result;
+        if (isCorrupt(record)) this.#damaged(tally, record);
+        else await this.#rekey(record, replace, tally);
+        tally.done += 1;
+        onProgress?.(tally.progress);
+        // Reading and replacing may both be synchronous at heart: others get their turn.
+        await nextTurn();
+      }
+    }
+    // What was removed meanwhile isn't left.
+    tally.total = tally.done;
+    return tally.result;
+  }
+
+  async #rekey(found: StoredCheckpoint, replace: ReplacePayload, tally: Tally): Promise<void> {
+    let record = found;
+    for (;;) {
+      const { taskId, id, payload } = record;
+      const renewed = await this.#renewed(record, tally);
+      if (renewed === undefined) return;
+      if (await this.#replaced(record, tally, () => replace(taskId, id, renewed, payload.sha256))) return;
+      // It was removed meanwhile, or rewritten by somebody else.
+      const now = await this.#options.storage.get(taskId, id);
+      if (now === undefined) return;
+      if (isCorrupt(now)) return this.#damaged(tally, now);
+      record = now;
+    }
+  }
+
+  /** The payload as it would be stored now; `undefined` where it is so already, or can't be opened, which is tallied. */
+  async #renewed(record: StoredCheckpoint, tally: Tally): Promise<Payload | undefined> {
+    const { transforms } = this.#options;
+    let renew: (() => Promise<Payload>) | undefined;
+    try {
+      if (seal(record) !== record.seal) throw new CheckpointCorruptError("its seal doesn't match its content");
+      renew = await openToRenew(record.payload, { transforms, context: record });
+    } catch (error) {
+      if (error instanceof CheckpointCorruptError) this.#damaged(tally, corruptRecord(record, error.message, error));
+      else if (error instanceof CheckpointError) tally.refuse(record, error);
+      else throw error;
+      return undefined;
+    }
+    try {
+      return await renew?.();
+    } catch (error) {
+      // That it can't be made anew is this one's trouble; that the current key can't be had is everybody's.
+      if (!(error instanceof PayloadTooLargeError)) throw error;
+      tally.refuse(record, error);
+      return undefined;
+    }
+  }
+
+  /** False where the payload was no longer the expected one. */
+  async #replaced(record: StoredCheckpoint, tally: Tally, replace: () => Promise<boolean>): Promise<boolean> {
+    try {
+      const isReplaced = await replace();
+      if (isReplaced) tally.rewritten += 1;
+      return isReplaced;
+    } catch (error) {
+      if (!(error instanceof CheckpointCorruptError)) throw error;
+      this.#damaged(tally, corruptRecord(record, error.message, error));
+      return true;
+    }
+  }
+
+  #damaged(tally: Tally, record: CorruptRecord): void {
+    // A list of tasks may tell the same damage as reading one of them does.
+    if (tally.places.has(record.location)) return;
+    tally.places.add(record.location);
+    this.#onCorrupt(record);
+  }
+}
+
+type ReplacePayload = NonNullable<StorageAdapter["replacePayload"]>;
+
+/** What one rekey has done so far. */
+class Tally {
+  readonly #refusals: RekeyRefusal[] = [];
+  /** Where damage was met, each place once. */
+  readonly places = new Set<string>();
+  total: number;
+  done = 0;
+  rewritten = 0;
+  #refused = 0;
+
+  constructor(total: number) {
+    this.total = total;
+  }
+
+  refuse({ taskId, id, sequence }: StoredCheckpoint, error: CheckpointError): void {
+    this.#refused += 1;
+    if (this.#refusals.length < MAX_REFUSALS) this.#refusals.push({ taskId, id, sequence, error });
+  }
+
+  get progress(): RekeyProgress {
+    const { done, rewritten, places } = this;
+    // What is saved meanwhile is met too.
+    const total = Math.max(this.total, done);
+    return { total, done, rewritten, left: total - done, refused: this.#refused, damaged: places.size };
+  }
+
+  get result(): RekeyResult {
+    return { ...this.progress, refusals: [...this.#refusals] };
+  }
+}
+
+async function countCheckpoints(storage: StorageAdapter, prefix: string | undefined): Promise<number> {
+  let count = 0;
+  for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
+  return count;
+}
