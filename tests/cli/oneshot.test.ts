@@ -185,6 +185,24 @@ describe("waymark oneshot", () => {
   });
 
   it.each([
+    ["of which the end is missing", '{ "workstreams": [', /F01\.json:1:\d+: this is no JSON: /],
+    [
+      "with a word that JSON doesn't know",
+      '{ "workstreams": [\n  { "id": undefined\n} }',
+      /F01\.json:\d+:\d+: this is no JSON: /,
+    ],
+    ["without quotes", "{ workstreams: [ }", /F01\.json:1:\d+: this is no JSON: /],
+    ["with a key twice", '{ "workstreams": [],\n "workstreams": [] }', /F01\.json:2:\d+: a key stands twice/],
+  ])("refuses a JSON plan %s in the words of JSON", async (_what, text, message) => {
+    const { cwd, oneshot } = await project([]);
+    writeFileSync(join(cwd, ".sdp", "plans", "F01.json"), text);
+    const { code, stderr } = await oneshot("F01");
+    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
+    expect(stderr).not.toMatch(/YAML|flow|block|scalar|Map keys|implicit/i);
+    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+  });
+
+  it.each([
     ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /nothing was run\. bad\.yaml:2:\d+: /],
     ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml.*--plan/],
     ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume.*--resume/],

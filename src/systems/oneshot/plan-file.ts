@@ -48,10 +48,12 @@ export function parsePlan(source: string, path: string): readonly CheckedWorkstr
   const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
   const mistakes = [...document.errors, ...document.warnings];
   if (mistakes.length > 0) {
-    throw invalid(
-      path,
-      mistakes.map(({ message, pos: [offset] }) => ({ message, ...placeOf(lines, offset) })),
-    );
+    const isJson = path.endsWith(".json");
+    const issues = mistakes.map(({ message, code, pos: [offset] }) => ({
+      message: isJson && code === "DUPLICATE_KEY" ? "a key stands twice in one object" : message,
+      ...placeOf(lines, offset),
+    }));
+    throw invalid(path, (isJson && jsonIssues(source, lines, issues[0])) || issues);
   }
   const checked = checkPlan(contentOf(document, path));
   if ("workstreams" in checked) return checked.workstreams;
@@ -60,6 +62,20 @@ export function parsePlan(source: string, path: string): readonly CheckedWorkstr
     ...placeOf(lines, offsetOf(document, keys)),
   }));
   throw invalid(path, issues);
+}
+
+/** What is no JSON, in the words of JSON, since YAML's speak of what the file isn't meant to be. */
+function jsonIssues(source: string, lines: LineCounter, first: PlanIssue | undefined): PlanIssue[] | undefined {
+  try {
+    JSON.parse(source);
+    return undefined;
+  } catch (error) {
+    const text = error instanceof Error ? error.message.replace(/\s+/g, " ") : String(error);
+    // Not each version of Node, and not each message, says where it is.
+    const [place, offset] = / in JSON at position (\d+).*$/.exec(text) ?? [""];
+    const where = offset === undefined ? first : placeOf(lines, Number(offset));
+    return [{ ...where, message: `this is no JSON: ${text.replace(place, "")}` }];
+  }
 }
 
 function checkedObject(plan: OneshotPlan): LoadedPlan {
