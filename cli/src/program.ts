@@ -11,7 +11,7 @@ export function makeProgram(makeCli: (program: Program) => Cli): { readonly comm
     .version(version(), "-V, --version")
     .option("--storage <url>", "files:DIR, tasks:DIR or sqlite:FILE")
     .option("--verbose", "show what lies beneath an error")
-    .helpCommand(false)
+    .helpCommand("help [command]", "the same as --help")
     .exitOverride()
     .configureOutput({ outputError: oneLine });
   const cli = makeCli(program);
@@ -33,7 +33,8 @@ function overview(rows: readonly string[]): string {
     ...rows,
     "Options: --storage URL: files:DIR, tasks:DIR, sqlite:FILE; default: the variable",
     "  WAYMARK_STORAGE, then storage in waymark.config.{js,mjs,json} or package.json",
-    "  --json for programs, --verbose for an error's causes, --version",
+    "  --json for programs, where a command's --help has it; --version;",
+    "  --verbose for an error's causes",
     "A checkpoint is named by its id, its sequence (@7), or @latest.",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;

@@ -43,6 +43,13 @@ describe("--help", () => {
     expect(stdout).toMatch(new RegExp(`\nExample: .*waymark ${command} ?`));
   });
 
+  it("is what help shows too, of one command as well", async () => {
+    for (const command of [[], ["show"]]) {
+      const asked = await waymark({ cwd: "." }, ["help", ...command]);
+      expect(asked).toMatchObject({ code: 0, stdout: (await waymark({ cwd: "." }, [...command, "--help"])).stdout });
+    }
+  });
+
   it("documents the exit codes, and bisect's order", async () => {
     expect((await waymark({ cwd: "." }, ["--help"])).stdout).toContain(
       "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
