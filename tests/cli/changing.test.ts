@@ -86,6 +86,10 @@ describe("waymark prune", () => {
     expect((await run("prune", "--plan-in", "plan.json", "--yes", "--json")).stdout).toBe(
       '{"tasks":2,"removed":0,"removedBytes":0}\n',
     );
+    const again = await run("prune", "--plan-in", "plan.json");
+    expect(again).toMatchObject({ code: 0, stderr: "" });
+    expect(again.stdout).toContain("0 checkpoints (0 B) would go, 2 checkpoints (14 B) stay; 4 are gone already.\n");
+    expect(again.stdout).not.toMatch(/Removed|^remove /m);
     await manager.close();
   });
 

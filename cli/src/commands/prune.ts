@@ -44,10 +44,16 @@ export const prune: CommandFile = {
       .action((taskId, options) =>
         cli.withStore(async (session) => {
           const { output } = session;
-          const plans = await makePlans(session, taskId, options.all === true, policyOf(options), options.planIn);
+          const { plans, gone } = await makePlans(
+            session,
+            taskId,
+            options.all === true,
+            policyOf(options),
+            options.planIn,
+          );
           if (options.planOut !== undefined) await writePlanFile(options.planOut, plans);
           const isPlanOnly = options.dryRun === true || options.planOut !== undefined;
-          if (!options.json) await print(session, plans);
+          if (!options.json) await print(session, plans, gone);
           if (options.json && isPlanOnly) await output.line(jsonText({ plans }));
           if (isPlanOnly) return;
 
@@ -56,7 +62,7 @@ export const prune: CommandFile = {
             await output.flush();
             await confirm(`Remove ${sizeText(doomed, "remove")} from ${session.name}?`, options.yes === true);
           }
-          const result = await apply(session, doomed);
+          const result = { ...(await apply(session, doomed)), tasks: plans.length };
           if (options.json) await output.line(jsonText(result));
           else if (doomed.length > 0) {
             await output.line(`Removed ${counted(result.removed, "checkpoint")} (${bytesText(result.removedBytes)}).`);
@@ -96,13 +102,19 @@ function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
   return policy;
 }
 
+interface Planned {
+  readonly plans: readonly RetentionPlan[];
+  /** How many that a plan removes are not there any more. */
+  readonly gone: number;
+}
+
 async function makePlans(
   session: Session,
   taskId: string | undefined,
   all: boolean,
   flags: RetentionPolicy | undefined,
   planIn: string | undefined,
-): Promise<RetentionPlan[]> {
+): Promise<Planned> {
   if (planIn !== undefined) {
     if (taskId !== undefined || all || flags !== undefined) {
       throw new CommandError(
@@ -110,9 +122,7 @@ async function makePlans(
         "--plan-in has its tasks and its policy already: pass no task, no --all and no policy with it.",
       );
     }
-    const plans = await readPlanFile(planIn);
-    await assertFit(session, plans);
-    return plans;
+    return stillToDo(session, await readPlanFile(planIn));
   }
   if ((taskId !== undefined) === all) {
     throw new CommandError(
@@ -129,30 +139,44 @@ async function makePlans(
   }
   if (taskId !== undefined) {
     await requireTask(session, taskId);
-    return [await session.manager.planRetention(taskId, policy)];
+    return { plans: [await session.manager.planRetention(taskId, policy)], gone: 0 };
   }
   const plans: RetentionPlan[] = [];
   for await (const task of session.storage.tasks({ order: "taskId" })) {
     if (isCorrupt(task)) await session.damage.add(task);
     else plans.push(await session.manager.planRetention(task.taskId, policy));
   }
-  return plans;
+  return { plans, gone: 0 };
 }
 
-/** All of them are looked at before the first is applied, so that an outdated one leaves everything as it is. */
-async function assertFit({ storage }: Session, plans: readonly RetentionPlan[]): Promise<void> {
-  for (const plan of plans) {
+/**
+ * What of the plans is not done yet. All of them are looked at before the first is applied, so that an outdated one
+ * leaves everything as it is.
+ *
+ * @throws {PlanOutdatedError} One doesn't fit any more.
+ */
+async function stillToDo({ storage }: Session, all: readonly RetentionPlan[]): Promise<Planned> {
+  const plans: RetentionPlan[] = [];
+  let gone = 0;
+  for (const plan of all) {
     const { taskId } = plan;
     const summaries = [];
     for await (const checkpoint of storage.list({ taskId, order: "newest" })) {
       if (!isCorrupt(checkpoint)) summaries.push(checkpoint);
     }
     const why = whyOutdated(plan, summaries);
-    if (why === undefined) continue;
-    throw new PlanOutdatedError(
-      `The plan of ${plan.plannedAt} is outdated at task ${JSON.stringify(taskId)}: ${why}. Nothing was removed; make a new plan.`,
-    );
+    if (why !== undefined) {
+      throw new PlanOutdatedError(
+        `The plan of ${plan.plannedAt} is outdated at task ${JSON.stringify(taskId)}: ${why}. Nothing was removed; make a new plan.`,
+      );
+    }
+    const there = new Set(summaries.map(({ id }) => id));
+    const remove = plan.remove.filter(({ checkpoint }) => there.has(checkpoint.id));
+    gone += plan.remove.length - remove.length;
+    const removeBytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
+    plans.push({ ...plan, remove, removeBytes });
   }
+  return { plans, gone };
 }
 
 async function apply({ manager }: Session, plans: readonly RetentionPlan[]): Promise<PruneResult> {
@@ -172,7 +196,7 @@ async function apply({ manager }: Session, plans: readonly RetentionPlan[]): Pro
   return total;
 }
 
-async function print({ output }: Session, plans: readonly RetentionPlan[]): Promise<void> {
+async function print({ output }: Session, plans: readonly RetentionPlan[], gone: number): Promise<void> {
   const { colors } = output;
   const table = new TablePrinter(output, [
     { head: "PLAN" },
@@ -203,7 +227,8 @@ async function print({ output }: Session, plans: readonly RetentionPlan[]): Prom
     for (const planned of remove) await row("remove", colors.red, planned, taskId);
   }
   await table.end();
-  const summary = `${sizeText(plans, "remove")} would go, ${sizeText(plans, "keep")} stay.`;
+  const done = gone === 0 ? "" : `; ${gone} are gone already`;
+  const summary = `${sizeText(plans, "remove")} would go, ${sizeText(plans, "keep")} stay${done}.`;
   await output.line(colors.bold(printable(summary)));
 }
 
