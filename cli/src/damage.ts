@@ -3,8 +3,13 @@ import type { CorruptRecord } from "waymark";
 const SHOWN = 5;
 const REMEMBERED = 1000;
 
+/** Is told of what can't be read. */
+export interface DamageSink {
+  add(record: Pick<CorruptRecord, "location" | "reason">): Promise<void>;
+}
+
 /** What the command came across that can't be read: warned of, a few of them by name, and told by the exit code. */
-export class Damage {
+export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
   /** Where, so that what is met twice counts once. */
   readonly #places = new Set<string>();

@@ -212,6 +212,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       identical: 5,
       copied: 0,
       extra: 0,
+      unreadable: 0,
     });
   });
 });

@@ -66,3 +66,32 @@ describe("waymark delete", () => {
     expect((await run("delete", "t", "@3", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
   });
 });
+
+describe("waymark copy", () => {
+  it.each(["files:to", "sqlite:to.db"])(
+    "into %s tells how many could not be read, and doesn't say that all are identical",
+    async (to) => {
+      const { cwd, run } = await damagedPlace(halfDamaged);
+      const { code, stdout, stderr } = await run("copy", "--to", to);
+      expect([code, stdout]).toEqual([
+        5,
+        `Copied 1 checkpoint to ${to}.\n1 of 3 identical; 2 can't be read, and were not copied\n`,
+      ]);
+      expect(stderr.match(/passed over/g)).toHaveLength(2);
+      expect(await recordsOf(cwd, to)).toMatchObject([{ sequence: 1 }]);
+      expect(JSON.parse((await run("copy", "--to", to, "--json")).stdout)).toEqual({
+        records: 3,
+        identical: 1,
+        copied: 0,
+        extra: 0,
+        unreadable: 2,
+      });
+    },
+  );
+
+  it("tells it too where nothing of a task can be read", async () => {
+    const { run } = await damagedPlace(() => "{");
+    const { code, stdout } = await run("copy", "--to", "files:to");
+    expect([code, stdout]).toEqual([5, expect.stringContaining("0 of 3 identical; 3 can't be read")]);
+  });
+});

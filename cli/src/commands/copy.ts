@@ -1,6 +1,7 @@
 import type { StorageAdapter } from "waymark";
 import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
+import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
@@ -33,18 +34,24 @@ export const copy: CommandFile = {
             );
           }
           const result = await copyAll(session, target, options.prefix);
-          const { records, identical, copied, extra } = result;
+          const { records, identical, copied, extra, unreadable } = result;
           if (options.json) await output.line(jsonText(result));
           else {
             await output.line(`Copied ${counted(copied, "checkpoint")} to ${options.to}.`);
             if (extra > 0) await output.line(`${options.to} has ${counted(extra, "more checkpoint")} of these tasks.`);
-            await output.line(output.colors.bold(`${identical} of ${records} identical`));
+            const lost =
+              unreadable === 0
+                ? ""
+                : `; ${unreadable} can't be read, and ${unreadable === 1 ? "was" : "were"} not copied`;
+            await output.line(output.colors.bold(`${identical} of ${records} identical${lost}`));
           }
           if (records === 0) await sayNothingTo("copy", session, options.prefix);
-          if (identical === records) return;
+          const refused = records - identical - unreadable;
+          // What can't be read has been warned of, and the exit code tells it.
+          if (refused === 0) return;
           throw new CommandError(
             ExitCode.conflict,
-            `${counted(records - identical, "checkpoint")} can't be copied to what ${options.to} has already. Delete those tasks there, or copy to an empty storage.`,
+            `${counted(refused, "checkpoint")} can't be copied to what ${options.to} has already. Delete those tasks there, or copy to an empty storage.`,
           );
         }),
       );
@@ -58,9 +65,17 @@ async function copyAll(
   target: StorageAdapter,
   prefix: string | undefined,
 ): Promise<CopyResult> {
-  const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0 };
+  const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
   // Each is copied and compared.
   const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
+  // By their places: they are met when tasks are listed, copied and compared.
+  const unreadable = new Set<string>();
+  const from: DamageSink = {
+    add: (record) => {
+      unreadable.add(record.location);
+      return damage.add(record);
+    },
+  };
   let differences = 0;
   const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
     differences += 1;
@@ -68,14 +83,20 @@ async function copyAll(
     await damage.warn(`checkpoint ${id} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
   };
   try {
-    for await (const taskId of taskIds(storage, prefix, damage)) {
-      await copyTask({ from: storage, to: target, damage, progress, onDifference }, taskId, result);
+    for await (const taskId of taskIds(storage, prefix, from)) {
+      await copyTask(
+        { from: storage, to: target, damage: { from, to: damage }, progress, onDifference },
+        taskId,
+        result,
+      );
       progress.reach(2 * result.records);
     }
   } finally {
     progress.stop();
     await target.close();
   }
+  result.unreadable = unreadable.size;
+  result.records += unreadable.size;
   if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
   return result;
 }

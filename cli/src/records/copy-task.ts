@@ -1,5 +1,5 @@
 import type { StorageAdapter, StoredCheckpoint } from "waymark";
-import type { Damage } from "../damage.js";
+import type { DamageSink } from "../damage.js";
 import type { Progress } from "../progress.js";
 import { newestSequence, RecordPlacer, relationOf } from "./place-record.js";
 import { isWhole } from "./stored-record.js";
@@ -7,7 +7,7 @@ import { wholeRecords } from "./whole-records.js";
 
 /** How the copy of some tasks went, after it was compared with what it was made from. */
 export interface CopyResult {
-  /** How many whole records the source has. */
+  /** How many records the source has. */
   records: number;
   /** How many of them are in the target, and are the same there. */
   identical: number;
@@ -15,6 +15,8 @@ export interface CopyResult {
   copied: number;
   /** How many records the target's tasks have that the source's don't. */
   extra: number;
+  /** How many of the source can't be read, and so are not copied. */
+  unreadable: number;
 }
 
 /** A record of the source that isn't the same in the target. */
@@ -29,7 +31,8 @@ export interface Difference {
 export interface CopyJob {
   readonly from: StorageAdapter;
   readonly to: StorageAdapter;
-  readonly damage: Damage;
+  /** Is told of what can't be read of the source, of what of the target. */
+  readonly damage: { readonly from: DamageSink; readonly to: DamageSink };
   readonly progress: Progress;
   readonly onDifference: (difference: Difference) => Promise<void>;
 }
@@ -43,7 +46,7 @@ export async function copyTask(job: CopyJob, taskId: string, result: CopyResult)
   const placer = new RecordPlacer(job.to);
   let last = before;
   const added = { taskId, order: "oldest", afterSequence: before } as const;
-  for await (const record of wholeRecords(job.from, added, job.damage)) {
+  for await (const record of wholeRecords(job.from, added, job.damage.from)) {
     if ((await placer.place(record)) === "added") result.copied += 1;
     last = record.sequence;
     job.progress.advance();
@@ -55,9 +58,9 @@ export async function copyTask(job: CopyJob, taskId: string, result: CopyResult)
 /** Both storages give the task's records in the order of their sequences, so one walk through both is enough. */
 async function compareTask(job: CopyJob, taskId: string, last: number, result: CopyResult): Promise<void> {
   const query = { taskId, order: "oldest", beforeSequence: last + 1 } as const;
-  const copies = wholeRecords(job.to, query, job.damage);
+  const copies = wholeRecords(job.to, query, job.damage.to);
   let copy = await copies.next();
-  for await (const record of wholeRecords(job.from, query, job.damage)) {
+  for await (const record of wholeRecords(job.from, query, job.damage.from)) {
     while (!copy.done && copy.value.sequence < record.sequence) {
       result.extra += 1;
       copy = await copies.next();

@@ -1,12 +1,12 @@
 import { type CheckpointQuery, isCorrupt, type StorageAdapter, type StoredCheckpoint } from "waymark";
-import type { Damage } from "../damage.js";
+import type { DamageSink } from "../damage.js";
 import { damageOf } from "./stored-record.js";
 
 /** What a storage holds of a task, one record at a time; what isn't whole is passed over, and told to `damage`. */
 export async function* wholeRecords(
   storage: StorageAdapter,
   query: CheckpointQuery,
-  damage: Damage,
+  damage: DamageSink,
 ): AsyncGenerator<StoredCheckpoint, void, void> {
   for await (const record of storage.read(query)) {
     if (isCorrupt(record)) {
@@ -23,7 +23,7 @@ export async function* wholeRecords(
 export async function* taskIds(
   storage: StorageAdapter,
   prefix: string | undefined,
-  damage: Damage,
+  damage: DamageSink,
 ): AsyncGenerator<string, void, void> {
   for await (const task of storage.tasks({ order: "taskId", prefix })) {
     if (isCorrupt(task)) await damage.add(task);
