@@ -276,6 +276,25 @@ describe("waymark import refuses", () => {
     expect(await importing(changed.join("\n"))).toEqual(damaged(3, "its checksum doesn't match"));
   });
 
+  it("no export that an editor gave carriage returns and a byte order mark", async () => {
+    const { lines, importing } = await exportOf();
+    expect(await importing(`\ufeff${lines.join("\r\n")}\r\n`)).toMatchObject({
+      code: 0,
+      stdout: "Imported 4 checkpoints; 0 there already.\n",
+    });
+  });
+
+  it("what is no export without advice to import the nothing that stands before it", async () => {
+    const { lines, importing } = await exportOf();
+    for (const content of ["hello\n", lines.slice(1).join("\n"), `${lines[0]}\n{}\n`]) {
+      const { code, stderr } = await importing(content);
+      expect([code, stderr]).toEqual([5, expect.stringMatching(/ Nothing was imported\.\n$/)]);
+    }
+    expect((await importing(lines.slice(0, 3).join("\n"))).stderr).toMatch(
+      /Nothing was imported; to import the 2 checkpoints before it: waymark import - < x\.ndjson\n$/,
+    );
+  });
+
   it("an export without its trailer, or cut in the middle of a line", async () => {
     const { lines, importing } = await exportOf();
     expect(await importing(`${lines.slice(0, -1).join("\n")}\n`)).toEqual(damaged(6, "the trailer is missing"));

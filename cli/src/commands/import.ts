@@ -50,10 +50,17 @@ async function importFile(session: Session, path: string): Promise<Counts> {
     throw new CommandError(ExitCode.notFound, `${path} can't be read: ${reason}. Nothing was imported.`, { cause });
   });
   const read = () => createReadStream(path, { highWaterMark: 256 * 1024 });
-  const standing = () => `Nothing was imported; to import what stands before it: waymark import - < ${path}`;
+  let records = 0;
+  const standing = () =>
+    records === 0
+      ? "Nothing was imported."
+      : `Nothing was imported; to import the ${counted(records, "checkpoint")} before it: waymark import - < ${path}`;
   const progress = await showProgress("importing", () => 2 * size);
   try {
-    for await (const { bytes } of readExport(read(), { from: path, standing })) progress.advance(bytes);
+    for await (const { bytes } of readExport(read(), { from: path, standing })) {
+      records += 1;
+      progress.advance(bytes);
+    }
     progress.reach(size);
     return await importFrom(session, read(), path, (bytes) => progress.advance(bytes));
   } finally {
@@ -69,7 +76,12 @@ async function importFrom(
 ): Promise<Counts> {
   const counts: Counts = { added: 0, present: 0, otherStatus: 0 };
   const placer = new RecordPlacer(storage);
-  const standing = () => `The lines before it are imported: ${counts.added} added, ${counts.present} there already.`;
+  const standing = () => {
+    const { added, present, otherStatus } = counts;
+    return added + present + otherStatus === 0
+      ? "Nothing was imported."
+      : `The lines before it are imported: ${added} added, ${present + otherStatus} there already.`;
+  };
   for await (const { record, line, bytes } of readExport(chunks, { from, standing })) {
     try {
       counts[await placer.place(record)] += 1;

@@ -1,23 +1,29 @@
 /** A line longer than this is none that an export has; and no text may be longer than twice that. */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
 const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+const BYTE_ORDER_MARK = "\ufeff";
 
 /**
  * The lines of a stream of bytes, in constant memory but for the line itself. Only line feeds end a line: JSON may hold
- * other line separators as they are. What comes after the last line feed is a line too.
+ * other line separators as they are. What comes after the last line feed is a line too. A carriage return before a line
+ * feed belongs to it, and a byte order mark at the beginning to none: editors and mail put them there.
  *
  * @throws {Error} A line is too long, or isn't UTF-8; the message is the rest of a sentence.
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<{ text: string; bytes: number }> {
   let parts: Uint8Array[] = [];
   let bytes = 0;
+  let isFirst = true;
   const add = (part: Uint8Array): void => {
     parts.push(part);
     bytes += part.length;
     if (bytes > MAX_LINE_BYTES) throw new Error(`it has more than ${MAX_LINE_BYTES} bytes`);
   };
   const take = (): { text: string; bytes: number } => {
-    const line = { text: decode(Buffer.concat(parts, bytes)), bytes };
+    const text = decode(withoutReturn(Buffer.concat(parts, bytes)));
+    const line = { text: isFirst && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text, bytes };
+    isFirst = false;
     parts = [];
     bytes = 0;
     return line;
@@ -32,6 +38,10 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
     if (start < chunk.length) add(chunk.subarray(start));
   }
   if (bytes > 0) yield take();
+}
+
+function withoutReturn(line: Buffer): Buffer {
+  return line.at(-1) === CARRIAGE_RETURN ? line.subarray(0, -1) : line;
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
