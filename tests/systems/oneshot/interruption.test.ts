@@ -2,6 +2,7 @@ import { mkdir, readFile, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type OneshotPlan, runOneshot } from "waymark/oneshot";
+import { Moments, momentOf } from "../../support/moments.js";
 import { isAlive } from "../processes/processes.js";
 import { chain, outcomeOf, Project, workstream } from "./project.js";
 
@@ -205,25 +206,27 @@ const WORK: OneshotPlan = {
 };
 const IDS = WORK.workstreams.map(({ id }) => id);
 
-/** mulberry32: a number from 0 to 1 that belongs to the seed. */
-function randomOf(seed: number): number {
-  let a = (seed + 1) * 0x6d2b79f5;
-  a = Math.imul(a ^ (a >>> 15), a | 1);
-  a ^= a + Math.imul(a ^ (a >>> 7), a | 61);
-  return ((a ^ (a >>> 14)) >>> 0) / 2 ** 32;
-}
-
 describe("a run with jobs: 4 that is killed with kill -9 at a random moment", () => {
   let measured: Promise<number> | undefined;
 
-  /** How long it takes where nobody kills it. */
+  /** Kills it at that moment: a line of its output, or a change of its checkpoints' folder or of what its work leaves. */
+  async function runUntil(project: Project, moment: number) {
+    await mkdir(project.repository.checkpointDir, { recursive: true });
+    const moments = new Moments([project.repository.checkpointDir, project.path], (count) => {
+      if (count === moment) run.kill("SIGKILL");
+    });
+    const { run } = project.spawn(WORK, { jobs: 4 });
+    run.stdout.on("data", () => moments.add());
+    const { stdout } = await run;
+    moments.close();
+    return { stdout, count: moments.count };
+  }
+
+  /** How many moments it has where nobody kills it. */
   async function measure(): Promise<number> {
-    const project = await Project.create();
-    const { run, output } = project.spawn(WORK, { jobs: 4 });
-    await output.until(/(runStarted)/);
-    const startedMs = performance.now();
-    expect(outcomeOf((await run).stdout)).toMatchObject({ result: { success: true } });
-    return performance.now() - startedMs;
+    const { stdout, count } = await runUntil(await Project.create(), Number.POSITIVE_INFINITY);
+    expect(outcomeOf(stdout)).toMatchObject({ result: { success: true } });
+    return count;
   }
 
   it.each(Array.from({ length: 20 }, (_, seed) => seed))(
@@ -231,17 +234,18 @@ describe("a run with jobs: 4 that is killed with kill -9 at a random moment", ()
     async (seed) => {
       const project = await Project.create();
       measured ??= measure();
-      const wholeMs = await measured;
-      const delayMs = randomOf(seed) * wholeMs;
-      const { run, output } = project.spawn(WORK, { jobs: 4 });
-      await output.until(/(runStarted)/);
-      setTimeout(() => run.kill("SIGKILL"), delayMs);
-      await run;
-      const moment = `seed ${seed}: killed ${delayMs.toFixed(1)} ms of ${wholeMs.toFixed(1)} ms after the start`;
+      const count = await measured;
+      const at = momentOf(seed, count);
+      await runUntil(project, at);
+      const moment = `seed ${seed}: killed at moment ${at} of ${count}`;
       const isLeft = await project.repository.exists("F01");
-      const completed = isLeft ? (await project.repository.load("F01")).completedWs : IDS;
+      // Killed before its first entry, it has started nothing, and there is nothing to resume.
+      const hasBegun = isLeft || (await project.log()).length > 0;
+      const completedAtEnd = hasBegun ? IDS : [];
+      const completed = isLeft ? (await project.repository.load("F01")).completedWs : completedAtEnd;
 
-      const resumed = await project.run(WORK, { jobs: 4, resume: true }).catch((error: unknown) => ({ error }));
+      const options = { jobs: 4, resume: hasBegun };
+      const resumed = await project.run(WORK, options).catch((error: unknown) => ({ error }));
 
       if ("error" in resumed)
         expect({ error: resumed.error, isLeft }, moment).toMatchObject({
