@@ -48,11 +48,12 @@ export function parsePlan(source: string, path: string): readonly CheckedWorkstr
   const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
   const mistakes = [...document.errors, ...document.warnings];
   if (mistakes.length > 0) {
-    const found = mistakes.map(({ message, code, pos: [offset] }) => ({
-      message: code === "DUPLICATE_KEY" ? "a key stands twice in one object" : message,
+    const isJson = path.endsWith(".json");
+    const issues = mistakes.map(({ message, code, pos: [offset] }) => ({
+      message: isJson && code === "DUPLICATE_KEY" ? "a key stands twice in one object" : message,
       ...placeOf(lines, offset),
     }));
-    throw invalid(path, path.endsWith(".json") ? (jsonIssues(source, lines, found[0]) ?? found) : found);
+    throw invalid(path, (isJson && jsonIssues(source, lines, issues[0])) || issues);
   }
   const checked = checkPlan(contentOf(document, path));
   if ("workstreams" in checked) return checked.workstreams;

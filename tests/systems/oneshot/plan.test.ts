@@ -93,7 +93,7 @@ describe("a plan that is none is refused with the line", () => {
       "workstreams:\n- id: a\n  command: x\n  depends_on: []\n  dependsOn: []\n",
       ['2:3: workstreams[0] has both "depends_on" and "dependsOn": put them into one'],
     ],
-    ["with a key twice", "workstreams:\n- id: a\n  id: b\n  command: x\n", ["3:3: a key stands twice in one object"]],
+    ["with a key twice", "workstreams:\n- id: a\n  id: b\n  command: x\n", ["3:3: Map keys must be unique"]],
     ["that is no YAML", "workstreams:\n- id: 'a\n", [expect.stringMatching(/^3:1: Missing closing 'quote/)]],
     ["of two documents", `${YAML}---\na: 1\n`, [expect.stringMatching(/^10:1: .*multiple documents/)]],
   ])("%s", (_what, source, expected) => {
