@@ -18,10 +18,10 @@ export interface ConformanceHarness {
 }
 
 /** A method that an adapter may leave out. */
-export type OptionalMethod = "replacePayload";
+export type OptionalMethod = "repair" | "replacePayload" | "verify";
 
 /** All of them. */
-export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["replacePayload"];
+export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["repair", "replacePayload", "verify"];
 
 /** What the harness's module exports. */
 export interface ConformanceModule {

@@ -9,9 +9,9 @@ const GROUPS = {
   core: ({ needs, about }: ConformanceCase) => needs === undefined && about === undefined,
   reopened: ({ replayed, about }: ConformanceCase) => replayed === true && about === undefined,
   damage: ({ name }: ConformanceCase) => name.startsWith("corrupt."),
-  care: ({ name }: ConformanceCase) => /^(verify|repair)\./.test(name),
+  care: ({ about }: ConformanceCase) => about === "verify" || about === "repair",
   kills: ({ name, needs, about }: ConformanceCase) =>
-    needs === "durable" && about === undefined && !/^(corrupt|verify|repair)\./.test(name),
+    needs === "durable" && about === undefined && !name.startsWith("corrupt."),
   processes: ({ needs, about }: ConformanceCase) => needs === "multiProcess" && about === undefined,
   replacing: ({ about }: ConformanceCase) => about === "replacePayload",
 };

@@ -1,26 +1,30 @@
-import { isCorrupt, type RepairStep, type StorageAdapter, type StorageFinding } from "../../adapter.js";
+import {
+  type CheckedRecord,
+  isCorrupt,
+  type RepairStep,
+  type StorageAdapter,
+  type StorageFinding,
+} from "../../adapter.js";
 import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, expectStored, idsOf, withOpen } from "../steps.js";
 
-const NOW = { leftoversOlderThanMs: 0, dryRun: false } as const;
-
-/** What an adapter owes that offers `verify`, or `repair` too. One that offers neither meets them as it is. */
+/** What an adapter owes that has `verify`, or `repair`. */
 export const careCases: readonly ConformanceCase[] = [
   {
     name: "verify.finds",
-    promise: "that offers verify finds each damaged checkpoint, counts all, and changes nothing",
+    promise: "finds each damaged checkpoint, counts all, and changes nothing",
+    about: "verify",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
         for (const damaged of [["c1"], ["c2", "c4"], ["c1", "c2", "c3", "c4"]]) {
           const taskId = `${part}-${damaged.length}`;
           const adapter = await damagedTask(store, taskId, damaged, part);
-          if (adapter.verify === undefined) return;
           for (const quick of [false, true]) {
-            const items = await collect(adapter.verify({ quick }));
+            const items = await verified(adapter, quick);
             const found = items.filter((item) => item.kind === "record" && item.taskId === taskId);
             const checked = items.filter((item) => item.kind === "checked" && item.taskId === taskId);
             same(checked.length, 4, "verify MUST give a checked for each checkpoint, damaged ones included");
@@ -36,10 +40,10 @@ export const careCases: readonly ConformanceCase[] = [
   },
   {
     name: "verify.quiet",
-    promise: "that offers verify finds nothing where nothing is wrong, while others write too, and changes nothing",
+    promise: "finds nothing where nothing is wrong, while others write too, and changes nothing",
+    about: "verify",
     async run(store) {
       const adapter = await store.open();
-      if (adapter.verify === undefined) return;
       same(await findingsOf(adapter), [], "verify MUST find nothing in a store that isn't there");
       const all = [
         ...(await appendAll(adapter, drafts("a", 4))),
@@ -67,7 +71,8 @@ export const careCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.moves",
-    promise: "that offers repair moves each damaged checkpoint away, tells where to, and leaves all others as they are",
+    promise: "moves each damaged checkpoint away, tells where to, and leaves all others as they are",
+    about: "repair",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -75,8 +80,7 @@ export const careCases: readonly ConformanceCase[] = [
         for (const damaged of [["c4"], ["c1", "c3"], ["c1", "c2", "c3", "c4"]]) {
           const taskId = `${part}-${damaged.length}`;
           const adapter = await damagedTask(store, taskId, damaged, part);
-          if (adapter.repair === undefined) return;
-          const steps = await collect(adapter.repair(NOW));
+          const steps = await repaired(adapter);
           const moved = quarantined(steps).filter(({ finding }) => finding.taskId === taskId);
           same(moved.length, damaged.length, "repair MUST move each damaged record, and tell it");
           for (const { finding, to } of moved) {
@@ -94,8 +98,8 @@ export const careCases: readonly ConformanceCase[] = [
           );
           await expectIntact(reopened, left);
           await expectIntact(reopened, beside);
-          same(quarantined(await repairAgain(reopened)), [], "a second repair MUST find nothing to move");
-          same(await findingsOf(reopened), [], "after a repair verify MUST find nothing");
+          same(quarantined(await repaired(reopened)), [], "a second repair MUST find nothing to move");
+          if (reopened.verify) same(await findingsOf(reopened), [], "after a repair verify MUST find nothing");
           await reopened.close();
         }
       }
@@ -103,15 +107,15 @@ export const careCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.keeps-numbering",
-    promise: "that offers repair never gives a sequence again that a damaged checkpoint had",
+    promise: "never gives a sequence again that a damaged checkpoint had",
+    about: "repair",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
         for (const damaged of [["c4"], ["c3", "c4"], ["c1", "c2", "c3", "c4"]]) {
           const taskId = `${part}-${damaged.length}`;
           const adapter = await damagedTask(store, taskId, damaged, part);
-          if (adapter.repair === undefined) return;
-          await collect(adapter.repair(NOW));
+          await repaired(adapter);
           const reopened = await store.reopen(adapter);
           const sequence = await reopened.append(draft(taskId, "next"));
           holds(sequence > 4, `a damaged record's sequence MUST never be given again, and ${sequence} was`);
@@ -122,17 +126,17 @@ export const careCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.dry-run",
-    promise: "that offers repair changes nothing in a dry run, and tells what it would do",
+    promise: "changes nothing in a dry run, and tells what it would do",
+    about: "repair",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
         const adapter = await damagedTask(store, part, ["c2", "c4"], part);
-        if (adapter.repair === undefined) return;
         const before = await damagedIn(adapter, part);
-        const planned = await collect(adapter.repair({ ...NOW, dryRun: true }));
+        const planned = await repaired(adapter, true);
         same(await damagedIn(adapter, part), before, "a dry run MUST change nothing");
         same((await idsOf(adapter.list({ taskId: part, order: "oldest" }))).length, 4, "a dry run MUST change nothing");
-        const done = await collect(adapter.repair(NOW));
+        const done = await repaired(adapter);
         same(planned.map(summaryOfStep), done.map(summaryOfStep), "a dry run MUST tell the steps of a repair");
         await adapter.close();
       }
@@ -159,12 +163,17 @@ async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<numbe
 }
 
 async function findingsOf(adapter: StorageAdapter, quick = false): Promise<StorageFinding[]> {
-  const items = adapter.verify === undefined ? [] : await collect(adapter.verify({ quick }));
-  return items.filter((item) => item.kind !== "checked");
+  return (await verified(adapter, quick)).filter((item) => item.kind !== "checked");
 }
 
-async function repairAgain(adapter: StorageAdapter): Promise<RepairStep[]> {
-  return adapter.repair === undefined ? [] : collect(adapter.repair(NOW));
+async function verified(adapter: StorageAdapter, quick: boolean): Promise<(StorageFinding | CheckedRecord)[]> {
+  if (adapter.verify === undefined) throw new Error("The harness says that the adapter has `verify`; it has none.");
+  return collect(adapter.verify({ quick }));
+}
+
+async function repaired(adapter: StorageAdapter, dryRun = false): Promise<RepairStep[]> {
+  if (adapter.repair === undefined) throw new Error("The harness says that the adapter has `repair`; it has none.");
+  return collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun }));
 }
 
 function quarantined(steps: readonly RepairStep[]) {
