@@ -121,46 +121,17 @@ export class TaskFileAdapter implements StorageAdapter {
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
-    return this.#store.write({
-      taskId,
-      verb: "change a status of",
-      claim: "file",
-      absent: () => false,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        const existing = file.find(id);
-        if (existing === undefined) return false;
-        const { head, bodyText, extra } = readable(existing, id, path);
-        checkExpected(taskId, file.newestSequence, condition);
-        const changed: RecordEntry = { head: withStatus(head, wanted), bodyText, extra };
-        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
-        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
-        return true;
-      },
+    return this.#changeEntry("change a status of", taskId, id, ({ head, bodyText, extra }, file) => {
+      checkExpected(taskId, file.newestSequence, condition);
+      return { head: withStatus(head, wanted), bodyText, extra };
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const embedded = embedPayload(payload);
-    return this.#store.write({
-      taskId,
-      verb: "replace a payload of",
-      claim: "file",
-      absent: () => false,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        const existing = file.find(id);
-        if (existing === undefined) return false;
-        const { head, extra } = readable(existing, id, path);
-        if (head.payload.sha256 !== expectedSha256) return false;
-        const changed: RecordEntry = { ...embedded(head), extra };
-        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
-        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
-        return true;
-      },
-    });
+    return this.#changeEntry("replace a payload of", taskId, id, ({ head, extra }) =>
+      head.payload.sha256 === expectedSha256 ? { ...embedded(head), extra } : undefined,
+    );
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
@@ -219,6 +190,32 @@ export class TaskFileAdapter implements StorageAdapter {
 
   repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
     return this.#store.iterate(repairTaskFiles(this.#store, this.#adopt, options));
+  }
+
+  /** Writes what `change` makes of an entry in its place. False where there is none, or `change` gives nothing. */
+  async #changeEntry(
+    verb: string,
+    taskId: string,
+    id: string,
+    change: (entry: RecordEntry, file: TaskFileEntries) => RecordEntry | undefined,
+  ): Promise<boolean> {
+    return this.#store.write({
+      taskId,
+      verb,
+      claim: "file",
+      absent: () => false,
+      work: async (lock, folder) => {
+        const path = join(folder, TASK_FILE_NAME);
+        const file = await this.#readToChange(path, taskId);
+        const existing = file.find(id);
+        if (existing === undefined) return false;
+        const changed = change(readable(existing, id, path), file);
+        if (changed === undefined) return false;
+        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
+        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
+        return true;
+      },
+    });
   }
 
   async #removeTask(taskId: string, absent: () => number, condition: AppendCondition | undefined): Promise<number> {

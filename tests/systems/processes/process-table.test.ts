@@ -25,7 +25,7 @@ function unreadable(paths: RegExp, code: string): void {
   });
 }
 
-describe.runIf(process.platform === "linux")("where /proc can't be read", () => {
+describe.runIf(process.platform === "linux")("where /proc can't be read (skipped where there is none)", () => {
   it.each(["EMFILE", "ENFILE", "ENOMEM"])(
     "for want of files or memory (%s), no process counts as dead",
     async (code) => {
@@ -58,13 +58,16 @@ describe.runIf(process.platform === "linux")("where /proc can't be read", () => 
   });
 });
 
-describe.runIf(process.platform === "linux")("a sandbox that doesn't show its namespaces", () => {
-  it("leaves processes told by pid, boot and start time", async () => {
-    vi.resetModules();
-    unreadable(/^\/proc\/self\/ns\/pid$/, "EACCES");
-    const table = await import("../../../src/systems/processes/process-table.js");
-    const first = await table.findProcess(process.pid);
-    expect(first?.startTime).toMatch(/^[0-9a-f-]{36}:pid:\[unknown\]:\d+$/);
-    expect(await table.findProcess(process.pid)).toEqual(first);
-  });
-});
+describe.runIf(process.platform === "linux")(
+  "a sandbox that doesn't show its namespaces (skipped where there is no /proc)",
+  () => {
+    it("leaves processes told by pid, boot and start time", async () => {
+      vi.resetModules();
+      unreadable(/^\/proc\/self\/ns\/pid$/, "EACCES");
+      const table = await import("../../../src/systems/processes/process-table.js");
+      const first = await table.findProcess(process.pid);
+      expect(first?.startTime).toMatch(/^[0-9a-f-]{36}:pid:\[unknown\]:\d+$/);
+      expect(await table.findProcess(process.pid)).toEqual(first);
+    });
+  },
+);
