@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { aimedKills } from "./aimed-kill.js";
+import { aimedFaults } from "./aimed-fault.js";
 import { type Ended, inProcess, recorded } from "./crash-process.js";
 import {
   type Before,
@@ -152,7 +152,7 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
     named.findLast(([{ name }]) => name.startsWith("rename")) ?? named.find(([{ path }]) => path === undefined) ?? [];
   if (call === undefined || name === undefined)
     throw new Error(`The ${kind} adapter saves without a rename or an answer.`);
-  for await (const kill of aimedKills(kind, () => copied(folder), [INTERRUPTED], { name, call })) {
+  for await (const kill of aimedFaults(kind, () => copied(folder), [INTERRUPTED], { name, call }, "signal=KILL")) {
     if (!kill.met) continue;
     expect(kill.run.answers).toEqual([]);
     await rm(folder, { recursive: true });

@@ -45,6 +45,7 @@ const SECTOR = 512;
  * - A rename within a folder is atomic. One into another folder is a name that comes and a name that goes: each may be
  *   lost apart.
  * - After a failed fsync, a file's data stays in doubt, and a later fsync says nothing about it. Names stay unsynced.
+ *   One that was interrupted (EINTR) has neither written nor dropped anything.
  *
  * Sources: POSIX's fsync and rename; Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (what differs
  * between file systems); Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020.
@@ -131,7 +132,7 @@ export class DiskModel {
   #end(call: SystemCall): boolean {
     const { name, args, result, error } = call;
     const begun = this.#syncing.get(call);
-    if (begun !== undefined) return this.#sync(this.#descriptors.get(args[0] ?? "")?.inode, begun, error !== undefined);
+    if (begun !== undefined) return this.#sync(this.#descriptors.get(args[0] ?? "")?.inode, begun, error);
     if (error !== undefined || result === undefined) return false;
     if (name === "close") return !this.#descriptors.delete(args[0] ?? "");
     if (/^p?write(64)?$/.test(name)) return this.#write(call, result);
@@ -192,10 +193,11 @@ export class DiskModel {
     return this.#change(folder, { kind: "names", names });
   }
 
-  #sync(inode: Inode | undefined, begun: number, failed: boolean): boolean {
+  #sync(inode: Inode | undefined, begun: number, error: string | undefined): boolean {
+    if (error === "EINTR") return false;
     for (const change of this.#changes.slice(0, begun)) {
       if (change.inode !== inode || change.state !== "unsynced") continue;
-      if (!failed) change.state = "synced";
+      if (error === undefined) change.state = "synced";
       else if (change.what.kind !== "names") change.state = "doomed";
     }
     return inode !== undefined;

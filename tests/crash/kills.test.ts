@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { StoredCheckpoint } from "waymark";
-import { aimedKills, type Kill, type Point } from "./aimed-kill.js";
+import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
 import { count, isFull } from "./counts.js";
 import { type Answer, noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, changes, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
@@ -70,7 +70,7 @@ async function rehearse(site: CrashSite): Promise<Point[]> {
 async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
   const wrong: string[] = [];
   let met = false;
-  for await (const kill of aimedKills(site.kind, () => site.copy(), site.operation.calls, point)) {
+  for await (const kill of aimedFaults(site.kind, () => site.copy(), site.operation.calls, point, "signal=KILL")) {
     met = kill.met;
     const { answers } = kill.run;
     if (isFull && changes(point.call)) wrong.push(...(await examineAndLosePower(site, kill, losses)));
@@ -81,7 +81,7 @@ async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
 }
 
 /** What a process saves that comes after a killed one must survive too, though it found what the other had not synced. */
-async function examineAndLosePower(site: CrashSite, { folder, run }: Kill, losses: PowerLosses): Promise<string[]> {
+async function examineAndLosePower(site: CrashSite, { folder, run }: Attempt, losses: PowerLosses): Promise<string[]> {
   const model = new DiskModel(folder, site.prepared);
   for (const _ of model.run(run.ofStore));
   const what = { calls: [...CHANGING, ...OPENING], data: true, thread: "other" } as const;

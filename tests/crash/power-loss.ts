@@ -90,7 +90,7 @@ function digestOf(disk: Disk): string {
 async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
   const folder = await mkdtemp(join(PLACE, "waymark-loss-"));
   disk.writeTo(folder);
-  const adapter = open(kind, storeIn(folder));
+  const adapter = openStore(kind, storeIn(folder));
   const answers: Answer[] = [];
   for (const call of examination("after-loss")) {
     answers.push(
@@ -105,7 +105,7 @@ async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
   return answers;
 }
 
-function open(kind: StoreKind, path: string): StorageAdapter {
+export function openStore(kind: StoreKind, path: string): StorageAdapter {
   if (kind === "json-file") return new JsonFileAdapter({ path });
   if (kind === "task-file") return new TaskFileAdapter({ path });
   const durability = kind === "sqlite" ? "full" : "normal";

@@ -2,24 +2,11 @@
 // [method, ...arguments]; it makes them one after the other and prints what each resolved to, or how it failed, as a
 // line of JSON.
 import { accessSync, closeSync, fstatSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { openAdapter } from "./open-adapter.mjs";
 
 const [, , kind, folder] = process.argv;
 
-const open = {
-  "json-file": async () => {
-    const { JsonFileAdapter } = await import("waymark/adapters/json-file");
-    return new JsonFileAdapter({ path: folder });
-  },
-  "task-file": async () => {
-    const { TaskFileAdapter } = await import("waymark/adapters/task-file");
-    return new TaskFileAdapter({ path: folder });
-  },
-  sqlite: () => sqlite("full"),
-  "sqlite-normal": () => sqlite("normal"),
-};
-
-const adapter = await open[kind]();
+const adapter = await openAdapter(kind, folder);
 const calls = JSON.parse(readFileSync(0, "utf8"));
 if (process.env.RUN_AHEAD) runAhead();
 begin();
@@ -52,11 +39,6 @@ function runAhead() {
     fstatSync(file);
     closeSync(file);
   }
-}
-
-async function sqlite(durability) {
-  const { SqliteAdapter } = await import("waymark/adapters/sqlite");
-  return new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability });
 }
 
 async function perform(method, args) {
