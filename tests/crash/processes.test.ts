@@ -104,6 +104,10 @@ describe.runIf(isFull)("a process whose event loop stands still for 15 s in the 
 
 /** A process that saves until it is stopped or killed. */
 class Writer {
+  static readonly #listeners = new Set<() => void>();
+  /** Of those that ended by themselves. */
+  static readonly #errors: string[] = [];
+  #isEnding = false;
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
   readonly #stderr: Promise<string>;
@@ -112,15 +116,17 @@ class Writer {
     this.#child = child;
     this.#closed = once(child, "close");
     this.#stderr = text(child.stderr);
+    void this.#closed.then(async () => {
+      if (!this.#isEnding) Writer.#errors.push(await this.#stderr);
+      for (const listener of Writer.#listeners) listener();
+    });
     createInterface({ input: child.stdout }).on("line", (line) => {
       const [taskId = "", id = "", sequence] = line.split(" ");
-      // A line that was cut short was not acknowledged to anybody.
+      // A line that was cut short was acknowledged to nobody.
       if (sequence !== undefined) saved.push({ taskId, id, sequence: Number(sequence) });
       for (const listener of Writer.#listeners) listener();
     });
   }
-
-  static readonly #listeners = new Set<() => void>();
 
   /** Starts one, and waits for its first save. */
   static async start(kind: StoreKind, folder: string, name: string, saved: Saved[]): Promise<Writer> {
@@ -137,22 +143,26 @@ class Writer {
   }
 
   async kill(): Promise<void> {
+    this.#isEnding = true;
     this.#child.kill("SIGKILL");
     await this.#closed;
   }
 
   async stop(): Promise<{ readonly code: number | null; readonly stderr: string }> {
+    this.#isEnding = true;
     this.#child.stdin?.end();
     await this.#closed;
     return { code: this.#child.exitCode, stderr: await this.#stderr };
   }
 
   static #until(condition: () => boolean): Promise<void> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const look = (): void => {
-        if (!condition()) return;
+        const [error] = Writer.#errors;
+        if (error === undefined && !condition()) return;
         Writer.#listeners.delete(look);
-        resolve();
+        if (error === undefined) resolve();
+        else reject(new Error(`A process ended that was to go on saving: ${error}`));
       };
       Writer.#listeners.add(look);
       look();

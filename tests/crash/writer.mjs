@@ -2,6 +2,7 @@
 // Prints `<task> <id> <sequence>` once it is acknowledged. Goes on until its stdin ends, or it is killed.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { openAdapter } from "./open-adapter.mjs";
 
 const [, , kind, folder, name] = process.argv;
@@ -23,5 +24,7 @@ for (let number = 1; !isOver; number++) {
   const draft = { taskId, id, createdAt, status: "running", stateVersion: 1, sizeBytes: body.length, payload };
   // Synchronous: what is printed was acknowledged, and what was acknowledged is printed before the next one.
   writeSync(1, `${taskId} ${id} ${await adapter.append(draft)}\n`);
+  // SQLite takes none while it needn't wait, and the end of stdin comes in a turn of its own.
+  await nextTurn();
 }
 await adapter.close();
