@@ -144,7 +144,10 @@ function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): void 
     connect(place, draft, (database) => {
       configure(database, draft, durability);
       format.migrate(database, draft);
-      // The last one to close a database brings its log into it and deletes the log.
+      // Closing brings the log into the database too, but tells nobody where that fails: half a database would be left.
+      const busy = database.pragma("wal_checkpoint(TRUNCATE)", { simple: true });
+      if (busy !== 0)
+        throw new StorageError(`Another program uses ${draft}. Nothing was saved; try again.`, { retryable: true });
       database.close();
     });
     linkSync(draft, path);
