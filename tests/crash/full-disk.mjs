@@ -31,11 +31,17 @@ for (const kind of ["json-file", "task-file", "sqlite"]) {
   const elsewhere = await openAdapter(kind, store);
   const readByAnother = await idsIn(elsewhere);
   await elsewhere.close();
-  rmSync(ballast);
-  const next = await adapter.append(draft("after")).catch((error) => error.message);
-  const afterwards = await idsIn(adapter);
   await adapter.close();
-  const report = { kind, saved, errors, acknowledged, whileFull, readByAnother, next, afterwards };
+  // What closing has made room for.
+  fill(join(folder, "more-ballast"));
+  const anew = await openAdapter(kind, store);
+  const readAnew = await idsIn(anew).catch(({ code, message, retryable }) => ({ code, message, retryable }));
+  rmSync(ballast);
+  rmSync(join(folder, "more-ballast"));
+  const next = await anew.append(draft("after")).catch((error) => error.message);
+  const afterwards = await idsIn(anew);
+  await anew.close();
+  const report = { kind, saved, errors, acknowledged, whileFull, readByAnother, readAnew, next, afterwards };
   writeSync(1, `${JSON.stringify(report)}\n`);
   execFileSync("umount", [folder]);
 }
