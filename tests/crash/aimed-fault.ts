@@ -18,8 +18,10 @@ export interface Attempt {
   readonly met: boolean;
 }
 
-/** How often one point is aimed at. */
-const AIMS = 12;
+/** How often one point is aimed at: rarely more than once, but a thread that others wake up is hard to meet. */
+const AIMS = 60;
+/** By how much more the number of a call may differ from one run to the next, as far as is guessed. */
+const SPREAD = 5;
 
 /**
  * Starts a process and has it killed, or a call fail, at that point, in a new folder each time, until it was met. A fault
@@ -47,7 +49,7 @@ export async function* aimedFaults(
     const met = happened && found?.ordinal === ordinal && found.thread === call.thread;
     yield { folder, run, met };
     if (met) return;
-    // Where it was this time, or else close by.
-    ordinal = found?.ordinal ?? Math.max(1, call.ordinal + Math.round((aim % 2 === 0 ? aim : -aim) / 2));
+    // Where it was this time. If it wasn't reached, its number is higher.
+    ordinal = found?.ordinal ?? ordinal + 1 + (aim % SPREAD);
   }
 }

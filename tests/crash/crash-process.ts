@@ -8,6 +8,9 @@ import { parseRecord, type SystemCall } from "./system-calls.js";
 
 const PROGRAM = fileURLToPath(new URL("program.mjs", import.meta.url));
 
+/** Far more than any takes: what hasn't ended by then never will, and its answers are missing. */
+const HANGING_MS = 120_000;
+
 /** What a call in another process resolved to, or how it failed. */
 export interface Answer {
   readonly value?: unknown;
@@ -82,12 +85,15 @@ async function run(
   calls: readonly Call[],
   environment: NodeJS.ProcessEnv,
 ): Promise<Ended> {
-  const child = spawn(command, args, { stdio: "pipe", env: { ...process.env, ...environment } });
+  // A group of its own, so that what strace runs ends with it.
+  const child = spawn(command, args, { stdio: "pipe", detached: true, env: { ...process.env, ...environment } });
   const ended = once(child, "close");
+  const isHanging = setTimeout(() => child.pid !== undefined && process.kill(-child.pid, "SIGKILL"), HANGING_MS);
   // It may have been killed before it has read its calls.
   child.stdin.on("error", () => undefined).end(JSON.stringify(plain(calls)));
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   await ended;
+  clearTimeout(isHanging);
   const answers = stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Answer]));
   return { answers, stderr, signal: child.signalCode };
 }
