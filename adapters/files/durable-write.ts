@@ -1,5 +1,4 @@
 import { closeSync, constants, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
-import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { makeFolders } from "../make-folders.js";
 
@@ -71,5 +70,5 @@ export async function syncFolder(path: string): Promise<void> {
 
 /** Makes the folder and those above it that are missing, with mode 0700, and resolves once their names are on the disk. */
 export async function makeFolder(path: string): Promise<void> {
-  for (const made of makeFolders(path)) await syncFolder(dirname(made));
+  for (const changed of makeFolders(path)) await syncFolder(changed);
 }

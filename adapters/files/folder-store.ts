@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
-import { makeFolders } from "../make-folders.js";
+import { makeFolder, makeFolders } from "../make-folders.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
@@ -182,13 +182,14 @@ export class FolderStore {
   }
 
   #underLock<Result>(place: Place, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
-    const { folder } = place;
+    const { folder, isOwn } = place;
     return underLock(folder, {
       acquire: () => this.#acquire(place, claim),
       absent,
       make: async () => {
-        // The task's own name is put on the disk with the first file in it, those above it now.
-        for (const made of makeFolders(folder)) if (made !== folder) await syncFolder(dirname(made));
+        // A task's own name is put on the disk with the first file in it, those above it now.
+        for (const changed of makeFolders(isOwn ? dirname(folder) : folder)) await syncFolder(changed);
+        if (isOwn) makeFolder(folder);
       },
       work: (lock) => work(lock, folder),
     });

@@ -74,7 +74,7 @@ export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>):
 /** Opens the store at that place; where there is none, makes one, and the folders above it. */
 export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> {
   const { path } = place;
-  const madeFolder = identityOf(path) === undefined ? createFile(place, format) : undefined;
+  if (identityOf(path) === undefined) createFile(place, format);
   const file = identityOf(path);
   if (file === undefined) {
     throw new StorageError(`${path} was removed while it was being opened. Nothing was written; try again.`, {
@@ -84,7 +84,7 @@ export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>
   return connect(place, path, (database) => {
     // Before anything is changed: a database of another program stays as it is.
     format.holds(database, path);
-    return ready(place, format, database, file, madeFolder);
+    return ready(place, format, database, file);
   });
 }
 
@@ -122,13 +122,12 @@ function ready<Store>(
   format: StoreFormat<Store>,
   database: SqliteDatabase,
   file: FileIdentity,
-  madeFolder?: string,
 ): OpenStore<Store> {
   const { path, durability } = place;
   configure(database, path, durability);
   format.migrate(database, path);
-  // The file's name isn't safe before its folder is, and who made it may have died before it came to this.
-  syncFolders(dirname(path), madeFolder);
+  // Who made the file may have died before it came to this.
+  syncFolder(dirname(path));
   return { store: format.store(database, path), file };
 }
 
@@ -149,21 +148,22 @@ function configure(database: SqliteDatabase, path: string, durability: StorePlac
 /**
  * Creates the database and the folders above it, for their owner alone. It is made whole under another name first, so
  * that a process which dies here leaves no empty file under this one.
- *
- * @returns The topmost folder it made.
  */
-function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): string | undefined {
+function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): void {
   const { path, durability } = place;
   // Where the driver is missing, nothing is made.
   place.driver();
-  const [madeFolder] = makeFolders(dirname(path));
+  for (const changed of makeFolders(dirname(path))) syncFolder(changed);
   const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
   try {
     closeSync(openSync(draft, "wx", 0o600));
     connect(place, draft, (database) => {
       configure(database, draft, durability);
       format.migrate(database, draft);
-      // The last one to close a database brings its log into it and deletes the log.
+      // Closing brings the log into the database too, but tells nobody where that fails: half a database would be left.
+      const busy = database.pragma("wal_checkpoint(TRUNCATE)", { simple: true });
+      if (busy !== 0)
+        throw new StorageError(`Another program uses ${draft}. Nothing was saved; try again.`, { retryable: true });
       database.close();
     });
     linkSync(draft, path);
@@ -173,22 +173,17 @@ function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): strin
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(`${draft}${suffix}`, { force: true });
   }
-  return madeFolder;
 }
 
-/** Makes the names in the folder durable, and in the folders above it up to the one that holds `topmost`. */
-function syncFolders(folder: string, topmost: string | undefined): void {
+/** Makes the names in the folder durable. */
+function syncFolder(folder: string): void {
   // Windows can't sync folders.
   if (process.platform === "win32") return;
-  const last = topmost === undefined ? folder : dirname(topmost);
-  for (let current = folder; ; current = dirname(current)) {
-    const descriptor = openSync(current, "r");
-    try {
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
-    if (current === last || current === dirname(current)) return;
+  const descriptor = openSync(folder, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 
