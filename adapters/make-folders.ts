@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 
 /**
@@ -12,25 +12,31 @@ import { dirname } from "node:path";
  */
 export function makeFolders(path: string): string[] {
   try {
-    return makeFolder(path) ? [path] : [];
+    return makePrivateFolder(path) ? [path] : [];
   } catch (error) {
     const above = dirname(path);
     if (codeOf(error) !== "ENOENT" || above === path) throw error;
     const made = makeFolders(above);
     // What is above it is there now: one more ENOENT is final.
-    return makeFolder(path) ? [...made, path] : made;
+    return makePrivateFolder(path) ? [...made, path] : made;
   }
 }
 
-/** @returns Whether it wasn't there. */
-function makeFolder(path: string): boolean {
+/**
+ * Makes one folder, with mode 0700.
+ *
+ * @returns False where something has that name already.
+ */
+export function makePrivateFolder(path: string): boolean {
   try {
     mkdirSync(path, { mode: 0o700 });
-    return true;
   } catch (error) {
     if (codeOf(error) === "EEXIST") return false;
     throw error;
   }
+  // A umask takes bits away, the owner's too. Only then: a file system without permissions refuses to change them.
+  if ((lstatSync(path).mode & 0o700) !== 0o700) chmodSync(path, 0o700);
+  return true;
 }
 
 function codeOf(error: unknown): unknown {

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type AppendCondition,
@@ -9,6 +9,7 @@ import {
   isCorrupt,
   nextSequence,
   type StorageAdapter,
+  type StorageWarning,
   type TaskQuery,
 } from "../src/adapter.js";
 import {
@@ -21,10 +22,12 @@ import {
   type TaskSummary,
 } from "../src/checkpoint.js";
 import { ClosedError } from "../src/errors.js";
+import { exposuresOf } from "./exposure.js";
 import { CurrentStore } from "./sqlite/current-store.js";
 import { lazyDriver, type SqliteDriver } from "./sqlite/driver.js";
 import { explain } from "./sqlite/errors.js";
 import { LockQueue } from "./sqlite/lock-queue.js";
+import { databaseFiles } from "./sqlite/opening.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
 import { holdsStore, migrate } from "./sqlite/schema.js";
 import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteStore, type TaskRange } from "./sqlite/store.js";
@@ -134,6 +137,10 @@ export class SqliteAdapter implements StorageAdapter {
       ids,
       condition,
     );
+  }
+
+  async warnings(): Promise<readonly StorageWarning[]> {
+    return exposuresOf(dirname(this.#path), databaseFiles(this.#path));
   }
 
   close(): Promise<void> {

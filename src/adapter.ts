@@ -68,6 +68,14 @@ export interface CorruptRecord {
   readonly cause?: unknown;
 }
 
+/** What a person should know of the place where a store is. */
+export interface StorageWarning {
+  /** What it is about. */
+  readonly path: string;
+  /** A whole sentence: what is wrong, and what to do about it. */
+  readonly message: string;
+}
+
 /**
  * Where checkpoints are kept: the contract of every storage. The suite in `waymark/conformance` tests each obligation;
  * the cases that do are named.
@@ -131,6 +139,12 @@ export interface StorageAdapter {
    * @returns How many checkpoints it removed.
    */
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
+
+  /**
+   * What a person should know of the place itself, as that others can write to it. Optional: a manager asks once, at
+   * its first call, and logs the answer. MUST create nothing.
+   */
+  warnings?(): Promise<readonly StorageWarning[]>;
 
   /** Waits for the calls under way, then lets go of everything. Idempotent; later calls are a ClosedError. */
   close(): Promise<void>;

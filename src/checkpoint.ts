@@ -1,6 +1,9 @@
 import { hash } from "node:crypto";
 import { types } from "node:util";
 import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
+import { nestsTooDeep } from "./json-depth.js";
+
+export { nestsTooDeep } from "./json-depth.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
@@ -102,10 +105,18 @@ export interface SealedSummary extends CheckpointSummary {
  * payload's digest. Adapters call it on append and on setStatus, the manager checks it at each read. The order of
  * metadata's keys doesn't matter, so a store that sorts them (PostgreSQL's jsonb) keeps the seal whole.
  *
+ * It is a checksum, not a signature: whoever can write the store can make one.
+ *
  * @returns Lower-case hexadecimal.
+ * @throws {CheckpointCorruptError} Its metadata nests deeper than any that is saved.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
-  const { error } = record;
+  const { error, metadata } = record;
+  if (nestsTooDeep(metadata)) {
+    throw new CheckpointCorruptError(
+      `The metadata of checkpoint ${record.id} nests deeper than any that is saved. It was left untouched.`,
+    );
+  }
   const sealed = [
     "waymark-seal-1",
     record.taskId,
@@ -115,7 +126,7 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
     record.stage,
     record.label,
     record.parentId,
-    record.metadata === undefined ? undefined : withSortedKeys(record.metadata),
+    metadata === undefined ? undefined : withSortedKeys(metadata),
     record.status,
     error && [error.message, error.name, error.code, error.stack],
     record.stateVersion,

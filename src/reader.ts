@@ -163,8 +163,8 @@ export class CheckpointReader<Schema extends StateSchema> {
     record: StoredCheckpoint | CorruptRecord,
   ): Checkpoint<StateOf<Schema>> | CorruptRecord | Promise<Checkpoint<StateOf<Schema>> | CorruptRecord> {
     if (isCorrupt(record)) return record;
-    if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
     try {
+      if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
       const opened = openPayload(record.payload, {
         transforms: this.#options.transforms,
         context: record,
@@ -254,7 +254,11 @@ const BROKEN_SEAL = "its seal doesn't match its content";
 
 /** What is wrong with a record, without opening its payload, which may need a key or a schema. */
 function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
-  if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
+  try {
+    if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
+  } catch (error) {
+    return corruptOrThrow(record, error);
+  }
   const isWhole = digestOf(record.payload.body) === record.payload.sha256;
   return isWhole ? undefined : corruptRecord(record, "its payload fails its SHA-256 checksum");
 }

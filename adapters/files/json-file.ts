@@ -9,6 +9,7 @@ import {
   matchesQuery,
   nextSequence,
   type StorageAdapter,
+  type StorageWarning,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -175,6 +176,10 @@ export class JsonFileAdapter implements StorageAdapter {
         return removed;
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {

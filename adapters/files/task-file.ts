@@ -8,6 +8,7 @@ import {
   matchesQuery,
   nextSequence,
   type StorageAdapter,
+  type StorageWarning,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -154,6 +155,10 @@ export class TaskFileAdapter implements StorageAdapter {
         return removed;
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {

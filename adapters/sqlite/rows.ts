@@ -4,6 +4,7 @@ import {
   type CheckpointFailure,
   type CheckpointStatus,
   type JsonObject,
+  nestsTooDeep,
   type SealedSummary,
   type StoredCheckpoint,
 } from "../../src/checkpoint.js";
@@ -144,6 +145,7 @@ function isFailure(value: JsonObject): value is JsonObject & CheckpointFailure {
 function parseObject(text: unknown): JsonObject | Error {
   try {
     const value: unknown = JSON.parse(String(text));
+    if (nestsTooDeep(value)) return new RangeError("It nests deeper than anything that is saved.");
     return isObject(value) ? value : new TypeError("It is JSON, but not an object.");
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));

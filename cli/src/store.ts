@@ -22,6 +22,8 @@ export interface Store {
 export async function openStore(flag: string | undefined, damage: Damage): Promise<Store> {
   const config = await loadConfig();
   const { storage, name } = await chooseStorage(flag, config);
+  // Not left to the manager, which many commands don't ask for anything.
+  for (const { message } of (await storage.warnings?.()) ?? []) await damage.warn(message);
   return { storage, name, config, manager: managerOf(storage, config, damage) };
 }
 
@@ -62,10 +64,10 @@ async function chooseStorage(
   );
 }
 
-/** What the SDK warns of. What is corrupt comes as an event too, and is told then. */
+/** What the SDK warns of. What is corrupt comes as an event too, and is told then; of the storage's place it was told. */
 function warningsOf(damage: Damage): Logger {
   const warn = (details: object, message: string) => {
-    if (!("corrupt" in details)) void damage.warn(message);
+    if (!("corrupt" in details) && !("storage" in details)) void damage.warn(message);
   };
   return { debug() {}, info() {}, warn, error: warn };
 }

@@ -17,6 +17,7 @@ import {
   matchesQuery,
   nextSequence,
   type StorageAdapter,
+  type StorageWarning,
   sequenceOfSame,
   type TaskQuery,
 } from "../../adapter.js";
@@ -147,6 +148,10 @@ export class FeatureFileAdapter implements StorageAdapter {
         return 1;
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {
