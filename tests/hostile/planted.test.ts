@@ -138,7 +138,7 @@ const PLANTS: Record<string, (path: string, outside: Outside) => unknown> = {
   "a link to what isn't there": (path, { folder }) => symlinkSync(join(folder, "nothing"), path),
   "a link to itself": (path) => symlinkSync(basename(path), path),
   "another name of a file outside": (path, { file }) => linkSync(file, path),
-  "a pipe": (path) => expect(spawnSync("mkfifo", [path]).status).toBe(0),
+  "a pipe": (path) => expect(spawnSync("sh", ["-c", 'mkfifo "$0"', path]).status).toBe(0),
   "a socket": (path) => listenAt(path),
   "a folder": (path) => mkdirSync(path),
 };
