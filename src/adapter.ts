@@ -142,7 +142,7 @@ export interface StorageAdapter {
 
   /**
    * What a person should know of the place itself, as that others can write to it. Optional: a manager asks once, at
-   * its first call, and logs the answer. MUST create nothing.
+   * its first call, and logs the answer. MUST create nothing. (case: lifecycle.lazy)
    */
   warnings?(): Promise<readonly StorageWarning[]>;
 

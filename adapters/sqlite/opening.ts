@@ -105,15 +105,16 @@ function refusePlanted(path: string): void {
     const beside = `${database}${suffix}`;
     const stats = lstatSync(beside, { throwIfNoEntry: false });
     if (stats === undefined || (stats.isFile() && stats.nlink === 1)) continue;
-    const what = stats.isSymbolicLink()
-      ? "a symbolic link"
-      : stats.isFile()
-        ? "a file with a second name"
-        : "not a file";
-    throw new StorageError(
-      `${beside} is ${what}, which SQLite never makes it. The database was not opened, and nothing was changed. ` +
-        "Find out who put it there, then move it away.",
-    );
+    const [what, advice] = stats.isFile()
+      ? [
+          "has a second name, and SQLite would write to it under both",
+          "Put a copy of it in its place; it may hold what was saved last",
+        ]
+      : [
+          `is ${stats.isSymbolicLink() ? "a symbolic link" : "not a file"}, which SQLite never makes it`,
+          "Move it away",
+        ];
+    throw new StorageError(`${beside} ${what}. The database was not opened, and nothing was changed. ${advice}.`);
   }
 }
 
