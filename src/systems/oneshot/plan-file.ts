@@ -79,9 +79,16 @@ export function parsePlan(source: string, path: string): readonly CheckedWorkstr
   throw invalid(path, issues);
 }
 
-/** Tokens are made, and looked through, without recursion. */
+/** Tokens are looked through without recursion, and but for odd ones made without. */
 function nestsTooDeep(source: string): boolean {
-  let level: (CST.Token | null | undefined)[] = [...new Parser().parse(source)];
+  let level: readonly (CST.Token | null | undefined)[];
+  try {
+    level = [...new Parser().parse(source)];
+  } catch (error) {
+    // The end of the stack, which this time is an error like any other.
+    if (error instanceof RangeError) return true;
+    throw error;
+  }
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > MAX_NESTING) return true;
     level = level.flatMap((token) => {
