@@ -1,4 +1,4 @@
-import { accessSync, constants, lstatSync, mkdirSync, statSync } from "node:fs";
+import { accessSync, chmodSync, constants, lstatSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 /**
@@ -22,13 +22,21 @@ export function* makeFolders(path: string): Generator<string, void, void> {
   yield above;
 }
 
-/** Makes one folder, with mode 0700, if it isn't there. */
-export function makeFolder(path: string): void {
+/**
+ * Makes one folder, with mode 0700.
+ *
+ * @returns False where something has that name already.
+ */
+export function makeFolder(path: string): boolean {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
+    if (codeOf(error) === "EEXIST") return false;
+    throw error;
   }
+  // A umask takes bits away, the owner's too. Only then: a file system without permissions refuses to change them.
+  if ((lstatSync(path).mode & 0o700) !== 0o700) chmodSync(path, 0o700);
+  return true;
 }
 
 function isThere(path: string): boolean {

@@ -1,4 +1,4 @@
-import { closeSync, constants, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
+import { closeSync, constants, fchmodSync, fstatSync, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
 import { makeFolders } from "../make-folders.js";
 
@@ -14,7 +14,20 @@ const writeFile = promisify(write);
  * @param path - Nothing may be there, not even a link.
  */
 export function makeFile(path: string): number {
-  return openSync(path, "wx", 0o600);
+  const file = openSync(path, "wx", 0o600);
+  try {
+    assureOwner(file);
+    return file;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+/** Lets its owner read and write a file that was made just now. */
+export function assureOwner(file: number): void {
+  // A umask takes bits away, the owner's too. Only then: a file system without permissions refuses to change them.
+  if ((fstatSync(file).mode & 0o600) !== 0o600) fchmodSync(file, 0o600);
 }
 
 /** Opens a file that {@link makeFile} made, and empties it. */

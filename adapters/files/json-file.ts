@@ -14,6 +14,7 @@ import {
   type StorageFinding,
   type StorageRepair,
   type StorageVerification,
+  type StorageWarning,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -200,6 +201,10 @@ export class JsonFileAdapter implements StorageAdapter {
         return removed;
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {

@@ -13,6 +13,7 @@ import {
   type StorageFinding,
   type StorageRepair,
   type StorageVerification,
+  type StorageWarning,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -207,6 +208,10 @@ export class TaskFileAdapter implements StorageAdapter {
         return file.refusal === undefined ? undefined : setAside(lock, path, file.refusal);
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, lstatSync, openSync, realpathSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
+import { makeFile } from "../files/durable-write.js";
 import { makeFolders } from "../make-folders.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 
@@ -64,6 +65,7 @@ export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>):
   const file = identityOf(path);
   if (file === undefined || file.size < SMALLEST_DATABASE_BYTES) refuseLoss(path, file, format);
   if (file === undefined) return undefined;
+  refusePlanted(path);
   return connect(place, path, (database) => {
     if (format.holds(database, path)) return ready(place, format, database, file);
     database.close();
@@ -81,11 +83,47 @@ export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>
       retryable: true,
     });
   }
+  refusePlanted(path);
   return connect(place, path, (database) => {
     // Before anything is changed: a database of another program stays as it is.
     format.holds(database, path);
     return ready(place, format, database, file);
   });
+}
+
+/**
+ * The names beside a database at which SQLite opens what is there, and waits for it where it is a pipe. It follows no
+ * link there, but what it says of one doesn't help; and it writes to a file that has another name elsewhere.
+ */
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
+
+/**
+ * The database itself may be a link, and then what belongs to it is beside the file that the link leads to.
+ *
+ * @throws {StorageError} Something that SQLite doesn't make has the name of a file that it does.
+ */
+function refusePlanted(path: string): void {
+  const database = realpathSync(path);
+  for (const suffix of SIDE_FILES) {
+    const beside = `${database}${suffix}`;
+    const stats = lstatSync(beside, { throwIfNoEntry: false });
+    if (stats === undefined || (stats.isFile() && stats.nlink === 1)) continue;
+    const [what, advice] = stats.isFile()
+      ? [
+          "has a second name, and SQLite would write to it under both",
+          "Put a copy of it in its place; it may hold what was saved last",
+        ]
+      : [
+          `is ${stats.isSymbolicLink() ? "a symbolic link" : "not a file"}, which SQLite never makes it`,
+          "Move it away",
+        ];
+    throw new StorageError(`${beside} ${what}. The database was not opened, and nothing was changed. ${advice}.`);
+  }
+}
+
+/** A database and all that SQLite may make beside it, be it there or not. */
+export function databaseFiles(path: string): string[] {
+  return ["", ...SIDE_FILES].map((suffix) => `${path}${suffix}`);
 }
 
 /** Whether the path still names that file. Somebody may have removed the store, or put a backup in its place. */
@@ -156,7 +194,7 @@ function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): void 
   for (const changed of makeFolders(dirname(path))) syncFolder(changed);
   const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
   try {
-    closeSync(openSync(draft, "wx", 0o600));
+    closeSync(makeFile(draft));
     connect(place, draft, (database) => {
       configure(database, draft, durability);
       format.migrate(database, draft);
