@@ -188,7 +188,7 @@ export interface StorageAdapter {
    * read, what its backend's own check says.
    *
    * - MUST give a `checked` for each checkpoint, and a `record` finding for each that can't be read or in which
-   *   {@link damageIn} finds something; `quick` may leave out what takes reading its payload. (case: verify.finds)
+   *   `damageIn` finds something; `quick` may leave out what takes reading its payload. (case: verify.finds)
    * - MUST change nothing, and report nothing where nothing is wrong, other processes' writes under way included.
    *   (case: verify.quiet)
    */
