@@ -6,7 +6,8 @@ import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import { OPERATIONS, STORES } from "./operations.js";
-import { PowerLosses } from "./power-loss.js";
+import { examinedHere, PowerLosses } from "./power-loss.js";
+import { wrongs } from "./verdict.js";
 
 const ERRORS = ["EIO", "ENOSPC", "EINTR"] as const;
 
@@ -85,7 +86,7 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
     }
   }
   if (second?.code !== undefined) wrong.push(`the same again failed with ${second.code}: ${second.message}`);
-  wrong.push(...(await site.examine(folder, calls.length)));
+  wrong.push(...wrongs(await examinedHere(site.kind, folder), ...site.around(calls.length)));
 
   if (/sync/.test(call.name) && wrong.length === 0) {
     // What a failed sync left in doubt is lost, and what was acknowledged since must not depend on it.

@@ -43,7 +43,7 @@ export class PowerLosses {
   async lose(model: DiskModel, allowed: readonly Allowed[], moment: string, seed: number): Promise<void> {
     for (const fates of fatesOf(model, seed)) {
       const disk = model.afterLoss(fates);
-      const key = `${digestOf(disk)} ${JSON.stringify(allowed.map(([{ next }, after]) => [next, after.next]))}`;
+      const key = `${digestOf(disk)} ${digestOfAll(allowed.flat())}`;
       if (this.#seen.has(key)) continue;
       this.#seen.add(key);
       this.disks += 1;
@@ -87,9 +87,23 @@ function digestOf(disk: Disk): string {
   return hash.digest("hex");
 }
 
+/** The same disk is right at one moment, and wrong once more was acknowledged. */
+function digestOfAll(contents: readonly Contents[]): string {
+  const hash = createHash("sha256");
+  for (const { checkpoints, next } of contents) hash.update(JSON.stringify([...checkpoints, next]));
+  return hash.digest("hex");
+}
+
 async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
   const folder = await mkdtemp(join(PLACE, "waymark-loss-"));
   disk.writeTo(folder);
+  const answers = await examinedHere(kind, folder);
+  await rm(folder, { recursive: true });
+  return answers;
+}
+
+/** What this process finds in the store in that folder. */
+export async function examinedHere(kind: StoreKind, folder: string): Promise<Answer[]> {
   const adapter = openStore(kind, storeIn(folder));
   const answers: Answer[] = [];
   for (const call of examination("after-loss")) {
@@ -101,7 +115,6 @@ async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
     );
   }
   await adapter.close();
-  await rm(folder, { recursive: true });
   return answers;
 }
 

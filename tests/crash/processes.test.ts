@@ -67,40 +67,46 @@ describe.runIf(isFull)("a process whose event loop stands still for 15 s in the 
     ["task-file", "rename"],
     ["sqlite", "COMMIT"],
   ] as const;
-  it.concurrent.each(stalls)(
-    "costs no other process what %s has acknowledged to it, stalled at %s",
-    async (kind, call) => {
-      const folder = await tempFolder();
-      const stalled = startScript("stalled.mjs", [kind, folder, call, String(STALL_MS)]);
-      const errors = text(stalled.stderr);
-      const lines = createInterface({ input: stalled.stdout })[Symbol.asyncIterator]();
-      expect((await lines.next()).value).toBe("stalled");
-
-      const adapter = openStore(kind, folder);
-      onTestFinished(() => adapter.close());
-      const beganMs = performance.now();
-      let other: number | undefined;
-      while (other === undefined) {
-        other = await adapter.append(draft("t", "other")).catch((error: unknown) => {
-          // SQLite's lock is the system's: nobody takes it from a process that is alive.
-          expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
-          return undefined;
-        });
-      }
-      const waitedMs = performance.now() - beganMs;
-      const answers = JSON.parse(String((await lines.next()).value)) as unknown[];
-      expect(await errors).toBe("");
-
-      const stored = await collect(adapter.read({ taskId: "t", order: "oldest" }));
-      const sequences = Object.fromEntries(stored.map(({ id, sequence }) => [String(id), sequence]));
-      expect(sequences).toEqual({ before: answers[0], stalled: answers[1], after: answers[2], other });
-      expect(new Set(Object.values(sequences)).size).toBe(4);
-      // A lock of files is free once it is stale; then the other one came first.
-      if (kind !== "sqlite") expect({ other, isEarlier: waitedMs < STALL_MS }).toEqual({ other: 2, isEarlier: true });
-      count({ what: "event loops stalled for 15 s", store: kind, operation: `append, at ${call}`, tried: 1, lost: 0 });
-    },
-  );
+  it("costs no other process what was acknowledged to it", async () => {
+    // Side by side, since they wait more than they work.
+    await Promise.all(stalls.map(([kind, call]) => saveWhileStalled(kind, call)));
+  });
 });
+
+async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
+  const folder = await tempFolder();
+  const stalled = startScript("stalled.mjs", [kind, folder, call, String(STALL_MS)]);
+  const errors = text(stalled.stderr);
+  const lines = createInterface({ input: stalled.stdout })[Symbol.asyncIterator]();
+  expect((await lines.next()).value).toBe("stalled");
+
+  const adapter = openStore(kind, folder);
+  onTestFinished(() => adapter.close());
+  let isOver = false;
+  const answered = lines.next().then(({ value }) => {
+    isOver = true;
+    return JSON.parse(String(value)) as unknown[];
+  });
+  let other: number | undefined;
+  while (other === undefined) {
+    other = await adapter.append(draft("t", "other")).catch((error: unknown) => {
+      // SQLite's lock is the system's: nobody takes it from a process that is alive.
+      expect({ kind, error }).toMatchObject({ kind: "sqlite", error: { code: "STORAGE_FAILED", retryable: true } });
+      return undefined;
+    });
+  }
+  // A lock of files is free once it is stale, long before its holder goes on.
+  if (kind !== "sqlite") expect({ kind, call, other, isOver }).toEqual({ kind, call, other: 2, isOver: false });
+  const answers = await answered;
+  // `compromised` is told to the adapter, and ends nothing.
+  expect(await errors).toBe("");
+
+  const stored = await collect(adapter.read({ taskId: "t", order: "oldest" }));
+  const sequences = Object.fromEntries(stored.map(({ id, sequence }) => [String(id), sequence]));
+  expect(sequences).toEqual({ before: answers[0], stalled: answers[1], after: answers[2], other });
+  expect(new Set(Object.values(sequences)).size).toBe(4);
+  count({ what: "event loops stalled for 15 s", store: kind, operation: `append, at ${call}`, tried: 1, lost: 0 });
+}
 
 /** A process that saves until it is stopped or killed. */
 class Writer {
