@@ -13,7 +13,7 @@ interface Count {
 /** Whether all is run, or the selection that `npm test` has time for. */
 export const isFull = process.env["WAYMARK_CRASH"] === "full";
 
-/** Tells scripts/crash.mjs, where that runs the tests. */
+/** Tells scripts/crash.mjs, where that runs the tests: every test in this folder that tries something often counts here. */
 export function count(line: Count): void {
   const file = process.env["WAYMARK_CRASH_COUNTS"];
   if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`);

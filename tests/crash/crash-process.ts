@@ -88,12 +88,16 @@ async function run(
   // A group of its own, so that what strace runs ends with it.
   const child = spawn(command, args, { stdio: "pipe", detached: true, env: { ...process.env, ...environment } });
   const ended = once(child, "close");
-  const isHanging = setTimeout(() => child.pid !== undefined && process.kill(-child.pid, "SIGKILL"), HANGING_MS);
+  const isHanging = setTimeout(() => {
+    // As long as it hasn't ended, its number is nobody else's.
+    const isRunning = child.exitCode === null && child.signalCode === null;
+    if (isRunning && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  }, HANGING_MS);
   // It may have been killed before it has read its calls.
   child.stdin.on("error", () => undefined).end(JSON.stringify(plain(calls)));
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  await ended;
-  clearTimeout(isHanging);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]).finally(() =>
+    clearTimeout(isHanging),
+  );
   const answers = stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Answer]));
   return { answers, stderr, signal: child.signalCode };
 }
