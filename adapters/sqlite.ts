@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type AppendCondition,
@@ -14,6 +14,7 @@ import {
   type StorageFinding,
   type StorageRepair,
   type StorageVerification,
+  type StorageWarning,
   type TaskQuery,
 } from "../src/adapter.js";
 import {
@@ -27,12 +28,14 @@ import {
   type TaskSummary,
 } from "../src/checkpoint.js";
 import { ClosedError } from "../src/errors.js";
+import { exposuresOf } from "./exposure.js";
 import { SqliteCare } from "./sqlite/care.js";
 import { SqliteConnection } from "./sqlite/connection.js";
 import { CurrentStore } from "./sqlite/current-store.js";
 import { lazyDriver, type SqliteDatabase, type SqliteDriver } from "./sqlite/driver.js";
 import { explain } from "./sqlite/errors.js";
 import { LockQueue } from "./sqlite/lock-queue.js";
+import { databaseFiles } from "./sqlite/opening.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
 import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteReader, type TaskRange } from "./sqlite/reader.js";
 import { holdsStore, migrate } from "./sqlite/schema.js";
@@ -161,6 +164,10 @@ export class SqliteAdapter implements StorageAdapter {
 
   repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
     return repairDatabase(this.#care(), options);
+  }
+
+  async warnings(): Promise<readonly StorageWarning[]> {
+    return exposuresOf(dirname(this.#path), databaseFiles(this.#path));
   }
 
   close(): Promise<void> {

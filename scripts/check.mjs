@@ -9,6 +9,8 @@ await runSteps([
   { name: "format and lint", command: "npm run lint" },
   { name: "types", command: "npm run types" },
   ...(butTests ? [] : [{ name: "tests with coverage", command: "npx vitest run --coverage" }]),
+  { name: "crashes: every kill, fault and power loss", command: "node scripts/crash.mjs" },
+  { name: "a minute of fuzzing", command: "npm run fuzz -- --seconds 60" },
   { name: "memory of the command over 100,000 checkpoints", command: "node scripts/cli-memory.mjs" },
   { name: "examples", command: "npm run examples" },
   { name: "API pages", command: "npm run docs" },

@@ -1,6 +1,6 @@
 // @ts-check
 // See .ci/run. Works in clones of the committed state, in a temporary folder.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -22,6 +22,7 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
+installStrace();
 try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
@@ -48,6 +49,18 @@ try {
   ]);
 } finally {
   rmSync(work, { recursive: true, force: true });
+}
+
+/** The crash tests need it. Where it can't be had they are skipped, and say so. */
+function installStrace() {
+  const has = (/** @type {string} */ program, /** @type {string} */ option) =>
+    spawnSync(program, [option], { stdio: "ignore" }).status === 0;
+  if (process.platform !== "linux" || has("strace", "--version") || !has("apt-get", "--version")) return;
+  const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
+  for (const args of [["update"], ["install", "-y", "strace"]]) {
+    const [command = "", ...rest] = [...sudo, "apt-get", ...args];
+    spawnSync(command, rest, { stdio: "inherit" });
+  }
 }
 
 /** The README's second command: the one that passes the tests. */

@@ -84,6 +84,14 @@ export interface CorruptRecord {
   readonly cause?: unknown;
 }
 
+/** What a person should know of the place where a store is. */
+export interface StorageWarning {
+  /** What it is about. */
+  readonly path: string;
+  /** A whole sentence: what is wrong, and what to do about it. */
+  readonly message: string;
+}
+
 /**
  * Where checkpoints are kept: the contract of every storage. The suite in `waymark/conformance` tests each obligation;
  * the cases that do are named.
@@ -164,6 +172,12 @@ export interface StorageAdapter {
    * @throws {CheckpointCorruptError} It can't be read; it was left untouched. (case: replace.not-laundered)
    */
   replacePayload?(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean>;
+
+  /**
+   * What a person should know of the place itself, as that others can write to it. Optional: a manager asks once, at
+   * its first call, and logs the answer. MUST create nothing. (case: lifecycle.lazy)
+   */
+  warnings?(): Promise<readonly StorageWarning[]>;
 
   /** Waits for the calls under way, then lets go of everything. Idempotent; later calls are a ClosedError. */
   close(): Promise<void>;

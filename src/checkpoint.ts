@@ -1,6 +1,9 @@
 import { hash } from "node:crypto";
 import { types } from "node:util";
 import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
+import { nestsTooDeep } from "./json-depth.js";
+
+export { nestsTooDeep } from "./json-depth.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
@@ -102,10 +105,18 @@ export interface SealedSummary extends CheckpointSummary {
  * payload's digest. Adapters call it on append and on setStatus, the manager checks it at each read. The order of
  * metadata's keys doesn't matter, so a store that sorts them (PostgreSQL's jsonb) keeps the seal whole.
  *
+ * It is a checksum, not a signature: whoever can write the store can make one.
+ *
  * @returns Lower-case hexadecimal.
+ * @throws {CheckpointCorruptError} Its metadata nests deeper than any that is saved.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
-  const { error } = record;
+  const { error, metadata } = record;
+  if (nestsTooDeep(metadata)) {
+    throw new CheckpointCorruptError(
+      `The metadata of checkpoint ${record.id} nests deeper than any that is saved. It was left untouched.`,
+    );
+  }
   const sealed = [
     "waymark-seal-1",
     record.taskId,
@@ -115,7 +126,7 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
     record.stage,
     record.label,
     record.parentId,
-    record.metadata === undefined ? undefined : withSortedKeys(record.metadata),
+    metadata === undefined ? undefined : withSortedKeys(metadata),
     record.status,
     error && [error.message, error.name, error.code, error.stack],
     record.stateVersion,
@@ -134,12 +145,22 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
 
 /** What is wrong with a record: its seal, or its payload's digest. It needs neither a key nor a schema. */
 export function damageIn(record: StoredCheckpoint): string | undefined {
-  if (seal(record) !== record.seal) return BROKEN_SEAL;
+  const broken = brokenSeal(record);
+  if (broken !== undefined) return broken;
   const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
   return isWhole ? undefined : "its payload fails its SHA-256 checksum";
 }
 
-export const BROKEN_SEAL = "its seal doesn't match its content";
+/** Why a record's seal doesn't hold; `undefined` where it does. */
+export function brokenSeal(record: SealedSummary): string | undefined {
+  try {
+    return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
+  } catch (error) {
+    // What nests too deep has never been sealed.
+    if (error instanceof CheckpointCorruptError) return error.message;
+    throw error;
+  }
+}
 
 /**
  * The record under its new status, sealed anew. The payload is not needed, so a store can change a status without

@@ -27,6 +27,7 @@ import { type RepairOptions, type RepairResult, repairStorage } from "./repair.j
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
 import { StatusChanger } from "./status-changer.js";
+import { StorageWarnings } from "./storage-warnings.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
@@ -47,6 +48,7 @@ import { CheckpointWriter } from "./writer.js";
 export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
   readonly #events: EventHub;
+  readonly #warnings: StorageWarnings;
   readonly #writer: CheckpointWriter<Schema>;
   readonly #reader: CheckpointReader<Schema>;
   readonly #pruner: Pruner<Schema>;
@@ -60,6 +62,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   constructor(options: CheckpointManagerOptions<Schema>) {
     this.#options = resolveOptions(options);
     this.#events = new EventHub(this.#options.logger);
+    this.#warnings = new StorageWarnings(this.#options.storage, this.#options.logger);
     const known = new KnownBodies();
     this.#writer = new CheckpointWriter(this.#options, known);
     const onCorrupt = (record: CorruptRecord) => {
@@ -346,12 +349,14 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   #assertOpen(): void {
     if (this.#closing !== undefined) throw new ClosedError("The checkpoint manager");
+    this.#warnings.ask();
   }
 
   async #close(): Promise<void> {
     this.#rekeyer.stop();
     const stopped = await Promise.allSettled([...this.#autoSaves.values()].map((autoSave) => autoSave.stop()));
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    await this.#warnings.told();
     if (this.#options.ownsStorage) await this.#options.storage.close();
     const failed = stopped.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason;

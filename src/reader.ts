@@ -1,12 +1,11 @@
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "./adapter.js";
 import {
-  BROKEN_SEAL,
+  brokenSeal,
   type Checkpoint,
   type CheckpointSummary,
   damageIn,
   failureOf,
   type StoredCheckpoint,
-  seal,
   summaryOf,
   type TaskSummary,
 } from "./checkpoint.js";
@@ -165,8 +164,9 @@ export class CheckpointReader<Schema extends StateSchema> {
     record: StoredCheckpoint | CorruptRecord,
   ): Checkpoint<StateOf<Schema>> | CorruptRecord | Promise<Checkpoint<StateOf<Schema>> | CorruptRecord> {
     if (isCorrupt(record)) return record;
-    if (seal(record) !== record.seal) return corruptRecord(record, BROKEN_SEAL);
     try {
+      const broken = brokenSeal(record);
+      if (broken !== undefined) return corruptRecord(record, broken);
       const opened = openPayload(record.payload, {
         transforms: this.#options.transforms,
         context: record,

@@ -1,5 +1,4 @@
-import { closeSync, constants, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, constants, fchmodSync, fstatSync, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
 import { makeFolders } from "../make-folders.js";
 
@@ -15,7 +14,20 @@ const writeFile = promisify(write);
  * @param path - Nothing may be there, not even a link.
  */
 export function makeFile(path: string): number {
-  return openSync(path, "wx", 0o600);
+  const file = openSync(path, "wx", 0o600);
+  try {
+    assureOwner(file);
+    return file;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+/** Lets its owner read and write a file that was made just now. */
+export function assureOwner(file: number): void {
+  // A umask takes bits away, the owner's too. Only then: a file system without permissions refuses to change them.
+  if ((fstatSync(file).mode & 0o600) !== 0o600) fchmodSync(file, 0o600);
 }
 
 /** Opens a file that {@link makeFile} made, and empties it. */
@@ -71,5 +83,5 @@ export async function syncFolder(path: string): Promise<void> {
 
 /** Makes the folder and those above it that are missing, with mode 0700, and resolves once their names are on the disk. */
 export async function makeFolder(path: string): Promise<void> {
-  for (const made of makeFolders(path)) await syncFolder(dirname(made));
+  for (const changed of makeFolders(path)) await syncFolder(changed);
 }

@@ -1,14 +1,14 @@
 import { lstatSync, type Stats } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type CorruptRecord, checkKeys, type TaskQuery } from "../../src/adapter.js";
+import { type CorruptRecord, checkKeys, type StorageWarning, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/errors.js";
-import { makeFolders } from "../make-folders.js";
+import { exposuresOf } from "../exposure.js";
+import { makeFolder, makeFolders } from "../make-folders.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "./lock-turns.js";
-import { RecentMap } from "./recent-map.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
 import { nameOf } from "./task-folder.js";
 import { type ReadContents, scanTasks } from "./task-scan.js";
@@ -68,8 +68,6 @@ export class FolderStore {
   readonly #lockTimeoutMs: number;
   readonly #turns = new LockTurns();
   readonly #underWay = new Set<Promise<unknown>>();
-  /** Folders that were no links when this store first wrote to them. */
-  readonly #folders = new RecentMap<true>();
   #closed = false;
 
   /**
@@ -150,6 +148,11 @@ export class FolderStore {
     return this.iterate(scanTasks(this.#root, query, read));
   }
 
+  /** See {@link StorageAdapter.warnings}. */
+  async warnings(): Promise<readonly StorageWarning[]> {
+    return exposuresOf(this.#root);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
@@ -182,13 +185,14 @@ export class FolderStore {
   }
 
   #underLock<Result>(place: Place, { absent, claim, work }: TaskWrite<Result>): Promise<Result> {
-    const { folder } = place;
+    const { folder, isOwn } = place;
     return underLock(folder, {
       acquire: () => this.#acquire(place, claim),
       absent,
       make: async () => {
-        // The task's own name is put on the disk with the first file in it, those above it now.
-        for (const made of makeFolders(folder)) if (made !== folder) await syncFolder(dirname(made));
+        // A task's own name is put on the disk with the first file in it, those above it now.
+        for (const changed of makeFolders(isOwn ? dirname(folder) : folder)) await syncFolder(changed);
+        if (isOwn) makeFolder(folder);
       },
       work: (lock) => work(lock, folder),
     });
@@ -197,10 +201,8 @@ export class FolderStore {
   /** `undefined` where there is no folder. */
   async #acquire({ folder, lockName, isOwn }: Place, kind: ClaimKind): Promise<FolderLock | undefined> {
     // The root is the user's, who may have made it a link.
-    if (isOwn && !this.#folders.get(folder)) {
-      if (!isFolder(folder)) return undefined;
-      this.#folders.set(folder, true);
-    }
+    // Each time: a link may have been put in its place since the last write.
+    if (isOwn && !isFolder(folder)) return undefined;
     try {
       const { leavesFolder } = this.#lock;
       return await FolderLock.acquire(join(folder, lockName), { kind, leavesFolder }, this.#lockTimeoutMs);

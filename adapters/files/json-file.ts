@@ -14,6 +14,7 @@ import {
   type StorageFinding,
   type StorageRepair,
   type StorageVerification,
+  type StorageWarning,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -182,7 +183,6 @@ export class JsonFileAdapter implements StorageAdapter {
         // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
         if (removed === 0) checkExpected(taskId, newestSequence, condition);
         const doomed = folder.files().filter(({ idName }) => names === undefined || names.has(idName));
-        if (names && doomed.length === 0 && removed === 0) return 0;
         if (names && doomed.at(-1)?.sequence === newestSequence && (await folder.keptSequence()) < newestSequence) {
           // First the sequence is kept, then its checkpoint is removed.
           const content = renderNumbering({ taskId, lastSequence: newestSequence });
@@ -196,10 +196,15 @@ export class JsonFileAdapter implements StorageAdapter {
         }
         // It goes last: as long as a checkpoint is there, so is the numbering.
         if (names === undefined && folder.hasNumbering) lock.discard(join(path, NUMBERING_FILE));
+        // Also where nothing was left: whoever removed it may have been killed, or failed, before it was durable.
         await syncFolder(path);
         return removed;
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {

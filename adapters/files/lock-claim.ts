@@ -2,7 +2,6 @@ import { hash, randomBytes } from "node:crypto";
 import {
   closeSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   readlinkSync,
   renameSync,
@@ -14,6 +13,8 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { StorageError } from "../../src/errors.js";
+import { makeFolder } from "../make-folders.js";
 import { makeFile } from "./durable-write.js";
 import { codeOf } from "./storage-failure.js";
 import { nameOf } from "./task-folder.js";
@@ -122,6 +123,7 @@ export class LockClaim {
   }
 
   #take(): void {
+    refuseLink(this.#lockFolder);
     if (!(this.#looksFirst && namesIn(this.#lockFolder).length > 0) && this.#make()) {
       const inside = namesIn(this.#lockFolder);
       this.#isHeld = inside.length === 1 && inside[0] === this.#name;
@@ -134,10 +136,10 @@ export class LockClaim {
   /** @returns False where the lock's folder went away meanwhile. */
   #make(): boolean {
     for (const isThere of [true, false]) {
-      if (!isThere) makeLockFolder(this.#lockFolder);
+      if (!isThere) makeFolder(this.#lockFolder);
       try {
         if (this.#options.kind === "file") this.#file = makeFile(this.path);
-        else mkdirSync(this.path, { mode: 0o700 });
+        else makeFolder(this.path);
         this.#state = "made";
         claimsInUse.add(this.#name);
         return true;
@@ -253,12 +255,12 @@ function pidNamespace(): string {
   }
 }
 
-function makeLockFolder(path: string): void {
-  try {
-    mkdirSync(path, { mode: 0o700 });
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
-  }
+/** A claim's file holds what will be committed: through a link it would be written wherever that leads. */
+function refuseLink(lockFolder: string): void {
+  if (!lstatSync(lockFolder, { throwIfNoEntry: false })?.isSymbolicLink()) return;
+  throw new StorageError(
+    `${lockFolder} is a symbolic link, which is not followed, where a lock belongs. Nothing was changed; remove it.`,
+  );
 }
 
 function namesIn(folder: string): string[] {

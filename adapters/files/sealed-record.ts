@@ -6,6 +6,7 @@ import {
   type CheckpointFailure,
   type JsonObject,
   type JsonValue,
+  nestsTooDeep,
   type Payload,
   type SealedSummary,
   type StoredCheckpoint,
@@ -39,6 +40,8 @@ export interface EmbeddedRecord {
   readonly bodyText: string;
 }
 
+/** More than any file has around a state. */
+const LEVELS_OF_A_FILE = 10;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The draft with a body that can stand in a JSON file, independent of what becomes of the draft. */
@@ -130,6 +133,7 @@ export function parseHead(common: Fields, ours: Fields): RecordHead {
   if (status === undefined) throw new UnreadableError("it has no known status");
   if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
   if (metadata !== undefined && !isJsonObject(metadata)) throw new UnreadableError("its metadata is no object");
+  if (nestsTooDeep(metadata)) throw new UnreadableError("its metadata nests deeper than any that is saved");
 
   // Built up, since lists of thousands of tasks do this for each.
   const head: { -readonly [Key in keyof RecordHead]: RecordHead[Key] } = {
@@ -194,14 +198,17 @@ export function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** @throws {UnreadableError} Not JSON. */
+/** @throws {UnreadableError} Not JSON, or none that may be walked through. */
 export function parseJson(source: string): JsonValue {
+  let value: JsonValue;
   try {
     // What JSON.parse gives is, by its definition, a JsonValue.
-    return JSON.parse(source) as JsonValue;
+    value = JSON.parse(source) as JsonValue;
   } catch (error) {
     throw new UnreadableError("it is not JSON, or cut short", { cause: error });
   }
+  if (nestsTooDeep(value, LEVELS_OF_A_FILE)) throw new UnreadableError("it nests deeper than anything that is saved");
+  return value;
 }
 
 /** @throws {UnreadableError} Not a JSON object. */

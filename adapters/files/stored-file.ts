@@ -8,6 +8,12 @@ const readFromFile = promisify(read);
 // A planted link isn't followed out of the store, and a planted pipe doesn't block. Windows knows neither flag.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
+/**
+ * The largest file that is read: more than any text that JavaScript can hold takes. A larger one, which takes no room on
+ * the disk where it is nothing but a hole, would only fill the memory.
+ */
+const MAX_STORED_BYTES = 1024 ** 3;
+
 /** Why what is stored can't be read. It never leaves the adapter: a CorruptRecord or a typed error takes its place. */
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
@@ -18,7 +24,7 @@ export class UnreadableError extends Error {
  *
  * @throws {UnreadableError} It is no file, or larger than `maxBytes`.
  */
-export async function readStored(path: string, maxBytes = Number.POSITIVE_INFINITY): Promise<Buffer | undefined> {
+export async function readStored(path: string, maxBytes = MAX_STORED_BYTES): Promise<Buffer | undefined> {
   const file = open(path);
   if (file === undefined) return undefined;
   try {

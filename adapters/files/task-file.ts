@@ -13,6 +13,7 @@ import {
   type StorageFinding,
   type StorageRepair,
   type StorageVerification,
+  type StorageWarning,
   type TaskQuery,
 } from "../../src/adapter.js";
 import {
@@ -153,6 +154,8 @@ export class TaskFileAdapter implements StorageAdapter {
         const kept = file.entries.filter((entry) => !doomed.has(entry));
         const removed = file.entries.length - kept.length;
         if (removed > 0) await lock.write(path, file.render(taskId, kept), { firstInFolder: false });
+        // Whoever removed it may have been killed, or failed, before it was durable. Now it will be.
+        else await syncFolder(folder);
         return removed;
       },
     });
@@ -178,6 +181,10 @@ export class TaskFileAdapter implements StorageAdapter {
         return file.refusal === undefined ? undefined : setAside(lock, path, file.refusal);
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {
@@ -230,9 +237,9 @@ export class TaskFileAdapter implements StorageAdapter {
         const file = await TaskFileEntries.read(path, this.#adopt);
         file.assertOwner(taskId);
         checkExpected(taskId, file.newestSequence, condition);
-        if (!lock.discard(path)) return 0;
+        const removed = lock.discard(path) ? file.count : 0;
         await syncFolder(folder);
-        return file.count;
+        return removed;
       },
     });
   }

@@ -45,6 +45,14 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
       retryable: true,
     });
   }
+  // SQLite doesn't tell why; a disk that fails otherwise fails other calls as well.
+  if (code === "SQLITE_IOERR_SHMSIZE") {
+    return new StorageError(
+      `There is no room for ${path}-shm, 32 KiB that SQLite needs beside an open database: most likely the disk is full. ` +
+        `${intact} Free some space, then try again.`,
+      { ...options, retryable: true },
+    );
+  }
   if (code.startsWith("SQLITE_READONLY") || code === "EROFS") {
     return new StorageError(
       `The database ${path} is read-only: ${messageOf(error)}. ${intact} The file, its folder and its -wal and -shm must be writable.`,

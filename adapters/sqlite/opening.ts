@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, lstatSync, openSync, realpathSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
+import { makeFile } from "../files/durable-write.js";
 import { makeFolders } from "../make-folders.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 
@@ -64,6 +65,7 @@ export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>):
   const file = identityOf(path);
   if (file === undefined || file.size < SMALLEST_DATABASE_BYTES) refuseLoss(path, file, format);
   if (file === undefined) return undefined;
+  refusePlanted(path);
   return connect(place, path, (database) => {
     if (format.holds(database, path)) return ready(place, format, database, file);
     database.close();
@@ -74,18 +76,54 @@ export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>):
 /** Opens the store at that place; where there is none, makes one, and the folders above it. */
 export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> {
   const { path } = place;
-  const madeFolder = identityOf(path) === undefined ? createFile(place, format) : undefined;
+  if (identityOf(path) === undefined) createFile(place, format);
   const file = identityOf(path);
   if (file === undefined) {
     throw new StorageError(`${path} was removed while it was being opened. Nothing was written; try again.`, {
       retryable: true,
     });
   }
+  refusePlanted(path);
   return connect(place, path, (database) => {
     // Before anything is changed: a database of another program stays as it is.
     format.holds(database, path);
-    return ready(place, format, database, file, madeFolder);
+    return ready(place, format, database, file);
   });
+}
+
+/**
+ * The names beside a database at which SQLite opens what is there, and waits for it where it is a pipe. It follows no
+ * link there, but what it says of one doesn't help; and it writes to a file that has another name elsewhere.
+ */
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
+
+/**
+ * The database itself may be a link, and then what belongs to it is beside the file that the link leads to.
+ *
+ * @throws {StorageError} Something that SQLite doesn't make has the name of a file that it does.
+ */
+function refusePlanted(path: string): void {
+  const database = realpathSync(path);
+  for (const suffix of SIDE_FILES) {
+    const beside = `${database}${suffix}`;
+    const stats = lstatSync(beside, { throwIfNoEntry: false });
+    if (stats === undefined || (stats.isFile() && stats.nlink === 1)) continue;
+    const [what, advice] = stats.isFile()
+      ? [
+          "has a second name, and SQLite would write to it under both",
+          "Put a copy of it in its place; it may hold what was saved last",
+        ]
+      : [
+          `is ${stats.isSymbolicLink() ? "a symbolic link" : "not a file"}, which SQLite never makes it`,
+          "Move it away",
+        ];
+    throw new StorageError(`${beside} ${what}. The database was not opened, and nothing was changed. ${advice}.`);
+  }
+}
+
+/** A database and all that SQLite may make beside it, be it there or not. */
+export function databaseFiles(path: string): string[] {
+  return ["", ...SIDE_FILES].map((suffix) => `${path}${suffix}`);
 }
 
 /** Whether the path still names that file. Somebody may have removed the store, or put a backup in its place. */
@@ -122,13 +160,12 @@ function ready<Store>(
   format: StoreFormat<Store>,
   database: SqliteDatabase,
   file: FileIdentity,
-  madeFolder?: string,
 ): OpenStore<Store> {
   const { path, durability } = place;
   configure(database, path, durability);
   format.migrate(database, path);
-  // The file's name isn't safe before its folder is, and who made it may have died before it came to this.
-  syncFolders(dirname(path), madeFolder);
+  // Who made the file may have died before it came to this.
+  syncFolder(dirname(path));
   return { store: format.store(database, path), file };
 }
 
@@ -149,21 +186,22 @@ function configure(database: SqliteDatabase, path: string, durability: StorePlac
 /**
  * Creates the database and the folders above it, for their owner alone. It is made whole under another name first, so
  * that a process which dies here leaves no empty file under this one.
- *
- * @returns The topmost folder it made.
  */
-function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): string | undefined {
+function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): void {
   const { path, durability } = place;
   // Where the driver is missing, nothing is made.
   place.driver();
-  const [madeFolder] = makeFolders(dirname(path));
+  for (const changed of makeFolders(dirname(path))) syncFolder(changed);
   const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
   try {
-    closeSync(openSync(draft, "wx", 0o600));
+    closeSync(makeFile(draft));
     connect(place, draft, (database) => {
       configure(database, draft, durability);
       format.migrate(database, draft);
-      // The last one to close a database brings its log into it and deletes the log.
+      // Closing brings the log into the database too, but tells nobody where that fails: half a database would be left.
+      const busy = database.pragma("wal_checkpoint(TRUNCATE)", { simple: true });
+      if (busy !== 0)
+        throw new StorageError(`Another program uses ${draft}. Nothing was saved; try again.`, { retryable: true });
       database.close();
     });
     linkSync(draft, path);
@@ -173,22 +211,17 @@ function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): strin
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(`${draft}${suffix}`, { force: true });
   }
-  return madeFolder;
 }
 
-/** Makes the names in the folder durable, and in the folders above it up to the one that holds `topmost`. */
-function syncFolders(folder: string, topmost: string | undefined): void {
+/** Makes the names in the folder durable. */
+function syncFolder(folder: string): void {
   // Windows can't sync folders.
   if (process.platform === "win32") return;
-  const last = topmost === undefined ? folder : dirname(topmost);
-  for (let current = folder; ; current = dirname(current)) {
-    const descriptor = openSync(current, "r");
-    try {
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
-    if (current === last || current === dirname(current)) return;
+  const descriptor = openSync(folder, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

@@ -1,13 +1,13 @@
 import type { CorruptRecord } from "../../src/adapter.js";
 import {
-  BROKEN_SEAL,
+  brokenSeal,
   CHECKPOINT_STATUSES,
   type CheckpointFailure,
   type CheckpointStatus,
   type JsonObject,
+  nestsTooDeep,
   type SealedSummary,
   type StoredCheckpoint,
-  seal,
 } from "../../src/checkpoint.js";
 import type { SqliteRow } from "./driver.js";
 
@@ -88,8 +88,9 @@ export function checkpointOf(taskId: string, row: SqliteRow, path: string): Seal
  */
 export function sealedCheckpointOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
   const found = checkpointOf(taskId, row, path);
-  if ("corrupt" in found || seal(found) === found.seal) return found;
-  return damagedRow(path, row[0], found, BROKEN_SEAL);
+  if ("corrupt" in found) return found;
+  const broken = brokenSeal(found);
+  return broken === undefined ? found : damagedRow(path, row[0], found, broken);
 }
 
 /** The whole checkpoint, of a row of {@link COLUMNS_WITH_PAYLOAD}. */
@@ -161,6 +162,7 @@ function isFailure(value: JsonObject): value is JsonObject & CheckpointFailure {
 function parseObject(text: unknown): JsonObject | Error {
   try {
     const value: unknown = JSON.parse(String(text));
+    if (nestsTooDeep(value)) return new RangeError("It nests deeper than anything that is saved.");
     return isObject(value) ? value : new TypeError("It is JSON, but not an object.");
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));

@@ -26,6 +26,8 @@ export type StorePurpose = "read" | "write";
 export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
   const config = await loadConfig();
   const chosen = await chooseStorage(flag, config, purpose);
+  // Not left to the manager, which many commands don't ask for anything.
+  for (const { message } of (await chosen.storage.warnings?.()) ?? []) await damage.warn(message);
   return { ...chosen, config, manager: managerOf(chosen.storage, config, damage) };
 }
 
@@ -94,10 +96,10 @@ function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   );
 }
 
-/** What the SDK warns of. What is corrupt comes as an event too, and is told then. */
+/** What the SDK warns of. What is corrupt comes as an event too, and is told then; of the storage's place it was told. */
 function warningsOf(damage: Damage): Logger {
   const warn = (details: object, message: string) => {
-    if (!("corrupt" in details)) void damage.warn(message);
+    if (!("corrupt" in details) && !("storage" in details)) void damage.warn(message);
   };
   return { debug() {}, info() {}, warn, error: warn };
 }

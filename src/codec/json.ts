@@ -1,7 +1,9 @@
 import { CheckpointCorruptError } from "../errors.js";
+import { nestsTooDeep } from "../json-depth.js";
 import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
 import { TagReader } from "./read-tags.js";
 import type { RedactedPaths } from "./redaction.js";
+import { MAX_NESTING } from "./tag-format.js";
 import { type PayloadOwner, subjectOf } from "./transforms.js";
 
 /**
@@ -48,7 +50,7 @@ export function encodePlainJson(value: unknown, maxBytes: number, context?: Payl
  * Makes the value that {@link encodeJson} wrote. Nothing of it is shared with the value of any other call.
  *
  * @param context - For messages: the checkpoint that this is from.
- * @throws {CheckpointCorruptError} The text is not JSON, or a tag in it is malformed.
+ * @throws {CheckpointCorruptError} The text is not JSON, nests deeper than any that is written, or has a malformed tag.
  * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
  */
 export function decodeJson(encoding: JsonEncoding, text: string, context?: PayloadOwner): unknown {
@@ -61,5 +63,9 @@ export function decodeJson(encoding: JsonEncoding, text: string, context?: Paylo
       { cause },
     );
   }
-  return encoding === "json" ? parsed : new TagReader(context).read(parsed);
+  if (encoding === "json-tagged") return new TagReader(context).read(parsed);
+  if (!nestsTooDeep(parsed)) return parsed;
+  throw new CheckpointCorruptError(
+    `${subjectOf(context)} can't be loaded: its text nests more than ${MAX_NESTING} levels deep. It was left untouched.`,
+  );
 }

@@ -161,6 +161,7 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
       "values.large",
     ],
   },
+  "makes-its-folder-to-look-at-it": { group: "core", caughtBy: ["lifecycle.lazy"] },
   "makes-its-folder-when-opened": { group: "core", caughtBy: ["lifecycle.lazy"] },
   "numbering-outlives-task": { group: "core", caughtBy: ["remove.all", "remove.while-appending"] },
   "numbers-all-tasks-together": {

@@ -1,7 +1,9 @@
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
+import { exposuresOf } from "../../../adapters/exposure.js";
 import { CurrentStore } from "../../../adapters/sqlite/current-store.js";
 import { lazyDriver } from "../../../adapters/sqlite/driver.js";
 import { explain } from "../../../adapters/sqlite/errors.js";
+import { databaseFiles } from "../../../adapters/sqlite/opening.js";
 import { DEFAULT_BUSY_TIMEOUT_MS } from "../../../adapters/sqlite/options.js";
 import type { CorruptRecord } from "../../adapter.js";
 import { checkId, checkInteger } from "../../arguments.js";
@@ -45,6 +47,7 @@ export class Builds {
   readonly #contentWarnings: ContentWarnings;
   readonly #autoSaves = new AutoSaves();
   #isClosed = false;
+  #isWarned = false;
 
   constructor(options: BuildCheckpointsOptions) {
     checkOptions(options);
@@ -255,11 +258,19 @@ export class Builds {
   #call<Result>(work: () => Result): Result {
     // A state's getter, too, may have closed it.
     this.#assertOpen();
+    this.#warnOnce();
     try {
       return untilFree(work, this.#busyTimeoutMs);
     } catch (error) {
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }
+  }
+
+  #warnOnce(): void {
+    if (this.#isWarned) return;
+    this.#isWarned = true;
+    const warnings = exposuresOf(dirname(this.#path), databaseFiles(this.#path));
+    for (const { path, message } of warnings) this.#logger.warn({ path }, message);
   }
 
   #assertOpen(): void {

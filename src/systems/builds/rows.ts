@@ -1,6 +1,10 @@
 import type { CorruptRecord } from "../../adapter.js";
 import { CheckpointCorruptError } from "../../errors.js";
+import { nestsTooDeep } from "../../json-depth.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
+
+/** The array around the tasks. */
+const LEVELS_OF_A_COLUMN = 1;
 
 /** What is saved of a checkpoint, and what {@link checkpointOf} takes of a row, in this order. */
 export const CHECKPOINT_COLUMNS: readonly string[] = [
@@ -114,7 +118,10 @@ export function damaged(
 export function parse(json: unknown): unknown {
   if (typeof json !== "string") return new TypeError("It is no text.");
   try {
-    return JSON.parse(json);
+    const value: unknown = JSON.parse(json);
+    return nestsTooDeep(value, LEVELS_OF_A_COLUMN)
+      ? new RangeError("It nests deeper than anything that is saved.")
+      : value;
   } catch (error) {
     return error;
   }

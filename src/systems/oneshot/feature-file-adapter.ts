@@ -18,6 +18,7 @@ import {
   matchesQuery,
   nextSequence,
   type StorageAdapter,
+  type StorageWarning,
   sequenceOfSame,
   type TaskQuery,
 } from "../../adapter.js";
@@ -165,6 +166,10 @@ export class FeatureFileAdapter implements StorageAdapter {
         return found && isCorrupt(found) ? setAside(lock, this.pathOf(featureId), found.reason) : undefined;
       },
     });
+  }
+
+  warnings(): Promise<readonly StorageWarning[]> {
+    return this.#store.warnings();
   }
 
   close(): Promise<void> {

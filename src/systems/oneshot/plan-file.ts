@@ -1,6 +1,17 @@
 import { access, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type ParsedNode, parseDocument } from "yaml";
+import {
+  type CST,
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type ParsedNode,
+  Parser,
+  parseDocument,
+} from "yaml";
 import { nameOf } from "../../../adapters/files/task-folder.js";
 import { OneshotError, type PlanIssue } from "./errors.js";
 import { type CheckedWorkstream, checkPlan, type OneshotPlan, type PlanComplaint } from "./plan.js";
@@ -23,6 +34,9 @@ export interface PlanSource {
   readonly recorded: string | undefined;
 }
 
+/** Far more than a plan has. Where the composer comes to the end of the stack, V8 may end the whole process. */
+const MAX_NESTING = 100;
+const MAX_BYTES = 16 * 1024 * 1024;
 const EXTENSIONS = [".yaml", ".yml", ".json"];
 
 /**
@@ -44,8 +58,11 @@ export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
  * @throws {OneshotError} `PLAN_INVALID`.
  */
 export function parsePlan(source: string, path: string): readonly CheckedWorkstream[] {
+  if (nestsTooDeep(source)) {
+    throw invalid(path, [{ message: `nests more than ${MAX_NESTING} levels deep`, line: 1, column: 1 }]);
+  }
   const lines = new LineCounter();
-  const document = parseDocument(source, { lineCounter: lines, prettyErrors: false });
+  const document = parseDocument(source, { lineCounter: lines, prettyErrors: false, logLevel: "error" });
   const mistakes = [...document.errors, ...document.warnings];
   if (mistakes.length > 0) {
     const isJson = path.endsWith(".json");
@@ -78,6 +95,27 @@ function jsonIssues(source: string, lines: LineCounter, first: PlanIssue | undef
   }
 }
 
+/** Tokens are looked through without recursion, and but for odd ones made without. */
+function nestsTooDeep(source: string): boolean {
+  let level: readonly (CST.Token | null | undefined)[];
+  try {
+    level = [...new Parser().parse(source)];
+  } catch (error) {
+    // The end of the stack, which this time is an error like any other.
+    if (error instanceof RangeError) return true;
+    throw error;
+  }
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_NESTING) return true;
+    level = level.flatMap((token) => {
+      if (token === null || token === undefined) return [];
+      if (token.type === "document") return [token.value];
+      return "items" in token ? token.items.flatMap((item) => [item.key, item.value]) : [];
+    });
+  }
+  return false;
+}
+
 function checkedObject(plan: OneshotPlan): LoadedPlan {
   const checked = checkPlan(plan);
   if ("workstreams" in checked) return { workstreams: checked.workstreams };
@@ -105,7 +143,10 @@ async function findPlan({ featureId, baseDir }: PlanSource): Promise<string> {
 
 async function readPlan(path: string): Promise<string> {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
+    const bytes = await readFile(path);
+    if (bytes.length > MAX_BYTES)
+      throw new RangeError(`it has ${bytes.length} bytes, and at most ${MAX_BYTES} are read`);
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new OneshotError("PLAN_UNREADABLE", `The plan ${path} can't be read: ${reason}. Nothing was run.`, { cause });

@@ -2,13 +2,19 @@ import { join, resolve } from "node:path";
 import type { SetAside } from "../../../adapters/files/set-aside.js";
 import { CHECKPOINT_STATUSES, type Checkpoint, type CheckpointSummary } from "../../checkpoint.js";
 import { CheckpointCorruptError } from "../../errors.js";
-import type { Logger } from "../../logger.js";
+import { type Logger, warningLogger } from "../../logger.js";
 import { CheckpointManager } from "../../manager.js";
 import { FeatureFileAdapter } from "./feature-file-adapter.js";
 import { type OneshotCheckpoint, OneshotCheckpointSchema } from "./schema.js";
 
-/** Everything the manager would warn of is thrown here. */
-const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+/** What is corrupt is thrown here, so it needn't be told twice; that others can write the folder is told. */
+const LOGGER: Logger = {
+  ...warningLogger,
+  warn(details, message) {
+    if (!("corrupt" in details)) warningLogger.warn(details, message);
+  },
+  error() {},
+};
 
 /** Who saves without regard to what is there, and who only on top of what it has read. */
 export interface SaveCondition {
@@ -29,7 +35,7 @@ export class FeatureCheckpoints {
       storage: this.#storage,
       schema: OneshotCheckpointSchema,
       clock: options.clock,
-      logger: SILENT,
+      logger: LOGGER,
     });
   }
 

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { dirname } from "node:path";
-import { makeFolder, writeDurably } from "../../../adapters/files/durable-write.js";
+import { assureOwner, makeFolder, writeDurably } from "../../../adapters/files/durable-write.js";
 import { storageFailure } from "../../../adapters/files/storage-failure.js";
 
 /** What happened to a checkpoint. */
@@ -40,6 +40,7 @@ async function append(path: string, line: string): Promise<void> {
   const file = openSync(path, APPEND_FLAGS, 0o600);
   let separator: string;
   try {
+    assureOwner(file);
     separator = isCutShort(file) ? "\n" : "";
   } catch (error) {
     closeSync(file);

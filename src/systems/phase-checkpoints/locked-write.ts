@@ -1,11 +1,9 @@
-import { lstatSync } from "node:fs";
 import { dirname } from "node:path";
 import { makeFolder } from "../../../adapters/files/durable-write.js";
 import { FolderLock } from "../../../adapters/files/folder-lock.js";
 import type { ClaimKind } from "../../../adapters/files/lock-claim.js";
 import { LOCK_TIMEOUT_MS, type LockedWrite, LockTurns, underLock } from "../../../adapters/files/lock-turns.js";
 import { codeOf } from "../../../adapters/files/storage-failure.js";
-import { StorageError } from "../../errors.js";
 
 interface Write<Result> extends Pick<LockedWrite<Result>, "absent" | "work"> {
   /** Stands in the folder that it locks; is there only as long as somebody holds it. */
@@ -23,7 +21,6 @@ const turns = new LockTurns();
 export function writeUnderLock<Result>({ lockFolder, claim, absent, work }: Write<Result>): Promise<Result> {
   const folder = dirname(lockFolder);
   const acquire = async (): Promise<FolderLock | undefined> => {
-    refuseLink(lockFolder);
     try {
       return await FolderLock.acquire(lockFolder, { kind: claim, leavesFolder: false }, LOCK_TIMEOUT_MS);
     } catch (error) {
@@ -33,17 +30,4 @@ export function writeUnderLock<Result>({ lockFolder, claim, absent, work }: Writ
   };
   const make = (): Promise<void> => makeFolder(folder);
   return turns.take(lockFolder, () => underLock(folder, { acquire, absent, make, work }));
-}
-
-/** Files are written inside the lock before they are moved to their place. */
-function refuseLink(lockFolder: string): void {
-  try {
-    if (!lstatSync(lockFolder).isSymbolicLink()) return;
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return;
-    throw error;
-  }
-  throw new StorageError(
-    `${lockFolder} is a symbolic link, which is not followed, where a lock belongs. Nothing was changed; remove it.`,
-  );
 }

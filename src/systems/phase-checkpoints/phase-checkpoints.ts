@@ -1,4 +1,5 @@
 import { nanoid } from "nanoid";
+import { exposuresOf } from "../../../adapters/exposure.js";
 import { checkText } from "../../arguments.js";
 import { failureOf } from "../../checkpoint.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
@@ -170,7 +171,14 @@ export async function cleanupCheckpoints(
 
 const SEED_FAILED = "The checkpoints are safe, but state.checkpointRef of seed.json was not changed";
 
-function folderOf({ checkpointsDir, onInvalidFile }: ResolvedCheckpointOptions): CheckpointFolder {
+/** Folders that this process has been warned of, or needn't be: there is no opening to do it at. */
+const looked = new Set<string>();
+
+function folderOf({ checkpointsDir, onInvalidFile, logger }: ResolvedCheckpointOptions): CheckpointFolder {
+  if (!looked.has(checkpointsDir)) {
+    looked.add(checkpointsDir);
+    for (const { path, message } of exposuresOf(checkpointsDir)) logger.warn({ path }, message);
+  }
   return new CheckpointFolder(checkpointsDir, onInvalidFile);
 }
 

@@ -21,6 +21,12 @@ export interface ParsedPrp {
  *   levels stand in two Validation Loops.
  */
 export function parsePrp(markdown: string, path: string): ParsedPrp {
+  if (markdown.length > MAX_LENGTH || NESTED.test(markdown)) {
+    throw new PrpError(
+      "PRP_INVALID",
+      `${path} is no PRP that is read: it has more than ${MAX_LENGTH} characters, or a line in more than 50 quotes or lists.`,
+    );
+  }
   const root = fromMarkdown(markdown);
   const loops = validationLoopsOf(root.children)
     .map((loop) => levelsOf(loop, path))
@@ -46,6 +52,10 @@ export function parsePrp(markdown: string, path: string): ParsedPrp {
     }),
   };
 }
+
+const MAX_LENGTH = 1024 * 1024;
+/** The time that nested quotes and lists take to parse grows faster than their number, and walks through them recurse. */
+const NESTED = /^[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*){50}/m;
 
 type Root = ReturnType<typeof fromMarkdown>;
 type Block = Root["children"][number];

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { makeFolders } from "../../../adapters/make-folders.js";
+import { makeFolder } from "../../../adapters/files/durable-write.js";
 import { StorageError } from "../../errors.js";
 
 /**
@@ -11,7 +11,7 @@ import { StorageError } from "../../errors.js";
 export async function makeSessionFolder(path: string): Promise<void> {
   const folder = resolve(path);
   try {
-    makeFolders(folder);
+    await makeFolder(folder);
     if ((await stat(folder)).isDirectory()) return;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);

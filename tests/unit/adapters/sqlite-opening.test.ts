@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import Module, { createRequire } from "node:module";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -136,6 +136,24 @@ describe("the driver", () => {
     class Mine extends Database {}
     const { adapter } = await newStore({ database: Mine });
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
+  });
+});
+
+describe("a new database", () => {
+  it("is not there where it could not be written whole, and is made by the next save", async () => {
+    let fails = true;
+    class Failing extends Database {
+      override pragma(sql: string, options?: Database.PragmaOptions): unknown {
+        if (fails && sql.startsWith("wal_checkpoint")) throw new Database.SqliteError("disk full", "SQLITE_FULL");
+        return super.pragma(sql, options);
+      }
+    }
+    const { adapter, folder } = await newStore({ database: Failing });
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/no space left.*Free some space/);
+    expect(readdirSync(folder)).toEqual([]);
+    fails = false;
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+    expect(await listed(adapter)).toEqual(["c1"]);
   });
 });
 

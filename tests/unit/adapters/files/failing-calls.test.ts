@@ -92,6 +92,19 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
     expect(await adapter.append(draft("t", "a2"))).toBe(2);
   });
 
+  it("never takes a removal for durable whose folder could not be synced, also where nothing is left to remove", async () => {
+    const { adapter } = await make();
+    for (const id of ["a1", "a2", "a3"]) await adapter.append(draft("t", id));
+    arm(-1);
+    await adapter.remove("t", ["a1"]);
+    // Its last sync is the folder's.
+    arm(faults.names.lastIndexOf("fsync") + 1);
+    await expect(adapter.remove("t", ["a2"])).rejects.toBeInstanceOf(StorageError);
+    arm(-1);
+    expect(await adapter.remove("t", ["a2"])).toBe(0);
+    expect(faults.names).toContain("fsync");
+  });
+
   it("never takes a save for durable whose folder could not be synced", async () => {
     const { adapter } = await make();
     await adapter.append(draft("t", "a1"));

@@ -1,0 +1,68 @@
+// @ts-check
+// npm run crash: every test of tests/crash in full, then how much each of them tried, and what was lost.
+// `-- --every-call` kills SQLite at its reads and locks as well, which takes some minutes more.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** One line that a test has counted: see tests/crash/counts.ts. @typedef {{ what: string, store: string, operation: string, tried: number, lost: number }} Count */
+
+const folder = mkdtempSync(join(tmpdir(), "waymark-crash-counts-"));
+const file = join(folder, "counts");
+const startedMs = Date.now();
+try {
+  const { status } = spawnSync("npx", ["vitest", "run", "tests/crash", "--testTimeout=1200000"], {
+    stdio: "inherit",
+    shell: process.platform === "win32",
+    env: {
+      ...process.env,
+      WAYMARK_CRASH: "full",
+      WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
+      WAYMARK_CRASH_COUNTS: file,
+    },
+  });
+  print(counted(file));
+  const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
+  console.log(`\n${status === 0 ? "Passed" : "FAILED"} in ${minutes} minutes, on Node ${process.versions.node}.`);
+  process.exitCode = status ?? 1;
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** @param {string} path @returns {Count[]} */
+function counted(path) {
+  try {
+    return readFileSync(path, "utf8")
+      .split("\n")
+      .flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
+  } catch {
+    console.log("\nNothing was counted: all was skipped, and the lines above say why.");
+    return [];
+  }
+}
+
+/** As a Markdown table, for docs/durability.md. @param {Count[]} counts */
+function print(counts) {
+  console.log("\n| what | storage | operation | tried | lost |\n| --- | --- | --- | ---: | ---: |");
+  for (const [what, ofIt] of grouped(counts)) {
+    for (const { store, operation, tried, lost } of ofIt) {
+      if (tried > 0) console.log(`| ${what} | ${store} | ${operation} | ${tried} | ${lost} |`);
+    }
+    const [tried, lost] = [sum(ofIt, "tried"), sum(ofIt, "lost")];
+    console.log(`| **${what}** | **all** | | **${tried}** | **${lost}** |`);
+  }
+}
+
+/** By what was tried, in the order of the first. @param {Count[]} counts */
+function grouped(counts) {
+  /** @type {Map<string, Count[]>} */
+  const groups = new Map();
+  for (const count of counts) groups.set(count.what, [...(groups.get(count.what) ?? []), count]);
+  return groups;
+}
+
+/** @param {readonly Count[]} counts @param {"tried" | "lost"} of */
+function sum(counts, of) {
+  return counts.reduce((total, count) => total + count[of], 0);
+}

@@ -1,0 +1,118 @@
+// @ts-check
+// npm run soak: saves and reads for a long time, with retention on, and sees that neither heap nor files grow.
+// `-- --scale=0.1` does a tenth; `-- --only=sqlite` one storage.
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { CheckpointManager } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+
+const { values } = parseArgs({ options: { scale: { type: "string", default: "1" }, only: { type: "string" } } });
+const scale = Number(values.scale);
+if (!(scale >= 0.01))
+  throw new RangeError("--scale must be from 0.01 on: below, the store isn't full before it is measured.");
+
+/** So many checkpoints of each task are kept. */
+const KEEP_LAST = 10;
+const TASKS = 20;
+const SAMPLES = 40;
+/** How much more the last quarter of a soak may use than the second: what a heap differs by from one look to the next. */
+const HEAP_SLACK_BYTES = 2 * 1024 * 1024;
+const FILE_SLACK = 1.1;
+
+/** @type {{ name: string, times: number, open: (folder: string) => import("waymark").StorageAdapter }[]} */
+const SOAKS = [
+  { name: "memory", times: 1_000_000, open: () => new MemoryAdapter() },
+  // `normal`, because a million syncs of a disk take hours and would say nothing more about what grows.
+  {
+    name: "sqlite",
+    times: 1_000_000,
+    open: (folder) => new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability: "normal" }),
+  },
+  { name: "json-file", times: 100_000, open: (folder) => new JsonFileAdapter({ path: folder }) },
+  { name: "task-file", times: 100_000, open: (folder) => new TaskFileAdapter({ path: folder }) },
+];
+
+if (globalThis.gc === undefined) throw new Error("Run it as `npm run soak`: the heap is only measured after gc().");
+console.log(
+  "| storage | saves | reads | minutes | heap: 2nd quarter | heap: last quarter | files: 2nd | files: last | |",
+);
+console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |");
+for (const soak of SOAKS) if (values.only === undefined || values.only === soak.name) await run(soak);
+
+/** @param {(typeof SOAKS)[number]} soak */
+async function run({ name, times, open }) {
+  const folder = mkdtempSync(join(tmpdir(), "waymark-soak-"));
+  const saves = Math.round(times * scale);
+  const startedMs = performance.now();
+  /** @type {{ heap: number, files: number }[]} */
+  const samples = [];
+  const manager = new CheckpointManager({ storage: open(folder), retention: { keepLast: KEEP_LAST } });
+  try {
+    for (let number = 1; number <= saves; number++) {
+      const taskId = `task-${number % TASKS}`;
+      await manager.save(taskId, { number, text: "x".repeat(200 + (number % 300)) }, { stage: `stage-${number % 7}` });
+      const latest = await manager.latest(taskId);
+      if (Object(latest?.state).number !== number) throw new Error(`${name}: save ${number} was not the latest.`);
+      if (number % Math.ceil(saves / SAMPLES) === 0) samples.push(await sample(folder));
+    }
+    const counts = await Promise.all((await manager.tasks()).map(({ count }) => count));
+    if (counts.length !== TASKS || counts.some((count) => count > KEEP_LAST))
+      throw new Error(`${name}: kept ${counts}.`);
+  } finally {
+    await manager.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  report(name, saves, (performance.now() - startedMs) / 60_000, samples);
+}
+
+/** @param {string} folder */
+async function sample(folder) {
+  // Timers and callbacks that are over have let go of what they held.
+  await new Promise((resolve) => setImmediate(resolve));
+  globalThis.gc?.();
+  let files = 0;
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) files += statSync(join(entry.parentPath, entry.name)).size;
+  }
+  return { heap: process.memoryUsage().heapUsed, files };
+}
+
+/** @param {string} name @param {number} saves @param {number} minutes @param {{ heap: number, files: number }[]} samples */
+function report(name, saves, minutes, samples) {
+  const quarter = Math.floor(samples.length / 4);
+  const second = mean(samples.slice(quarter, 2 * quarter));
+  const last = mean(samples.slice(3 * quarter));
+  const isFlat = last.heap <= second.heap + HEAP_SLACK_BYTES && last.files <= second.files * FILE_SLACK;
+  if (!isFlat) process.exitCode = 1;
+  const cells = [
+    name,
+    saves,
+    saves,
+    minutes.toFixed(1),
+    ...[second.heap, last.heap].map(mib),
+    ...[second.files, last.files].map(kib),
+  ];
+  console.log(`| ${cells.join(" | ")} | ${isFlat ? "flat" : "GROWS"} |`);
+}
+
+/** @param {readonly { heap: number, files: number }[]} samples */
+function mean(samples) {
+  const of = (/** @type {"heap" | "files"} */ what) =>
+    samples.reduce((sum, one) => sum + one[what], 0) / samples.length;
+  return { heap: of("heap"), files: of("files") };
+}
+
+/** @param {number} bytes */
+function mib(bytes) {
+  return `${(bytes / 2 ** 20).toFixed(2)} MiB`;
+}
+
+/** @param {number} bytes */
+function kib(bytes) {
+  return `${Math.round(bytes / 2 ** 10)} KiB`;
+}

@@ -1,0 +1,55 @@
+import { type Injection, type Recorded, recorded } from "./crash-process.js";
+import { CHANGING, namesOf, OPENING, storeIn } from "./crash-site.js";
+import type { Call, StoreKind } from "./operations.js";
+import type { SystemCall } from "./system-calls.js";
+
+/** A moment for something to go wrong: just before a system call takes effect. */
+export interface Point {
+  /** As {@link namesOf} names it. */
+  readonly name: string;
+  readonly call: SystemCall;
+}
+
+/** A process that something went wrong in, and the folder that its store is in. */
+export interface Attempt {
+  readonly folder: string;
+  readonly run: Recorded;
+  /** It went wrong at the point, and not at another call. */
+  readonly met: boolean;
+}
+
+/** How often one point is aimed at: rarely more than once, but a thread that others wake up is hard to meet. */
+const AIMS = 60;
+/** By how much more the number of a call may differ from one run to the next, as far as is guessed. */
+const SPREAD = 5;
+
+/**
+ * Starts a process and has it killed, or a call fail, at that point, in a new folder each time, until it was met. A fault
+ * may meet another call where a thread has made one more or less than in the rehearsal, as it does to wake up another.
+ */
+export async function* aimedFaults(
+  kind: StoreKind,
+  newFolder: () => Promise<string>,
+  calls: readonly Call[],
+  { name, call }: Point,
+  fault: Injection["fault"],
+): AsyncGenerator<Attempt, void, void> {
+  let { ordinal } = call;
+  for (let aim = 1; aim <= AIMS; aim++) {
+    const folder = await newFolder();
+    const run = await recorded(kind, storeIn(folder), calls, {
+      calls: [...CHANGING, ...OPENING, call.name],
+      data: true,
+      thread: call.thread,
+      injection: { call: { ...call, ordinal }, fault },
+    });
+    const found = [...namesOf(run.ofStore, folder)].find(([, other]) => other === name)?.[0];
+    const happened =
+      fault === "signal=KILL" ? run.signal === "SIGKILL" && found?.ended === undefined : found?.error !== undefined;
+    const met = happened && found?.ordinal === ordinal && found.thread === call.thread;
+    yield { folder, run, met };
+    if (met) return;
+    // Where it was this time. If it wasn't reached, its number is higher.
+    ordinal = found?.ordinal ?? ordinal + 1 + (aim % SPREAD);
+  }
+}

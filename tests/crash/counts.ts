@@ -1,0 +1,20 @@
+import { appendFileSync } from "node:fs";
+
+/** One line of what `npm run crash` prints: how often something was tried there, and how much was lost of it. */
+interface Count {
+  /** In the words of the table: `kill points`. */
+  readonly what: string;
+  readonly store: string;
+  readonly operation: string;
+  readonly tried: number;
+  readonly lost: number;
+}
+
+/** Whether all is run, or the selection that `npm test` has time for. */
+export const isFull = process.env["WAYMARK_CRASH"] === "full";
+
+/** Tells scripts/crash.mjs, where that runs the tests: every test in this folder that tries something often counts here. */
+export function count(line: Count): void {
+  const file = process.env["WAYMARK_CRASH_COUNTS"];
+  if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`);
+}

@@ -1,0 +1,115 @@
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rm } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { type Call, plain, type StoreKind } from "./operations.js";
+import { parseRecord, type SystemCall } from "./system-calls.js";
+
+const PROGRAM = fileURLToPath(new URL("program.mjs", import.meta.url));
+
+/** Far more than any takes: what hasn't ended by then never will, and its answers are missing. */
+const HANGING_MS = 120_000;
+
+/** What a call in another process resolved to, or how it failed. */
+export interface Answer {
+  readonly value?: unknown;
+  readonly code?: string;
+  readonly message?: string;
+  readonly retryable?: boolean;
+}
+
+export interface Ended {
+  readonly answers: readonly Answer[];
+  /** Of the process, its errors. */
+  readonly stderr: string;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** What becomes of a system call instead of being done. */
+export interface Injection {
+  readonly call: Pick<SystemCall, "name" | "ordinal" | "thread">;
+  readonly fault: "signal=KILL" | `error=${string}`;
+}
+
+/** What strace is to record. */
+export interface Recording {
+  /** Names, and sets of names as strace knows them. */
+  readonly calls: readonly string[];
+  /** With what was written. */
+  readonly data?: boolean;
+  readonly injection?: Injection;
+  /**
+   * Whose calls are to be met. Each thread counts its own, and an injection meets whichever thread comes to that number
+   * first: so the main thread makes its count run ahead, by calls that do nothing.
+   */
+  readonly thread: SystemCall["thread"];
+}
+
+export interface Recorded extends Ended {
+  readonly all: readonly SystemCall[];
+  /** From the moment on that the program was loaded. */
+  readonly ofStore: readonly SystemCall[];
+}
+
+/** Why nothing can be recorded here; `undefined` where it can. */
+export const noStrace = whyNoStrace();
+
+/** Makes the calls in a process of its own, on the store in that folder. */
+export async function inProcess(kind: StoreKind, folder: string, calls: readonly Call[]): Promise<Ended> {
+  return run([process.execPath, PROGRAM, kind, folder], calls, {});
+}
+
+/** The same, under strace. */
+export async function recorded(
+  kind: StoreKind,
+  folder: string,
+  calls: readonly Call[],
+  { calls: names, data = false, injection, thread }: Recording,
+): Promise<Recorded> {
+  const record = `${folder}.strace`;
+  const command = ["strace", "-f", "-qq", "-xx", "-s", data ? "16777216" : "0", "-o", record];
+  command.push("-e", `trace=${["access", "faccessat", "faccessat2", ...names].map((name) => `?${name}`).join(",")}`);
+  // Makes the process stop only at what is recorded. A signal can't be injected then.
+  if (injection?.fault !== "signal=KILL") command.push("--seccomp-bpf");
+  if (injection) command.push("-e", `inject=${injection.call.name}:${injection.fault}:when=${injection.call.ordinal}`);
+  const environment = { UV_THREADPOOL_SIZE: "1", RUN_AHEAD: thread === "main" ? "1" : "" };
+  const ended = await run([...command, process.execPath, PROGRAM, kind, folder], calls, environment);
+  const parsed = parseRecord(await readFile(record, "utf8"));
+  await rm(record);
+  return { ...ended, ...parsed };
+}
+
+async function run(
+  [command = "", ...args]: readonly string[],
+  calls: readonly Call[],
+  environment: NodeJS.ProcessEnv,
+): Promise<Ended> {
+  // A group of its own, so that what strace runs ends with it.
+  const child = spawn(command, args, { stdio: "pipe", detached: true, env: { ...process.env, ...environment } });
+  const ended = once(child, "close");
+  const isHanging = setTimeout(() => {
+    // As long as it hasn't ended, its number is nobody else's.
+    const isRunning = child.exitCode === null && child.signalCode === null;
+    if (isRunning && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  }, HANGING_MS);
+  // It may have been killed before it has read its calls.
+  child.stdin.on("error", () => undefined).end(JSON.stringify(plain(calls)));
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]).finally(() =>
+    clearTimeout(isHanging),
+  );
+  const answers = stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Answer]));
+  return { answers, stderr, signal: child.signalCode };
+}
+
+function whyNoStrace(): string | undefined {
+  if (process.platform !== "linux") return `strace is for Linux, and this is ${process.platform}`;
+  try {
+    const inject = ["-e", "inject=getcwd:error=EIO:when=65535", "-e", "trace=getcwd"];
+    execFileSync("strace", ["-f", "-qq", "-o", "/dev/null", ...inject, "true"], { stdio: "pipe" });
+    return undefined;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    return `strace is not installed, or may not be used here (${reason})`;
+  }
+}

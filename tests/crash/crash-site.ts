@@ -1,0 +1,168 @@
+import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { aimedFaults } from "./aimed-fault.js";
+import { type Ended, inProcess, recorded } from "./crash-process.js";
+import {
+  type Before,
+  type Call,
+  type Contents,
+  expectedContents,
+  HISTORY,
+  INTERRUPTED,
+  type Operation,
+  type StoreKind,
+} from "./operations.js";
+import type { SystemCall } from "./system-calls.js";
+import { examination, wrongs } from "./verdict.js";
+
+/** The calls that change what is on a disk. Between two of them, it is the same whenever a process is killed. */
+export const CHANGING: readonly string[] = [
+  ...["write", "pwrite64", "writev", "pwritev", "pwritev2", "ftruncate", "truncate", "fallocate", "copy_file_range"],
+  ...["fsync", "fdatasync", "sync_file_range", "msync"],
+  ...["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat"],
+  ...["mkdir", "mkdirat", "rmdir", "utimensat", "chmod", "fchmod", "fchmodat"],
+];
+
+/** Those that tell which file a descriptor is. Some of them make files. */
+export const OPENING: readonly string[] = ["open", "openat", "openat2", "creat", "close"];
+
+/** Whether it may leave the disk other than it was, if it succeeds; or it is the one that prints an answer. */
+export function changes({ name, args }: SystemCall): boolean {
+  return CHANGING.includes(name) || (OPENING.includes(name) && args.some((arg) => /O_CREAT|O_TRUNC/.test(arg)));
+}
+
+/** Where one operation is tried again and again, each time on a copy of the same store. */
+export class CrashSite {
+  readonly kind: StoreKind;
+  readonly operation: Operation;
+  /** What the store must hold before the first call of the operation, and after each. */
+  readonly contents: readonly Contents[];
+  readonly #folder: string;
+  #copies = 0;
+
+  private constructor(kind: StoreKind, operation: Operation, contents: readonly Contents[], folder: string) {
+    this.kind = kind;
+    this.operation = operation;
+    this.contents = contents;
+    this.#folder = folder;
+  }
+
+  static async make(kind: StoreKind, operation: Operation): Promise<CrashSite> {
+    const folder = await mkdtemp(join(tmpdir(), "waymark-crash-"));
+    const earlier = await prepare(kind, operation.before, join(folder, "prepared"));
+    return new CrashSite(kind, operation, await expectedContents(earlier, operation.calls), folder);
+  }
+
+  /** The store as it is before the operation, in the folder `store` of this one, if there is one yet. */
+  get prepared(): string {
+    return join(this.#folder, "prepared");
+  }
+
+  /** A folder with a copy of the {@link prepared} store. */
+  async copy(): Promise<string> {
+    const copy = join(this.#folder, String(this.#copies++));
+    await cp(this.prepared, copy, { recursive: true });
+    return copy;
+  }
+
+  /** What a new process finds wrong in that copy, where `answered` of the operation's calls were acknowledged. */
+  async examine(copy: string, answered: number): Promise<string[]> {
+    return this.verdict(await inProcess(this.kind, storeIn(copy), examination("next")), answered);
+  }
+
+  /** What is wrong with what a process has found. */
+  verdict({ answers, stderr }: Ended, answered: number): string[] {
+    return [...wrongs(answers, ...this.around(answered)), ...(stderr === "" ? [] : [stderr])];
+  }
+
+  /** What the store must hold where `answered` of the calls were acknowledged, and what it may hold already. */
+  around(answered: number): readonly [before: Contents, after: Contents] {
+    const [before, after = before] = this.contents.slice(answered);
+    if (before === undefined || after === undefined) throw new Error(`${answered} answers to ${this.operation.name}`);
+    return [before, after];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+export function storeIn(folder: string): string {
+  return join(folder, "store");
+}
+
+/** Names a call the same way in every run: without process numbers and random names, and with how often it came before. */
+export function namesOf(calls: readonly SystemCall[], folder: string): Map<SystemCall, string> {
+  const times = new Map<string, number>();
+  const names = new Map<SystemCall, string>();
+  for (const call of calls) {
+    if (!isOn(call, folder)) continue;
+    const paths = [call.path, call.target].flatMap((path) => (path === undefined ? [] : [path]));
+    const name = [call.name, ...paths.map((path) => steady(path, folder))].join(" ");
+    const time = (times.get(name) ?? 0) + 1;
+    times.set(name, time);
+    names.set(call, `${name} (${time})`);
+  }
+  return names;
+}
+
+/** It is about a file or folder of the store, or it is the one that prints an answer. */
+function isOn(call: SystemCall, folder: string): boolean {
+  if (call.path === undefined) return call.name === "write" && call.args[0] === "1";
+  return call.path.startsWith(folder);
+}
+
+function steady(path: string, folder: string): string {
+  return path
+    .slice(folder.length)
+    .replaceAll(/\d+@[^/]+/g, "<claim>")
+    .replaceAll(/\.new-\d+-[0-9a-f]+/g, ".new");
+}
+
+/** Does the work for each item, as many at a time as there are processors, and gives the results in order. */
+export async function forAll<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  const entries = items.entries();
+  const worker = async (): Promise<void> => {
+    for (const [at, item] of entries) results[at] = await work(item);
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+  return results;
+}
+
+/** Makes the folder, with the store in it; gives the calls that have made it what it is. */
+async function prepare(kind: StoreKind, before: Before, folder: string): Promise<readonly Call[]> {
+  await mkdir(folder, { recursive: true });
+  if (before === "nothing") return [];
+  const { answers } = await inProcess(kind, storeIn(folder), HISTORY);
+  expect(answers).toEqual([1, 1, 2, 3].map((value) => ({ value })));
+  if (before === "history") return HISTORY;
+
+  // Files: just before the commit. SQLite: just after it, with the log still there.
+  const rehearsal = await copied(folder);
+  const what = { calls: [...CHANGING, ...OPENING], thread: "main" } as const;
+  const { ofStore } = await recorded(kind, storeIn(rehearsal), [INTERRUPTED], what);
+  const named = [...namesOf(ofStore, rehearsal)];
+  const [call, name] =
+    named.findLast(([{ name }]) => name.startsWith("rename")) ?? named.find(([{ path }]) => path === undefined) ?? [];
+  if (call === undefined || name === undefined)
+    throw new Error(`The ${kind} adapter saves without a rename or an answer.`);
+  for await (const kill of aimedFaults(kind, () => copied(folder), [INTERRUPTED], { name, call }, "signal=KILL")) {
+    if (!kill.met) continue;
+    expect(kill.run.answers).toEqual([]);
+    await rm(folder, { recursive: true });
+    await rename(kill.folder, folder);
+  }
+  return call.path === undefined ? [...HISTORY, INTERRUPTED] : HISTORY;
+}
+
+async function copied(folder: string): Promise<string> {
+  const copy = await mkdtemp(`${folder}-`);
+  await cp(folder, copy, { recursive: true });
+  return copy;
+}

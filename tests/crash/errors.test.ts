@@ -1,0 +1,103 @@
+import { rm } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
+import { count, isFull } from "./counts.js";
+import { noStrace, recorded } from "./crash-process.js";
+import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
+import { DiskModel } from "./disk-model.js";
+import { OPERATIONS, STORES } from "./operations.js";
+import { examinedHere, PowerLosses } from "./power-loss.js";
+import { wrongs } from "./verdict.js";
+
+const ERRORS = ["EIO", "ENOSPC", "EINTR"] as const;
+
+/** Whatever may fail for want of room, or because of the disk. */
+const FAILING = /^(p?write(64)?|f(data)?sync|ftruncate|rename(at2?)?|link(at)?|mkdir(at)?|unlink(at)?|rmdir)$/;
+
+/** What `npm test` has time for. */
+const SOME: Readonly<Record<string, readonly string[]>> = { "json-file": ["append"], "task-file": ["create"] };
+
+interface Fault extends Point {
+  readonly error: (typeof ERRORS)[number];
+}
+
+describe.skipIf(noStrace !== undefined)(`a system call that fails${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
+  for (const kind of STORES) {
+    const operations = OPERATIONS.filter(({ only }) => only === undefined || only.includes(kind));
+    for (const operation of operations.filter(({ name }) => isFull || SOME[kind]?.includes(name))) {
+      it(`in ${kind}'s ${operation.name} harms nothing that was saved, and is never taken for success`, async () => {
+        await using site = await CrashSite.make(kind, operation);
+        const faults = await rehearse(site);
+        const losses = new PowerLosses(kind);
+        const outcomes = await forAll(faults, (fault) => inject(site, fault, losses));
+
+        const where = { store: kind, operation: operation.name };
+        const lost = outcomes.filter(({ wrong }) => wrong.length > 0);
+        count({ what: "faults injected", ...where, tried: outcomes.length, lost: lost.length });
+        count({ what: "power losses after a failed sync", ...where, tried: losses.disks, lost: losses.wrong.length });
+        expect(lost.slice(0, 3)).toEqual([]);
+        expect(losses.wrong.slice(0, 3)).toEqual([]);
+        expect(outcomes.filter(({ met }) => !met)).toEqual([]);
+        expect(faults.length).toBeGreaterThan(8);
+      });
+    }
+  }
+});
+
+async function rehearse(site: CrashSite): Promise<Fault[]> {
+  const faults: Fault[] = [];
+  for (const thread of ["main", "other"] as const) {
+    const copy = await site.copy();
+    const calls = [...CHANGING, ...OPENING];
+    const { ofStore } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
+    for (const [call, name] of namesOf(ofStore, copy)) {
+      if (call.thread !== thread || !FAILING.test(call.name) || call.path === undefined) continue;
+      faults.push(...ERRORS.map((error) => ({ name, call, error })));
+    }
+  }
+  return faults;
+}
+
+async function inject(site: CrashSite, fault: Fault, losses: PowerLosses) {
+  // Once with the fault, and again in the same process.
+  const calls = [...site.operation.calls, ...site.operation.calls];
+  const what = `error=${fault.error}` as const;
+  const outcome = { name: `${fault.error} at ${fault.name}`, met: false, wrong: [] as string[] };
+  for await (const attempt of aimedFaults(site.kind, () => site.copy(), calls, fault, what)) {
+    if (attempt.met) Object.assign(outcome, { met: true, wrong: await judge(site, fault, attempt, losses) });
+    await rm(attempt.folder, { recursive: true });
+  }
+  return outcome;
+}
+
+async function judge(site: CrashSite, { name, call, error }: Fault, { folder, run }: Attempt, losses: PowerLosses) {
+  const { calls } = site.operation;
+  const [first, second] = run.answers;
+  const wrong: string[] = [];
+  if (run.answers.length !== 2 * calls.length) wrong.push(`the process ended early: ${run.stderr}`);
+  if (first?.code !== undefined) {
+    const { code, message = "", retryable } = first;
+    if (code !== "STORAGE_FAILED") wrong.push(`it is ${code}: ${message}`);
+    if (!/what was saved before is intact/i.test(message)) wrong.push(`it doesn't say what is intact: ${message}`);
+    // SQLite tells it of writes alone.
+    const isTold = !site.kind.startsWith("sqlite") || /^(pwrite64|mkdir|link)$/.test(call.name);
+    if (error === "ENOSPC" && isTold && (!retryable || !/disk is full|no space left/i.test(message))) {
+      wrong.push(`it doesn't say that the disk is full: ${message}`);
+    }
+  }
+  if (second?.code !== undefined) wrong.push(`the same again failed with ${second.code}: ${second.message}`);
+  wrong.push(...wrongs(await examinedHere(site.kind, folder), ...site.around(calls.length)));
+
+  if (/sync/.test(call.name) && wrong.length === 0) {
+    // What a failed sync left in doubt is lost, and what was acknowledged since must not depend on it.
+    const model = new DiskModel(folder, site.prepared);
+    let answered = 0;
+    for (const next of model.run(run.ofStore)) {
+      if (next.args[0] !== "1") continue;
+      const acknowledged = run.answers.slice(0, ++answered).some(({ code }) => code === undefined);
+      const [before, after] = [site.around(acknowledged ? calls.length : 0)[0], site.around(calls.length)[0]];
+      await losses.lose(model, [[before, after]], `after answer ${answered} to ${error} at ${name}`, answered);
+    }
+  }
+  return wrong;
+}

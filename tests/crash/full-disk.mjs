@@ -1,0 +1,75 @@
+// Fills a disk under a store: `unshare -m node full-disk.mjs <folder>`, for the small disk that it mounts on the folder
+// is to be seen by nobody else, and gone with this process. Prints what happened, adapter by adapter, as lines of JSON.
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { openAdapter } from "./open-adapter.mjs";
+
+const [, , folder] = process.argv;
+const query = { taskId: "t", order: "oldest" };
+
+for (const kind of ["json-file", "task-file", "sqlite"]) {
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder]);
+  const store = join(folder, "store");
+  const adapter = await openAdapter(kind, store);
+  const saved = [];
+  for (let number = 1; number <= 5; number++) saved.push(await adapter.append(draft(`before-${number}`)));
+  const ballast = join(folder, "ballast");
+  fill(ballast);
+  const errors = [];
+  const acknowledged = [];
+  // More than what room a file's last page, or SQLite's log, may have left.
+  for (let number = 1; number <= 20; number++) {
+    const id = `full-${number}`;
+    await adapter.append(draft(id, 100_000)).then(
+      () => acknowledged.push(id),
+      ({ code, message, retryable }) => errors.push({ code, message, retryable }),
+    );
+  }
+  const whileFull = await idsIn(adapter);
+  const elsewhere = await openAdapter(kind, store);
+  const readByAnother = await idsIn(elsewhere);
+  await elsewhere.close();
+  await adapter.close();
+  // What closing has made room for.
+  fill(join(folder, "more-ballast"));
+  const anew = await openAdapter(kind, store);
+  const readAnew = await idsIn(anew).catch(({ code, message, retryable }) => ({ code, message, retryable }));
+  rmSync(ballast);
+  rmSync(join(folder, "more-ballast"));
+  const next = await anew.append(draft("after")).catch((error) => error.message);
+  const afterwards = await idsIn(anew);
+  await anew.close();
+  const report = { kind, saved, errors, acknowledged, whileFull, readByAnother, readAnew, next, afterwards };
+  writeSync(1, `${JSON.stringify(report)}\n`);
+  execFileSync("umount", [folder]);
+}
+
+/** Until not one more byte fits. */
+function fill(path) {
+  mkdirSync(folder, { recursive: true });
+  const file = openSync(path, "w");
+  for (let size = 1 << 16; size > 0; ) {
+    try {
+      writeSync(file, Buffer.alloc(size));
+    } catch (error) {
+      if (error.code !== "ENOSPC") throw error;
+      size >>= 1;
+    }
+  }
+  closeSync(file);
+}
+
+async function idsIn(adapter) {
+  const ids = [];
+  for await (const { id, corrupt } of adapter.read(query)) ids.push(corrupt ? `corrupt: ${id}` : id);
+  return ids;
+}
+
+function draft(id, size = 10) {
+  const body = JSON.stringify("x".repeat(size));
+  const payload = { encoding: "json", body, sha256: createHash("sha256").update(body).digest("hex") };
+  const createdAt = "2026-01-02T03:04:05.678Z";
+  return { taskId: "t", id, createdAt, status: "running", stateVersion: 1, sizeBytes: body.length, payload };
+}

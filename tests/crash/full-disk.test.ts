@@ -1,0 +1,60 @@
+import { execFile, execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { tempFolder } from "../support/temp-folder.js";
+import { count } from "./counts.js";
+
+const SCRIPT = fileURLToPath(new URL("full-disk.mjs", import.meta.url));
+const BEFORE = [1, 2, 3, 4, 5].map((number) => `before-${number}`);
+
+interface Report {
+  readonly kind: string;
+  readonly saved: readonly number[];
+  readonly errors: readonly { readonly code: string; readonly message: string; readonly retryable: boolean }[];
+  readonly acknowledged: readonly string[];
+  readonly whileFull: readonly string[];
+  readonly readByAnother: readonly string[];
+  readonly readAnew: unknown;
+  readonly next: number | string;
+  readonly afterwards: readonly string[];
+}
+
+/** A way to mount a disk that nobody else sees: as root, or as one's own. */
+const unshare = [["-m"], ["-rm"]].find((options) => {
+  try {
+    execFileSync("unshare", [...options, "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "pipe" });
+    return true;
+  } catch {
+    return false;
+  }
+});
+const skipped = unshare === undefined ? " (skipped: no disk can be mounted here)" : "";
+
+describe.skipIf(unshare === undefined)(`a disk that is full${skipped}`, () => {
+  it("leaves the history readable, is named in the error, and takes the next save once there is room", async () => {
+    const command = [...(unshare ?? []), process.execPath, SCRIPT, await tempFolder()];
+    const { stdout } = await promisify(execFile)("unshare", command);
+    const reports = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Report);
+    expect(reports.map(({ kind }) => kind)).toEqual(["json-file", "task-file", "sqlite"]);
+    for (const { kind, saved, errors, acknowledged, whileFull, readByAnother, readAnew, next, afterwards } of reports) {
+      expect(saved, kind).toEqual([1, 2, 3, 4, 5]);
+      expect(errors.length, kind).toBeGreaterThan(0);
+      for (const error of errors) {
+        expect(error, kind).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
+        expect(error.message, kind).toMatch(/disk is full|no space left/i);
+      }
+      expect(whileFull, kind).toEqual([...BEFORE, ...acknowledged]);
+      expect(readByAnother, kind).toEqual(whileFull);
+      // To open a database that nobody has open, SQLite needs 32 KiB.
+      const noRoom = { code: "STORAGE_FAILED", retryable: true, message: expect.stringContaining("disk is full") };
+      expect(readAnew, kind).toEqual(kind === "sqlite" ? noRoom : whileFull);
+      expect(next, kind).toBe(whileFull.length + 1);
+      expect(afterwards, kind).toEqual([...whileFull, "after"]);
+      count({ what: "saves to a full disk", store: kind, operation: "append", tried: errors.length, lost: 0 });
+    }
+  });
+});

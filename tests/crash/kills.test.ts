@@ -1,0 +1,109 @@
+import { rm } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import type { StoredCheckpoint } from "waymark";
+import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
+import { count, isFull } from "./counts.js";
+import { type Answer, noStrace, recorded } from "./crash-process.js";
+import { CHANGING, CrashSite, changes, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
+import { DiskModel } from "./disk-model.js";
+import { type Contents, keyOf, OPERATIONS, STORES, type StoreKind } from "./operations.js";
+import { PowerLosses } from "./power-loss.js";
+import { examination } from "./verdict.js";
+
+/** What `npm test` has time for. */
+const SOME: Readonly<Record<string, readonly string[]>> = {
+  "json-file": ["create", "append", "removal"],
+  "task-file": ["create", "removal"],
+  sqlite: ["status"],
+};
+
+/**
+ * Whether calls that change nothing are tried as well, so that a kill meets each call there is. Of SQLite's there are
+ * hundreds, locks and reads, and they leave the disk as the next change finds it: `npm run crash -- --every-call`.
+ */
+function triesEveryCall(kind: StoreKind): boolean {
+  return isFull && (kind !== "sqlite" || process.env["WAYMARK_CRASH_CALLS"] === "every");
+}
+
+describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
+  for (const kind of STORES) {
+    const operations = OPERATIONS.filter(({ only }) => only === undefined || only.includes(kind));
+    for (const operation of operations.filter(({ name }) => isFull || SOME[kind]?.includes(name))) {
+      it(`at any system call of ${kind}'s ${operation.name} loses nothing that was acknowledged`, async () => {
+        await using site = await CrashSite.make(kind, operation);
+        const points = await rehearse(site);
+        const losses = new PowerLosses(kind);
+        const outcomes = await forAll(points, (point) => killAt(site, point, losses));
+
+        const lost = outcomes.filter(({ wrong }) => wrong.length > 0);
+        const where = { store: kind, operation: operation.name };
+        count({ what: "kill points", ...where, tried: outcomes.length, lost: lost.length });
+        count({ what: "power losses after a kill", ...where, tried: losses.disks, lost: losses.wrong.length });
+        expect(lost.slice(0, 3)).toEqual([]);
+        expect(losses.wrong.slice(0, 3)).toEqual([]);
+        // No call was left out.
+        expect(outcomes.filter(({ met }) => !met)).toEqual([]);
+        expect(points.length).toBeGreaterThan(4);
+      });
+    }
+  }
+});
+
+/** Every call that the operation makes on the store's files, and on which thread as its how manyth. */
+async function rehearse(site: CrashSite): Promise<Point[]> {
+  const isEvery = triesEveryCall(site.kind);
+  const calls = isEvery ? ["%file", "%desc"] : [...CHANGING, ...OPENING];
+  const points = new Map<string, Point>();
+  for (const thread of ["main", "other"] as const) {
+    const copy = await site.copy();
+    const { ofStore, answers } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
+    expect(answers.filter(({ code }) => code !== undefined)).toEqual([]);
+    // Counts are right for the thread that the recording was for.
+    for (const [call, name] of namesOf(ofStore, copy)) {
+      if (call.thread === thread && (isEvery || changes(call))) points.set(name, { name, call });
+    }
+    await rm(copy, { recursive: true });
+  }
+  return [...points.values()];
+}
+
+async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
+  const wrong: string[] = [];
+  let met = false;
+  for await (const kill of aimedFaults(site.kind, () => site.copy(), site.operation.calls, point, "signal=KILL")) {
+    met = kill.met;
+    const { answers } = kill.run;
+    if (isFull && changes(point.call)) wrong.push(...(await examineAndLosePower(site, kill, losses)));
+    else wrong.push(...(await site.examine(kill.folder, answers.length)));
+    await rm(kill.folder, { recursive: true });
+  }
+  return { name: point.name, met, wrong };
+}
+
+/** What a process saves that comes after a killed one must survive too, though it found what the other had not synced. */
+async function examineAndLosePower(site: CrashSite, { folder, run }: Attempt, losses: PowerLosses): Promise<string[]> {
+  const model = new DiskModel(folder, site.prepared);
+  for (const _ of model.run(run.ofStore));
+  const what = { calls: [...CHANGING, ...OPENING], data: true, thread: "other" } as const;
+  const next = await recorded(site.kind, storeIn(folder), examination("next"), what);
+  const wrong = site.verdict(next, run.answers.length);
+  if (wrong.length > 0) return wrong;
+
+  let answered = 0;
+  for (const call of model.run(next.ofStore)) {
+    if (call.args[0] === "1") answered += 1;
+    if (answered === next.answers.length) break;
+  }
+  const [before, after] = site.around(run.answers.length);
+  const allowed = [withSaved(before, next.answers), withSaved(after, next.answers)] as const;
+  await losses.lose(model, [allowed], "after a kill and another process's save", losses.disks);
+  return wrong;
+}
+
+/** The contents, and what was saved to see whether the store can go on. */
+function withSaved({ checkpoints }: Contents, answers: readonly Answer[]): Contents {
+  const found = answers.at(-1)?.value as readonly StoredCheckpoint[] | undefined;
+  const saved = found?.at(-1);
+  if (saved === undefined) throw new Error("What was saved wasn't read.");
+  return { checkpoints: new Map([...checkpoints, [keyOf(saved), saved]]), next: saved.sequence + 1 };
+}

@@ -1,0 +1,17 @@
+// The adapters under the names that the crash tests have for them, each loaded only where it is used.
+import { join } from "node:path";
+
+/** @param {string} kind @param {string} folder */
+export async function openAdapter(kind, folder) {
+  if (kind === "json-file") {
+    const { JsonFileAdapter } = await import("waymark/adapters/json-file");
+    return new JsonFileAdapter({ path: folder });
+  }
+  if (kind === "task-file") {
+    const { TaskFileAdapter } = await import("waymark/adapters/task-file");
+    return new TaskFileAdapter({ path: folder });
+  }
+  const { SqliteAdapter } = await import("waymark/adapters/sqlite");
+  const durability = kind === "sqlite-normal" ? "normal" : "full";
+  return new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability });
+}

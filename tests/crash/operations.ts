@@ -1,0 +1,135 @@
+import { type CheckpointDraft, isCorrupt, type StorageAdapter, type StoredCheckpoint } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { draft } from "../unit/adapters/files/drafts.js";
+
+/** The stores that the crash tests crash: names that program.mjs knows. */
+export const STORES = ["json-file", "task-file", "sqlite"] as const;
+export type StoreKind = (typeof STORES)[number] | "sqlite-normal";
+
+/** A call of an adapter, as it goes to another process. */
+export type Call =
+  | readonly ["append", CheckpointDraft]
+  | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
+  | readonly ["remove", string, readonly string[] | "all"]
+  | readonly ["tasks", { readonly order: "taskId" }]
+  | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }];
+
+/** What the store holds before the operation. `killed`: a history, and what a process left that was killed in a save. */
+export type Before = "nothing" | "history" | "killed";
+
+export interface Operation {
+  readonly name: string;
+  readonly before: Before;
+  readonly calls: readonly Call[];
+  /** Only on stores where it takes another way than the others do. Default: on all. */
+  readonly only?: readonly StoreKind[];
+}
+
+const several = "k".repeat(20_000);
+
+/**
+ * What is interrupted at each of its system calls. One more method of the contract is one more entry here, and its
+ * arguments in {@link Call}; what must be found afterwards follows from what {@link MemoryAdapter} does with the calls.
+ */
+export const OPERATIONS: readonly Operation[] = [
+  { name: "create", before: "nothing", calls: [["append", draft("t", "a1")]] },
+  { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
+  {
+    // From half a megabyte on, files are written by another thread.
+    name: "append, large",
+    before: "history",
+    calls: [["append", draft("t", "a4", { body: JSON.stringify("k".repeat(600_000)) })]],
+    only: ["json-file", "task-file"],
+  },
+  {
+    name: "status",
+    before: "history",
+    calls: [["setStatus", "t", "a2", { status: "failed", error: { message: "disk on fire" } }]],
+  },
+  { name: "removal", before: "history", calls: [["remove", "t", ["a1", "a3"]]] },
+  { name: "removal of the task", before: "history", calls: [["remove", "t", "all"]] },
+  { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
+];
+
+/** Many writes in one process: only for power losses, where what comes later may depend on what came before. */
+export const SESSION: Operation = {
+  name: "session",
+  before: "nothing",
+  calls: [
+    ["append", draft("t", "s1")],
+    ["append", draft("t", "s2", { body: JSON.stringify(several) })],
+    ["setStatus", "t", "s1", { status: "completed" }],
+    ["append", draft("u", "s1")],
+    ["remove", "t", ["s2"]],
+    ["append", draft("t", "s3")],
+    ["remove", "u", "all"],
+    ["append", draft("u", "s2")],
+  ],
+};
+
+/** What a store has before an operation that finds a history. */
+export const HISTORY: readonly Call[] = [
+  ["append", draft("t", "a1")],
+  ["append", draft("other", "x1")],
+  ["append", draft("t", "a2", { stage: "half", body: JSON.stringify(several) })],
+  ["append", draft("t", "a3", { metadata: { note: "newest" } })],
+];
+
+/** The save that was interrupted where {@link Before} is `killed`. */
+export const INTERRUPTED: Call = ["append", draft("t", "a4")];
+
+/** What a store holds: the checkpoints by task and id, and the sequence that the next save of task `t` would get. */
+export interface Contents {
+  readonly checkpoints: ReadonlyMap<string, unknown>;
+  readonly next: number;
+}
+
+/** What a store must hold before the first of the calls, and after each. */
+export async function expectedContents(earlier: readonly Call[], calls: readonly Call[]): Promise<Contents[]> {
+  const contents: Contents[] = [];
+  for (let done = 0; done <= calls.length; done++) {
+    const memory = new MemoryAdapter();
+    for (const call of [...earlier, ...calls.slice(0, done)]) await perform(memory, call);
+    const checkpoints = new Map<string, unknown>();
+    for (const taskId of ["t", "u", "other"]) {
+      for await (const found of memory.read({ taskId, order: "oldest" })) {
+        if (!isCorrupt(found)) checkpoints.set(keyOf(found), plain(found));
+      }
+    }
+    contents.push({ checkpoints, next: await memory.append(draft("t", "next")) });
+  }
+  return contents;
+}
+
+export function keyOf({ taskId, id }: Pick<StoredCheckpoint, "taskId" | "id">): string {
+  return `${taskId}/${id}`;
+}
+
+/** As it looks after a way through JSON. */
+export function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+/** Makes the call, and collects what it iterates over. */
+export async function perform(adapter: StorageAdapter, call: Call): Promise<unknown> {
+  switch (call[0]) {
+    case "append":
+      return adapter.append(call[1]);
+    case "setStatus":
+      return adapter.setStatus(call[1], call[2], call[3]);
+    case "remove":
+      return adapter.remove(call[1], call[2]);
+    case "tasks":
+      return collected(adapter.tasks(call[1]));
+    case "read":
+      return collected(adapter.read(call[1]));
+    case "list":
+      return collected(adapter.list(call[1]));
+  }
+}
+
+async function collected(items: AsyncIterable<object>): Promise<object[]> {
+  const all: object[] = [];
+  for await (const item of items) all.push("cause" in item ? { ...item, cause: undefined } : item);
+  return all;
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { count, isFull } from "./counts.js";
+import { noStrace, recorded } from "./crash-process.js";
+import { CHANGING, CrashSite, OPENING, storeIn } from "./crash-site.js";
+import { DiskModel } from "./disk-model.js";
+import { OPERATIONS, SESSION, type StoreKind } from "./operations.js";
+import { type Allowed, PowerLosses } from "./power-loss.js";
+
+const KINDS: readonly StoreKind[] = ["json-file", "task-file", "sqlite", "sqlite-normal"];
+const SOME: readonly string[] = ["create", "append", "removal"];
+
+/** A new one each time shows what others didn't; a failure prints it. */
+const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+
+describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
+  for (const kind of KINDS) {
+    const operations = [...OPERATIONS, SESSION].filter(({ only }) => only === undefined || only.includes(kind));
+    for (const operation of operations.filter(({ name }) => isFull || SOME.includes(name))) {
+      it(`at any moment of ${kind}'s ${operation.name} takes nothing that was promised to survive it`, async () => {
+        await using site = await CrashSite.make(kind, operation);
+        const copy = await site.copy();
+        const model = new DiskModel(copy);
+        const what = { calls: [...CHANGING, ...OPENING], data: true, thread: "other" } as const;
+        const { ofStore, answers } = await recorded(kind, storeIn(copy), operation.calls, what);
+        expect(answers.filter(({ code }) => code !== undefined)).toEqual([]);
+
+        const losses = new PowerLosses(kind);
+        let answered = 0;
+        await losses.lose(model, allowed(site, answered), "before the first call", SEED);
+        for (const call of model.run(ofStore)) {
+          if (call.args[0] === "1") answered += 1;
+          await losses.lose(model, allowed(site, answered), `after ${call.name} ${call.path ?? "of an answer"}`, SEED);
+        }
+        expect(answered).toBe(operation.calls.length);
+        const lost = losses.wrong.length;
+        count({ what: "power losses", store: kind, operation: operation.name, tried: losses.disks, lost });
+        expect(losses.wrong.slice(0, 3), `WAYMARK_SEED=${SEED}`).toEqual([]);
+      });
+    }
+  }
+});
+
+/** `normal` may lose the last ones, but never one without those after it, and never the database. */
+function allowed({ kind, contents }: CrashSite, answered: number): Allowed[] {
+  const from = kind === "sqlite-normal" ? 0 : answered;
+  return contents
+    .slice(from, answered + 1)
+    .map((before, at) => [before, contents[Math.min(from + at + 1, contents.length - 1)] ?? before]);
+}

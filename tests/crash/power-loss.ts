@@ -1,0 +1,126 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import type { StorageAdapter } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+import type { Answer } from "./crash-process.js";
+import { storeIn } from "./crash-site.js";
+import type { Disk, DiskModel, Fate } from "./disk-model.js";
+import { type Contents, perform, plain, type StoreKind } from "./operations.js";
+import { examination, wrongs } from "./verdict.js";
+
+/** What may be found: as it was before a call, or as it is after it. */
+export type Allowed = readonly [before: Contents, after: Contents];
+
+/** Memory, where there is such a disk: what is lost is lost by the model, and syncing costs nothing. */
+const PLACE = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+/** How many mixtures of kept and lost changes are tried at each moment, besides the extremes. */
+const MIXTURES = 6;
+
+/** Loses the power at chosen moments of a run, and sees what a store on the disk that is left still has. */
+export class PowerLosses {
+  readonly #kind: StoreKind;
+  readonly #seen = new Set<string>();
+  /** Different disks that were looked at. */
+  disks = 0;
+  readonly wrong: string[] = [];
+
+  constructor(kind: StoreKind) {
+    this.#kind = kind;
+  }
+
+  /**
+   * Loses the power now, in each way that the model has.
+   *
+   * @param allowed - Any of these is right.
+   * @param seed - Of the mixtures.
+   */
+  async lose(model: DiskModel, allowed: readonly Allowed[], moment: string, seed: number): Promise<void> {
+    for (const fates of fatesOf(model, seed)) {
+      const disk = model.afterLoss(fates);
+      const key = `${digestOf(disk)} ${digestOfAll(allowed.flat())}`;
+      if (this.#seen.has(key)) continue;
+      this.#seen.add(key);
+      this.disks += 1;
+      const found = await examined(this.#kind, disk);
+      const verdicts = allowed.map(([before, after]) => wrongs(found, before, after));
+      if (verdicts.every(({ length }) => length > 0)) {
+        this.wrong.push(`power lost ${moment}, with ${countsOf(fates)}: ${verdicts.at(-1)?.join("; ")}`);
+      }
+    }
+  }
+}
+
+function fatesOf(model: DiskModel, seed: number): Fate[][] {
+  const kinds = model.openKinds();
+  const each = (data: Fate, names: Fate): Fate[] => kinds.map((kind) => (kind === "data" ? data : names));
+  const mixture = fc.array(fc.constantFrom<Fate>("kept", "lost", "zeros", "torn"), {
+    minLength: kinds.length,
+    maxLength: kinds.length,
+  });
+  return [
+    each("lost", "lost"),
+    each("lost", "kept"),
+    each("zeros", "kept"),
+    each("torn", "kept"),
+    each("kept", "lost"),
+    each("kept", "kept"),
+    ...fc.sample(mixture, { seed, numRuns: MIXTURES }),
+  ];
+}
+
+function countsOf(fates: readonly Fate[]): string {
+  const counts = new Map<Fate, number>();
+  for (const fate of fates) counts.set(fate, (counts.get(fate) ?? 0) + 1);
+  return [...counts].map(([fate, times]) => `${times} ${fate}`).join(", ") || "nothing open";
+}
+
+function digestOf(disk: Disk): string {
+  const hash = createHash("sha256");
+  for (const [path, content] of disk.entries())
+    hash.update(`${path}\0${content?.length ?? "/"}\0`).update(content ?? "");
+  return hash.digest("hex");
+}
+
+/** The same disk is right at one moment, and wrong once more was acknowledged. */
+function digestOfAll(contents: readonly Contents[]): string {
+  const hash = createHash("sha256");
+  for (const { checkpoints, next } of contents) hash.update(JSON.stringify([...checkpoints, next]));
+  return hash.digest("hex");
+}
+
+async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
+  const folder = await mkdtemp(join(PLACE, "waymark-loss-"));
+  disk.writeTo(folder);
+  const answers = await examinedHere(kind, folder);
+  await rm(folder, { recursive: true });
+  return answers;
+}
+
+/** What this process finds in the store in that folder. */
+export async function examinedHere(kind: StoreKind, folder: string): Promise<Answer[]> {
+  const adapter = openStore(kind, storeIn(folder));
+  const answers: Answer[] = [];
+  for (const call of examination("after-loss")) {
+    answers.push(
+      await perform(adapter, call).then(
+        (value) => ({ value: plain(value) }),
+        (error: unknown) => ({ code: "failed", message: String(error) }),
+      ),
+    );
+  }
+  await adapter.close();
+  return answers;
+}
+
+export function openStore(kind: StoreKind, path: string): StorageAdapter {
+  if (kind === "json-file") return new JsonFileAdapter({ path });
+  if (kind === "task-file") return new TaskFileAdapter({ path });
+  const durability = kind === "sqlite" ? "full" : "normal";
+  return new SqliteAdapter({ path: join(path, "checkpoints.db"), durability });
+}

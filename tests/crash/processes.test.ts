@@ -1,0 +1,221 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { isCorrupt, type StoredCheckpoint } from "waymark";
+import { tempFolder } from "../support/temp-folder.js";
+import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
+import { count, isFull } from "./counts.js";
+import { STORES, type StoreKind } from "./operations.js";
+import { openStore } from "./power-loss.js";
+
+const PROCESSES = 8;
+const VICTIMS = 2;
+const KILLS = isFull ? 30 : 4;
+/** Acknowledgements between two kills, at most: few, so that what is under way differs. */
+const MOST_BETWEEN = 25;
+const STALL_MS = 15_000;
+const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+
+interface Saved {
+  readonly taskId: string;
+  readonly id: string;
+  readonly sequence: number;
+}
+
+describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, (kind) => {
+  it("lose nothing and number each task's checkpoints once, while two of them are killed and started again", async () => {
+    const folder = await tempFolder();
+    const saved: Saved[] = [];
+    const random = randomFrom(SEED);
+    const writers = await Promise.all(
+      Array.from({ length: PROCESSES }, (_, at) => Writer.start(kind, folder, `p${at}`, saved)),
+    );
+    let killed = 0;
+    for (; killed < KILLS; killed++) {
+      await Writer.more(saved, 1 + Math.floor(random() * MOST_BETWEEN));
+      const victim = Math.floor(random() * VICTIMS);
+      await writers[victim]?.kill();
+      // Whoever was killed may have held the lock: the others get on all the same, or fail, which ends them.
+      await Writer.more(saved, PROCESSES, "shared");
+      writers[victim] = await Writer.start(kind, folder, `p${victim}-again${killed}`, saved);
+    }
+    for (const writer of writers) expect(await writer.stop()).toEqual({ code: 0, stderr: "" });
+
+    const { wrong, found } = await wrongsIn(kind, folder, saved);
+    count({ what: "processes killed", store: kind, operation: "append", tried: killed, lost: wrong.length });
+    count({
+      what: "acknowledged meanwhile",
+      store: kind,
+      operation: "append",
+      tried: saved.length,
+      lost: wrong.length,
+    });
+    expect(wrong).toEqual([]);
+    expect(found).toBeGreaterThanOrEqual(saved.length);
+  });
+});
+
+// The promise is about an event loop that stands still for three times as long as a lock stays fresh.
+describe.runIf(isFull)("a process whose event loop stands still for 15 s in the middle of a save", () => {
+  const stalls = [
+    ["json-file", "fsync"],
+    ["json-file", "rename"],
+    ["task-file", "fsync"],
+    ["task-file", "rename"],
+    ["sqlite", "COMMIT"],
+  ] as const;
+  it("costs no other process what was acknowledged to it", async () => {
+    // Side by side, since they wait more than they work.
+    await Promise.all(stalls.map(([kind, call]) => saveWhileStalled(kind, call)));
+  });
+});
+
+async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
+  const folder = await tempFolder();
+  const stalled = startScript("stalled.mjs", [kind, folder, call, String(STALL_MS)]);
+  const errors = text(stalled.stderr);
+  const lines = createInterface({ input: stalled.stdout })[Symbol.asyncIterator]();
+  expect((await lines.next()).value).toBe("stalled");
+
+  const adapter = openStore(kind, folder);
+  onTestFinished(() => adapter.close());
+  let isOver = false;
+  const answered = lines.next().then(({ value }) => {
+    isOver = true;
+    return JSON.parse(String(value)) as unknown[];
+  });
+  let other: number | undefined;
+  while (other === undefined) {
+    other = await adapter.append(draft("t", "other")).catch((error: unknown) => {
+      // SQLite's lock is the system's: nobody takes it from a process that is alive.
+      expect({ kind, error }).toMatchObject({ kind: "sqlite", error: { code: "STORAGE_FAILED", retryable: true } });
+      return undefined;
+    });
+  }
+  // A lock of files is free once it is stale, long before its holder goes on.
+  if (kind !== "sqlite") expect({ kind, call, other, isOver }).toEqual({ kind, call, other: 2, isOver: false });
+  const answers = await answered;
+  // `compromised` is told to the adapter, and ends nothing.
+  expect(await errors).toBe("");
+
+  const stored = await collect(adapter.read({ taskId: "t", order: "oldest" }));
+  const sequences = Object.fromEntries(stored.map(({ id, sequence }) => [String(id), sequence]));
+  expect(sequences).toEqual({ before: answers[0], stalled: answers[1], after: answers[2], other });
+  expect(new Set(Object.values(sequences)).size).toBe(4);
+  count({ what: "event loops stalled for 15 s", store: kind, operation: `append, at ${call}`, tried: 1, lost: 0 });
+}
+
+/** A process that saves until it is stopped or killed. */
+class Writer {
+  static readonly #listeners = new Set<() => void>();
+  /** Of those that ended by themselves. */
+  static readonly #errors: string[] = [];
+  #isEnding = false;
+  readonly #child: ChildProcess;
+  readonly #closed: Promise<unknown>;
+  readonly #stderr: Promise<string>;
+
+  private constructor(child: ReturnType<typeof startScript>, saved: Saved[]) {
+    this.#child = child;
+    this.#closed = once(child, "close");
+    this.#stderr = text(child.stderr);
+    void this.#closed.then(async () => {
+      if (!this.#isEnding) Writer.#errors.push(await this.#stderr);
+      for (const listener of Writer.#listeners) listener();
+    });
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const [taskId = "", id = "", sequence] = line.split(" ");
+      // A line that was cut short was acknowledged to nobody.
+      if (sequence !== undefined) saved.push({ taskId, id, sequence: Number(sequence) });
+      for (const listener of Writer.#listeners) listener();
+    });
+  }
+
+  /** Starts one, and waits for its first save. */
+  static async start(kind: StoreKind, folder: string, name: string, saved: Saved[]): Promise<Writer> {
+    const writer = new Writer(startScript("writer.mjs", [kind, folder, name]), saved);
+    await Writer.#until(() => saved.some(({ id }) => id === `${name}-1`));
+    return writer;
+  }
+
+  /** Waits for so many more acknowledgements of that task, or of any. */
+  static more(saved: Saved[], times: number, taskId?: string): Promise<void> {
+    const has = () => saved.filter((one) => taskId === undefined || one.taskId === taskId).length;
+    const enough = has() + times;
+    return Writer.#until(() => has() >= enough);
+  }
+
+  async kill(): Promise<void> {
+    this.#isEnding = true;
+    this.#child.kill("SIGKILL");
+    await this.#closed;
+  }
+
+  async stop(): Promise<{ readonly code: number | null; readonly stderr: string }> {
+    this.#isEnding = true;
+    this.#child.stdin?.end();
+    await this.#closed;
+    return { code: this.#child.exitCode, stderr: await this.#stderr };
+  }
+
+  static #until(condition: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = (): void => {
+        const [error] = Writer.#errors;
+        if (error === undefined && !condition()) return;
+        Writer.#listeners.delete(look);
+        if (error === undefined) resolve();
+        else reject(new Error(`A process ended that was to go on saving: ${error}`));
+      };
+      Writer.#listeners.add(look);
+      look();
+    });
+  }
+}
+
+function startScript(name: string, args: readonly string[]) {
+  const script = fileURLToPath(new URL(name, import.meta.url));
+  const child = spawn(process.execPath, [script, ...args], { stdio: "pipe" });
+  onTestFinished(() => {
+    child.kill("SIGKILL");
+  });
+  return child;
+}
+
+/** What a new process finds wrong in a store that these were acknowledged of. */
+async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]) {
+  // Whoever was killed last holds no lock any more: there is no time to wait for one.
+  const adapter = openStore(kind, folder);
+  onTestFinished(() => adapter.close());
+  const wrong: string[] = [];
+  const found = new Map<string, StoredCheckpoint>();
+  for (const { taskId } of (await collect(adapter.tasks({ order: "taskId" }))) as { taskId: string }[]) {
+    let last = 0;
+    for (const one of await collect(adapter.read({ taskId, order: "oldest" }))) {
+      if (isCorrupt(one) || !isWhole(one)) wrong.push(`not whole: ${JSON.stringify(one)}`);
+      else if (one.sequence <= last) wrong.push(`${one.id} of ${taskId} has ${one.sequence}, after ${last}`);
+      else found.set(`${taskId} ${one.id}`, one);
+      last = one.sequence ?? last;
+    }
+    await adapter.append(draft(taskId, "after-all"));
+  }
+  for (const { taskId, id, sequence } of saved) {
+    const there = found.get(`${taskId} ${id}`)?.sequence;
+    if (there !== sequence) wrong.push(`${id} of ${taskId} was acknowledged as ${sequence}, and there is ${there}`);
+  }
+  return { wrong, found: found.size };
+}
+
+/** mulberry32: the same numbers for the same seed. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,138 @@
+import { isAbsolute, join } from "node:path";
+
+/** A system call of a recorded process. */
+export interface SystemCall {
+  /** The first one that was seen runs the program; the others work for it. */
+  readonly thread: "main" | "other";
+  readonly name: string;
+  /** Which call of this name it is on its thread, from 1: what strace counts. */
+  readonly ordinal: number;
+  /** Of the file or folder that it is about, wherever it is named: by its path, or by a descriptor. */
+  readonly path: string | undefined;
+  /** The second path of a rename or link. */
+  readonly target: string | undefined;
+  readonly args: readonly string[];
+  /** The bytes it writes, where they were recorded. */
+  readonly data: Buffer | undefined;
+  /** Places in the record: a call of another thread may have begun or ended in between. */
+  readonly begun: number;
+  ended: number | undefined;
+  /** `undefined` where the process was killed first. */
+  result: number | undefined;
+  /** ENOENT and the like. */
+  error: string | undefined;
+}
+
+/** The call that program.mjs makes when all is loaded, and what is recorded from then on is the store's. */
+const BEGINS = "/waymark-crash-test-begins";
+
+const LINE = /^(\d+) +(.*)$/;
+const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s;
+const ENDED = /\)\s+= (-?\d+|\?|0x[0-9a-f]+)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?/;
+
+/**
+ * The calls in a record of strace's, made with `-f -xx`, in the order in which they began.
+ *
+ * @returns All of them, and those of the store: the rest is Node's start.
+ */
+export function parseRecord(record: string): { readonly all: SystemCall[]; readonly ofStore: SystemCall[] } {
+  const parser = new RecordParser();
+  record.split("\n").forEach((line, at) => {
+    const [, thread = "", text] = LINE.exec(line) ?? [];
+    if (text !== undefined) parser.add(thread, text, at);
+  });
+  const { calls } = parser;
+  const begun = calls.findIndex(({ path }) => path === BEGINS);
+  return { all: calls, ofStore: begun < 0 ? [] : calls.slice(begun + 1) };
+}
+
+class RecordParser {
+  readonly calls: SystemCall[] = [];
+  #main: string | undefined;
+  readonly #unfinished = new Map<string, SystemCall>();
+  readonly #counts = new Map<string, number>();
+  /** What each descriptor stands for. */
+  readonly #open = new Map<string, string>();
+
+  add(thread: string, text: string, at: number): void {
+    this.#main ??= thread;
+    const resumed = RESUMED.exec(text);
+    const call = resumed ? this.#unfinished.get(thread) : this.#begin(thread, text, at);
+    if (call === undefined) return;
+    this.#unfinished.delete(thread);
+    if (text.endsWith("<unfinished ...>")) this.#unfinished.set(thread, call);
+    else this.#end(call, text, at);
+  }
+
+  #begin(thread: string, text: string, at: number): SystemCall | undefined {
+    const name = /^(\w+)\(/.exec(text)?.[1];
+    if (name === undefined) return undefined;
+    const args = argumentsIn(text.slice(name.length + 1));
+    const key = `${thread} ${name}`;
+    const ordinal = (this.#counts.get(key) ?? 0) + 1;
+    this.#counts.set(key, ordinal);
+    const call: SystemCall = {
+      thread: thread === this.#main ? "main" : "other",
+      name,
+      ordinal,
+      ...this.#paths(name, args),
+      args,
+      data: /^p?write/.test(name) && args[1] !== undefined ? bytesOf(args[1]) : undefined,
+      begun: at,
+      ended: undefined,
+      result: undefined,
+      error: undefined,
+    };
+    this.calls.push(call);
+    return call;
+  }
+
+  #end(call: SystemCall, text: string, at: number): void {
+    const [, result = "?", error] = ENDED.exec(text) ?? [];
+    if (result === "?") return;
+    call.ended = at;
+    call.result = Number(result);
+    call.error = error;
+    if (call.name.startsWith("open") && call.path !== undefined) this.#open.set(result, call.path);
+    if (call.name === "close") this.#open.delete(call.args[0] ?? "");
+  }
+
+  /** Calls name files by path, by a folder's descriptor and a path in it (the names with `at`), or by descriptor. */
+  #paths(name: string, args: readonly string[]): Pick<SystemCall, "path" | "target"> {
+    const paths: string[] = [];
+    let folder: string | undefined;
+    for (const arg of args) {
+      if (/^".*"$/.test(arg)) paths.push(inFolder(folder, bytesOf(arg)?.toString() ?? ""));
+      else if (/^\d+$/.test(arg)) folder = this.#open.get(arg);
+      else if (arg === "AT_FDCWD") folder = undefined;
+    }
+    const byDescriptor = this.#open.get(args[0] ?? "");
+    // What is read and written is text between quotes too.
+    if (/^(p?read|p?write|getdents|fcntl|ioctl|symlink)/.test(name)) return { path: byDescriptor, target: undefined };
+    const [path = byDescriptor, target] = paths;
+    return { path: path === "" ? byDescriptor : path, target };
+  }
+}
+
+function inFolder(folder: string | undefined, path: string): string {
+  return folder === undefined || isAbsolute(path) || path === "" ? path : join(folder, path);
+}
+
+/** The arguments as they stand there: with `-xx` no text holds a comma or a bracket, but structures do. */
+function argumentsIn(text: string): string[] {
+  const args = [""];
+  let depth = 0;
+  for (const piece of text.split(/([{}[\](),]|<unfinished \.\.\.>)/)) {
+    if (piece.startsWith("<unfinished") || (piece === ")" && depth === 0)) break;
+    if ("{[(".includes(piece) && piece !== "") depth += 1;
+    if ("}])".includes(piece) && piece !== "") depth -= 1;
+    if (piece === "," && depth === 0) args.push("");
+    else args.push(`${args.pop() ?? ""}${piece}`);
+  }
+  return args.map((arg) => arg.trim());
+}
+
+function bytesOf(quoted: string): Buffer | undefined {
+  const [, hex] = /^"((?:\\x[0-9a-f]{2})*)"$/.exec(quoted) ?? [];
+  return hex === undefined ? undefined : Buffer.from(hex.replaceAll("\\x", ""), "hex");
+}

@@ -1,0 +1,30 @@
+// Saves to one task that all processes save to, and to many, in turn: node writer.mjs <adapter> <folder> <name>.
+// Prints `<task> <id> <sequence>` once it is acknowledged. Goes on until its stdin ends, or it is killed.
+import { createHash } from "node:crypto";
+import { writeSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { openAdapter } from "./open-adapter.mjs";
+
+const [, , kind, folder, name] = process.argv;
+const MANY = 5;
+
+let isOver = false;
+process.stdin.on("end", () => {
+  isOver = true;
+});
+process.stdin.resume();
+
+const adapter = await openAdapter(kind, folder);
+for (let number = 1; !isOver; number++) {
+  const taskId = number % 2 === 0 ? "shared" : `many-${number % MANY}`;
+  const id = `${name}-${number}`;
+  const body = JSON.stringify({ of: id });
+  const payload = { encoding: "json", body, sha256: createHash("sha256").update(body).digest("hex") };
+  const createdAt = "2026-01-02T03:04:05.678Z";
+  const draft = { taskId, id, createdAt, status: "running", stateVersion: 1, sizeBytes: body.length, payload };
+  // Synchronous: what is printed was acknowledged, and what was acknowledged is printed before the next one.
+  writeSync(1, `${taskId} ${id} ${await adapter.append(draft)}\n`);
+  // SQLite takes none while it needn't wait, and the end of stdin comes in a turn of its own.
+  await nextTurn();
+}
+await adapter.close();

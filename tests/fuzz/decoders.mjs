@@ -1,0 +1,220 @@
+// @ts-check
+// What reads bytes that somebody else may have written, each as it is built, and what it may answer.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { CommandError } from "../../cli/dist/exit-code.js";
+import { readPlanFile } from "../../cli/dist/plan-file.js";
+import { readExport } from "../../cli/dist/records/read-export.js";
+import { JsonFileAdapter } from "../../dist/adapters/files/json-file.js";
+import { parseNumberingFile } from "../../dist/adapters/files/json-file-format.js";
+import { UnreadableError } from "../../dist/adapters/files/stored-file.js";
+import { TaskFileAdapter } from "../../dist/adapters/files/task-file.js";
+import { decodeJson, encodeJson } from "../../dist/src/codec/json.js";
+import { checkConfig } from "../../dist/src/config.js";
+import { CheckpointError, CheckpointManager, gzip } from "../../dist/src/index.js";
+import { checkpointOf } from "../../dist/src/systems/builds/rows.js";
+import { CheckpointRepository, OneshotError } from "../../dist/src/systems/oneshot/index.js";
+import { parsePlan } from "../../dist/src/systems/oneshot/plan-file.js";
+import { parseCheckpointFile } from "../../dist/src/systems/phase-checkpoints/checkpoint-file.js";
+import { withJsonValue } from "../../dist/src/systems/phase-checkpoints/json-edit.js";
+import { PrpCheckpointManager, PrpError } from "../../dist/src/systems/prp/index.js";
+import { parsePrp } from "../../dist/src/systems/prp/parse-prp.js";
+
+/**
+ * @typedef {object} Decoder
+ * @property {(bytes: Buffer) => unknown} decode What it throws must be one of `expected`. Where a checksum covers what it
+ *   gives, it gives text that an altered input can't give.
+ * @property {readonly Function[]} expected Classes of errors.
+ * @property {true} [isSealed] Only what the corpus holds may be given.
+ */
+
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+const CONTEXT = { taskId: "t", id: "c1", stateVersion: 1 };
+const folder = mkdtempSync(join(tmpdir(), "waymark-fuzz-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+
+/** @param {Buffer} bytes @param {string[]} parts */
+function put(bytes, ...parts) {
+  const path = join(folder, ...parts);
+  mkdirSync(join(path, ".."), { recursive: true });
+  writeFileSync(path, bytes);
+  return path;
+}
+
+/** Every call, whatever the others threw, as long as it was typed. @param {(() => unknown)[]} calls */
+async function all(...calls) {
+  for (const call of calls) {
+    try {
+      await call();
+    } catch (error) {
+      if (!(error instanceof CheckpointError)) throw error;
+    }
+  }
+}
+
+/** @type {Readonly<Record<string, Decoder>>} */
+export const DECODERS = {
+  "payload-json": {
+    decode: (bytes) => void JSON.stringify(decodeJson("json", bytes.toString(), CONTEXT)),
+    expected: [CheckpointError],
+  },
+  "payload-json-tagged": {
+    decode: (bytes) => void encodeJson(decodeJson("json-tagged", bytes.toString(), CONTEXT), 2 ** 26),
+    expected: [CheckpointError],
+  },
+  gzip: {
+    async decode(bytes) {
+      const { length } = await gzip({ maxBytes: 2 ** 20 }).decode(bytes, CONTEXT);
+      if (length > 2 ** 20) throw new Error("gzip gave more than it may");
+    },
+    expected: [CheckpointError],
+  },
+  "json-file": {
+    async decode(bytes) {
+      const root = join(folder, "json-file");
+      put(bytes, "json-file", "t", "000000000001-c1.json");
+      const manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: root }), logger: SILENT });
+      await all(
+        () => manager.list("t"),
+        () => manager.tasks(),
+        () => manager.restore("t", "c1"),
+      );
+      return inspect(await manager.latest("t"), { depth: 20, maxArrayLength: 1000 });
+    },
+    expected: [CheckpointError],
+    isSealed: true,
+  },
+  numbering: {
+    decode: (bytes) => JSON.stringify(parseNumberingFile(bytes, "numbering.json")),
+    expected: [UnreadableError, CheckpointError],
+    isSealed: true,
+  },
+  "task-file": {
+    async decode(bytes) {
+      const root = join(folder, "task-file");
+      put(bytes, "task-file", "t", "checkpoints.json");
+      const manager = new CheckpointManager({ storage: new TaskFileAdapter({ path: root }), logger: SILENT });
+      await all(
+        () => manager.list("t"),
+        () => manager.tasks(),
+        () => manager.latest("t"),
+        () => manager.save("t", { added: true }),
+        () => manager.latest("t"),
+      );
+    },
+    expected: [CheckpointError],
+  },
+  export: {
+    async decode(bytes) {
+      const seals = [];
+      const chunks = (async function* () {
+        yield bytes.subarray(0, 100);
+        yield bytes.subarray(100);
+      })();
+      for await (const { record } of readExport(chunks, { from: "it", standing: () => "" })) seals.push(record.seal);
+      return JSON.stringify(seals);
+    },
+    expected: [CommandError],
+    isSealed: true,
+  },
+  "retention-plan": {
+    decode: async (bytes) => JSON.stringify(await readPlanFile(put(bytes, "plan.json"))),
+    expected: [CommandError],
+    isSealed: true,
+  },
+  config: {
+    decode: (bytes) => checkConfig("it", parsedOr(bytes, {})),
+    expected: [TypeError, RangeError],
+  },
+  "oneshot-plan": {
+    decode: (bytes) => void parsePlan(bytes.toString(), "plan.yaml"),
+    expected: [OneshotError],
+  },
+  "oneshot-feature": {
+    async decode(bytes) {
+      put(bytes, "oneshot", ".sdp", "checkpoints", "F01.json");
+      const repository = new CheckpointRepository(join(folder, "oneshot"));
+      await all(
+        () => repository.load("F01", { force: true }),
+        () => repository.list(),
+      );
+    },
+    expected: [CheckpointError],
+  },
+  prp: {
+    // Marks for emphasis and links take time by the square of their number: some thousand of them are no matter.
+    decode: (bytes) => void parsePrp(bytes.toString("utf8", 0, 4096), "PRP.md"),
+    expected: [PrpError],
+  },
+  "prp-checkpoints": {
+    async decode(bytes) {
+      put(bytes, "prp", "artifacts", "t", "checkpoints.json");
+      const manager = new PrpCheckpointManager(join(folder, "prp"), {}, { logger: SILENT });
+      await all(
+        () => manager.getLatestCheckpoint("t"),
+        () => manager.listCheckpoints("t"),
+        () => manager.hasCheckpoint("t"),
+      );
+    },
+    expected: [CheckpointError],
+  },
+  "phase-checkpoint": {
+    decode(bytes) {
+      parseCheckpointFile(bytes);
+      withJsonValue(bytes.toString(), ["completed"], true);
+    },
+    expected: [UnreadableError],
+  },
+  seed: {
+    decode: (bytes) => void withJsonValue(bytes.toString(), ["state", "checkpointRef"], "c1"),
+    expected: [UnreadableError],
+  },
+  "builds-row": {
+    decode(bytes) {
+      const text = bytes.toString();
+      checkpointOf(["c1", "b", "2026-01-01 00:00:00", text, 1, text], "b.db");
+      checkpointOf([text, text, text, "[]", 1, "{}"], "b.db");
+    },
+    expected: [],
+  },
+};
+
+/**
+ * Why the decoder's answer to the bytes is none that it may give; `undefined` where it is one.
+ *
+ * @param {string} name
+ * @param {Buffer} bytes
+ * @param {ReadonlySet<unknown>} known What it gives for the corpus.
+ */
+export async function wrongWith(name, bytes, known) {
+  const { decode, expected, isSealed } = decoderOf(name);
+  let given;
+  try {
+    given = await decode(bytes);
+  } catch (error) {
+    const isOverflow = error instanceof RangeError && /call stack|string length|Array buffer/i.test(error.message);
+    if (!isOverflow && expected.some((type) => error instanceof type)) return undefined;
+    return error instanceof Error ? `${error.name}: ${error.message}\n${error.stack}` : `it threw ${String(error)}`;
+  }
+  if (!isSealed || known.has(given)) return undefined;
+  return `it gave what its checksum should have refused: ${String(given).slice(0, 500)}`;
+}
+
+/** @param {string} name */
+export function decoderOf(name) {
+  const decoder = DECODERS[name];
+  if (decoder === undefined)
+    throw new Error(`There is no decoder ${name}; there are ${Object.keys(DECODERS).join(", ")}.`);
+  return decoder;
+}
+
+/** @param {Buffer} bytes @param {unknown} otherwise */
+function parsedOr(bytes, otherwise) {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return otherwise;
+  }
+}

@@ -1,0 +1,96 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CheckpointError, CheckpointManager, gzip, type JsonValue, seal } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { idOf, nameOf } from "../../adapters/files/task-folder.js";
+import { printable } from "../../cli/src/printable.js";
+import { draft } from "../unit/adapters/files/drafts.js";
+
+const SECONDS = Number(process.env["WAYMARK_FUZZ_SECONDS"] ?? 0);
+const SEED = process.env["WAYMARK_FUZZ_SEED"];
+const PROPERTIES = 5;
+
+/** A few runs in `npm test`; in `npm run fuzz` as many as fit into its time. */
+const RUNS: fc.Parameters<unknown> = {
+  ...(SECONDS > 0
+    ? { numRuns: 1_000_000, interruptAfterTimeLimit: (SECONDS * 1000) / PROPERTIES, markInterruptAsFailure: false }
+    : { numRuns: 200 }),
+  ...(SEED === undefined ? undefined : { seed: Number(SEED) }),
+};
+const TIMEOUT_MS = SECONDS * 1000 + 60_000;
+
+const anyText = fc.string({ unit: "binary", maxLength: 600 });
+const anyName = anyText.filter((text) => text !== "" && text.length <= 512 && text.isWellFormed());
+
+describe("whatever it is given", () => {
+  it("a name is one name of one id, and no way anywhere", { timeout: TIMEOUT_MS }, () => {
+    fc.assert(
+      fc.property(anyName, anyName, (one, other) => {
+        const name = nameOf(one);
+        expect(name).toMatch(/^[A-Za-z0-9_%-](?:[A-Za-z0-9._%~-]*[A-Za-z0-9_%~-])?$/);
+        expect(name.length).toBeLessThanOrEqual(180);
+        if (one !== other) expect(nameOf(other)).not.toBe(name);
+        if (!name.includes("~")) expect(idOf(name)).toBe(one);
+      }),
+      RUNS,
+    );
+  });
+
+  it("a state comes back, or is refused by a typed error", { timeout: TIMEOUT_MS }, async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true }),
+        async (state) => {
+          const manager = new CheckpointManager({ storage: new MemoryAdapter(), transforms: [gzip({ level: 1 })] });
+          try {
+            await manager.save("t", state);
+          } catch (error) {
+            expect(error).toBeInstanceOf(CheckpointError);
+            return;
+          }
+          expect((await manager.latest("t"))?.state).toStrictEqual(state);
+        },
+      ),
+      RUNS,
+    );
+  });
+
+  it("a task id, a label and a metadata key are kept, or refused as arguments", { timeout: TIMEOUT_MS }, async () => {
+    await fc.assert(
+      fc.asyncProperty(anyText, anyText, fc.jsonValue(), async (taskId, label, json) => {
+        const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+        const metadata = Object.fromEntries([[label, json as JsonValue]]);
+        try {
+          await manager.save(taskId, null, { label, metadata });
+        } catch (error) {
+          expect(error instanceof CheckpointError || error instanceof TypeError || error instanceof RangeError).toBe(
+            true,
+          );
+          return;
+        }
+        expect(await manager.latest(taskId)).toMatchObject({ taskId, label });
+      }),
+      RUNS,
+    );
+  });
+
+  it("a seal changes with every field", { timeout: TIMEOUT_MS }, () => {
+    fc.assert(
+      fc.property(anyText, anyText, fc.constantFrom("label", "stage", "parentId", "id", "taskId"), (a, b, field) => {
+        fc.pre(a !== b);
+        const record = { ...draft("t", "c"), sequence: 1 };
+        expect(seal({ ...record, [field]: a })).not.toBe(seal({ ...record, [field]: b }));
+      }),
+      RUNS,
+    );
+  });
+
+  it("what is shown has nothing that a terminal obeys, and stays on one line", { timeout: TIMEOUT_MS }, () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        expect(printable(text)).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Cs}]/u);
+      }),
+      RUNS,
+    );
+  });
+});

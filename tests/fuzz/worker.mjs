@@ -1,0 +1,43 @@
+// @ts-check
+// Gives decoders input after input, and tells of each that is answered wrongly. One worker serves them all, one after the
+// other, since loading them takes longer than a thousand inputs.
+import { parentPort, workerData } from "node:worker_threads";
+import { decoderOf, wrongWith } from "./decoders.mjs";
+import { inputOf } from "./mutate.mjs";
+
+/** The number of the input under way, and whether to end. */
+const [AT, STOP] = [0, 1];
+/** @type {{ shared: SharedArrayBuffer, seed: number, replays: boolean }} */
+const { shared, seed, replays } = workerData;
+const state = new Int32Array(shared);
+
+parentPort?.on(
+  "message",
+  async (/** @type {{ name: string, corpus: Uint8Array[], from: number }} */ { name, corpus, from }) => {
+    const buffers = corpus.map((bytes) => Buffer.from(bytes));
+    const known = await answersTo(name, buffers);
+    let index = from;
+    for (; Atomics.load(state, STOP) === 0 && (!replays || index < buffers.length); index++) {
+      Atomics.store(state, AT, index);
+      const input = replays ? buffers[index] : inputOf(buffers, seed, index);
+      const reason = input && (await wrongWith(name, input, known));
+      if (reason !== undefined) parentPort?.postMessage({ index, reason });
+      // Decoders that never wait would keep the messages from being sent.
+      if (index % 64 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    parentPort?.postMessage({ endedAt: index });
+  },
+);
+
+/** What the decoder gives for the corpus itself. @param {string} name @param {readonly Buffer[]} corpus */
+async function answersTo(name, corpus) {
+  const known = new Set();
+  for (const bytes of corpus) {
+    try {
+      known.add(await decoderOf(name).decode(bytes));
+    } catch {
+      // A finding of former days: a replay looks at whether it is answered as it must be.
+    }
+  }
+  return known;
+}

@@ -1,0 +1,225 @@
+import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager, type StorageAdapter } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { createBuildCheckpoints } from "waymark/builds";
+import { CheckpointRepository } from "waymark/oneshot";
+import { createCheckpoint, listCheckpoints } from "waymark/phase-checkpoints";
+import { PrpCheckpointManager } from "waymark/prp";
+import { newPlace, waymark } from "../cli/waymark.js";
+import { recordingLogger } from "../support/recording-logger.js";
+import { tempFolder } from "../support/temp-folder.js";
+
+type Logger = ReturnType<typeof recordingLogger>;
+
+/** Uses a store once, by whatever it has, below the root; the files are there while `look` runs. */
+type Use = (root: string, look: () => void, logger: Logger) => Promise<void>;
+
+const USES: Record<string, Use> = {
+  "json-file": managed((path) => new JsonFileAdapter({ path })),
+  "task-file": managed((path) => new TaskFileAdapter({ path })),
+  sqlite: managed((path) => new SqliteAdapter({ path: join(path, "checkpoints.db") })),
+  async "waymark/prp"(root, look, logger) {
+    const state = { prpPath: "", stage: "pre-execution", validationResults: [], timestamp: new Date(0) } as const;
+    const checkpoints = new PrpCheckpointManager(join(root, ".."), {}, { logger });
+    await checkpoints.saveCheckpoint("t", "first", { ...state, validationResults: [] });
+    look();
+    await checkpoints.close();
+  },
+  async "waymark/oneshot"(root, look) {
+    const now = new Date();
+    const repository = new CheckpointRepository(join(root, "..", ".."));
+    const times = { startTime: now, lastUpdate: now };
+    await repository.save({
+      featureId: "F",
+      agentId: "a",
+      status: "running",
+      completedWs: [],
+      currentWs: "",
+      ...times,
+    });
+    look();
+  },
+  async "waymark/phase-checkpoints"(root, look, logger) {
+    const options = { checkpointsDir: root, logger };
+    expect(await createCheckpoint("build", 4, "t", [], {}, options)).toMatchObject({ ok: true });
+    expect(await listCheckpoints(options)).toHaveLength(1);
+    look();
+  },
+  async "waymark/builds"(root, look, logger) {
+    const builds = createBuildCheckpoints({ path: join(root, "builds.db"), logger });
+    builds.saveCheckpoint("b", { tasks: [], currentPhase: 1 });
+    look();
+    builds.close();
+  },
+};
+
+/** Where each keeps its files, seen from a base folder: a folder that it makes itself. */
+const ROOTS: Record<string, string> = { "waymark/prp": "session/artifacts", "waymark/oneshot": ".sdp/checkpoints" };
+
+function place(base: string, kind: string): string {
+  return join(base, ROOTS[kind] ?? "waymark/store");
+}
+
+describe.each(Object.keys(USES))("%s", (kind) => {
+  const use = USES[kind]!;
+
+  it.each([0o000, 0o022, 0o077, 0o777])("makes files 0600 and folders 0700 under the umask %o", async (mask) => {
+    const base = await tempFolder();
+    const before = process.umask(mask);
+    onTestFinished(() => void process.umask(before));
+    let modes: Record<string, string> = {};
+    await use(
+      place(base, kind),
+      () => {
+        modes = modesBelow(base);
+      },
+      recordingLogger(),
+    );
+    expect(Object.keys(modes).length).toBeGreaterThan(2);
+    for (const [path, mode] of Object.entries(modes)) {
+      expect(mode, path).toMatch(/^(folder 700|file 600)$/);
+    }
+  });
+
+  it("leaves folders that are there as they are", async () => {
+    const base = await tempFolder();
+    const root = place(base, kind);
+    mkdirSync(root, { recursive: true, mode: 0o755 });
+    chmodSync(root, 0o750);
+    await use(root, () => undefined, recordingLogger());
+    expect(lstatSync(root).mode & 0o777).toBe(0o750);
+  });
+
+  it.skipIf(kind === "waymark/oneshot").each([
+    ["0770", 0o770],
+    ["0702", 0o702],
+    ["2775", 0o2775],
+  ])("warns once of a store of mode %s, with what to do", async (octal, mode) => {
+    const root = place(await tempFolder(), kind);
+    mkdirSync(root, { recursive: true });
+    chmodSync(root, mode);
+    const logger = recordingLogger();
+    await use(root, () => undefined, logger);
+    const warnings = logger.lines.filter(({ level }) => level === "warn");
+    expect(warnings.map(({ message }) => message)).toEqual([
+      expect.stringContaining(`${root} can be written by others than its owner (its mode is ${octal})`),
+    ]);
+    expect(warnings[0]?.message).toContain(`chmod go-w ${root}`);
+    expect(warnings[0]?.details).toMatchObject({ path: root });
+  });
+
+  it.skipIf(kind === "waymark/oneshot" || process.getuid?.() !== 0)("warns of a store of another user", async () => {
+    const root = place(await tempFolder(), kind);
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+    chownSync(root, 12_345, 0);
+    const logger = recordingLogger();
+    await use(root, () => undefined, logger);
+    expect(logger.lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+      expect.stringContaining("belongs to another user (12345"),
+    ]);
+  });
+
+  it.skipIf(kind === "waymark/oneshot")(
+    "says nothing of a store of its own, nor of a sticky folder above it",
+    async () => {
+      const base = await tempFolder();
+      chmodSync(base, 0o1777);
+      const logger = recordingLogger();
+      await use(place(base, kind), () => undefined, logger);
+      await use(place(base, kind), () => undefined, logger).catch(() => undefined);
+      expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
+    },
+  );
+
+  it.skipIf(kind === "waymark/oneshot")("warns of a folder above it that anybody can write", async () => {
+    const base = await tempFolder();
+    chmodSync(base, 0o777);
+    const logger = recordingLogger();
+    const root = place(base, kind);
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+    await use(root, () => undefined, logger);
+    expect(logger.lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+      expect.stringContaining(`${base} above the store can be written by anybody (its mode is 0777)`),
+    ]);
+  });
+});
+
+describe("a database", () => {
+  it("that others can write is warned of, and so is what belongs to it", async () => {
+    const folder = await tempFolder();
+    const path = join(folder, "checkpoints.db");
+    const first = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
+    await first.save("t", 1);
+    chmodSync(path, 0o666);
+    chmodSync(`${path}-wal`, 0o660);
+    const logger = recordingLogger();
+    const second = new CheckpointManager({ storage: new SqliteAdapter({ path }), logger });
+    await second.latest("t");
+    await second.latest("t");
+    await second.close();
+    await first.close();
+    expect(logger.lines.filter(({ level }) => level === "warn").map(({ details }) => details)).toMatchObject([
+      { path },
+      { path: `${path}-wal` },
+    ]);
+  });
+});
+
+describe("a storage that can't say who can write to it", () => {
+  it("fails no call", async () => {
+    const logger = recordingLogger();
+    const storage = new JsonFileAdapter({ path: join(await tempFolder(), "store") });
+    storage.warnings = () => Promise.reject(new Error("no idea"));
+    const manager = new CheckpointManager({ storage, logger });
+    await manager.save("t", 1);
+    await manager.close();
+    expect(logger.lines.filter(({ level }) => level === "warn")).toHaveLength(1);
+  });
+});
+
+describe("waymark", () => {
+  it("tells of a store that others can write, and makes exports and plans for their owner alone", async () => {
+    const { cwd, manager, run, place: where } = await newPlace("files:store");
+    await manager.save("t", 1);
+    await manager.save("t", 2);
+    await manager.close();
+    chmodSync(join(cwd, "store"), 0o777);
+    expect((await run("tasks")).stderr).toMatch(/store can be written by others than its owner .*chmod go-w/);
+    const before = process.umask(0);
+    onTestFinished(() => void process.umask(before));
+    expect(await waymark(where, ["export", "--out", "all.ndjson"])).toMatchObject({ code: 0 });
+    expect(await waymark(where, ["prune", "t", "--keep-last", "1", "--plan-out", "plan.json"])).toMatchObject({
+      code: 0,
+    });
+    expect(modesBelow(cwd, (name) => /all|plan/.test(name))).toEqual({
+      [join(cwd, "all.ndjson")]: "file 600",
+      [join(cwd, "plan.json")]: "file 600",
+    });
+  });
+});
+
+function managed(open: (path: string) => StorageAdapter): Use {
+  return async (root, look, logger) => {
+    const manager = new CheckpointManager({ storage: open(root), logger });
+    await manager.save("t", { n: 1 });
+    const { id } = await manager.save("t", { n: 2 });
+    await manager.setStatus("t", id, "paused");
+    await manager.remove("t", id);
+    look();
+    await manager.close();
+  };
+}
+
+function modesBelow(folder: string, isAsked: (name: string) => boolean = () => true): Record<string, string> {
+  const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(isAsked);
+  return Object.fromEntries(
+    paths.map((name) => {
+      const stats = lstatSync(join(folder, name));
+      return [join(folder, name), `${stats.isDirectory() ? "folder" : "file"} ${(stats.mode & 0o777).toString(8)}`];
+    }),
+  );
+}

