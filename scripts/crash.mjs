@@ -1,6 +1,7 @@
 // @ts-check
-// npm run crash: every test of tests/crash in full, then how much each of them tried, and what was lost.
-// `-- --every-call` kills SQLite at its reads and locks as well, which takes some minutes more.
+// npm run crash: every test of tests/crash in full, and the hostile strings; then how much each of them tried, and what
+// was lost.
+// `-- --every-call` kills SQLite and repairs at their reads and locks as well, which takes some minutes more.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +13,8 @@ const folder = mkdtempSync(join(tmpdir(), "waymark-crash-counts-"));
 const file = join(folder, "counts");
 const startedMs = Date.now();
 try {
-  const { status } = spawnSync("npx", ["vitest", "run", "tests/crash", "--testTimeout=1200000"], {
+  const tests = ["tests/crash", "tests/hostile/naughty-strings"];
+  const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=1200000", "--maxWorkers=2"], {
     stdio: "inherit",
     shell: process.platform === "win32",
     env: {

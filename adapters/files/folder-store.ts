@@ -1,4 +1,3 @@
-import { lstatSync, type Stats } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type StorageWarning, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
@@ -10,6 +9,7 @@ import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "./lock-turns.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
+import { statsOf } from "./stored-file.js";
 import { nameOf } from "./task-folder.js";
 import { type ReadContents, scanTasks } from "./task-scan.js";
 
@@ -229,14 +229,4 @@ function isFolder(path: string): boolean {
     `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
       "It was left untouched; move it away.",
   );
-}
-
-/** Not by `throwIfNoEntry: false`, which newer versions of Node take to mean ENOTDIR too: that is a wrong path. */
-function statsOf(path: string): Stats | undefined {
-  try {
-    return lstatSync(path);
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }

@@ -157,7 +157,11 @@ export class JsonFileAdapter implements StorageAdapter {
         const folder = new CheckpointFolder(path, taskId);
         const file = folder.find(id);
         const stored = file && (await folder.readToChange(file));
-        if (file === undefined || stored?.head.payload.sha256 !== expectedSha256) return false;
+        if (file === undefined || stored?.head.payload.sha256 !== expectedSha256) {
+          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
+          await syncFolder(path);
+          return false;
+        }
         await lock.write(folder.pathOf(file), renderCheckpoint(embedded(stored.head)), { firstInFolder: false });
         return true;
       },

@@ -1,8 +1,9 @@
-import { type Dirent, lstatSync, readdirSync, rmSync, type Stats } from "node:fs";
+import { type Dirent, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LeftoverFinding } from "../../src/adapter.js";
 import { isDead } from "./lock-claim.js";
 import { codeOf } from "./storage-failure.js";
+import { statsOf } from "./stored-file.js";
 
 /** A living writer renews its lock every few seconds. */
 const CERTAINLY_STALE_MS = 60_000;
@@ -43,16 +44,6 @@ function lastModified(path: string): number | undefined {
   const stats = statsOf(path);
   if (stats === undefined || !stats.isDirectory()) return stats?.mtimeMs;
   return Math.max(stats.mtimeMs, ...entriesOf(path).map(({ name }) => statsOf(join(path, name))?.mtimeMs ?? 0));
-}
-
-/** It may go away while it is looked at. */
-function statsOf(path: string): Stats | undefined {
-  try {
-    return lstatSync(path);
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }
 
 function entriesOf(folder: string): Dirent[] {

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, read, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, lstatSync, openSync, read, readSync, type Stats } from "node:fs";
 import { promisify } from "node:util";
 import { LARGE_BYTES } from "./durable-write.js";
 import { codeOf } from "./storage-failure.js";
@@ -121,4 +121,17 @@ function sizeOf(file: number): number {
   const stats = fstatSync(file);
   if (!stats.isFile()) throw new UnreadableError("it is not a file");
   return stats.size;
+}
+
+/**
+ * What stands there, a link too; `undefined` where nothing does. Not by `throwIfNoEntry: false`, which newer versions of
+ * Node take to mean ENOTDIR too: that is a wrong path.
+ */
+export function statsOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
 }

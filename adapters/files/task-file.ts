@@ -215,9 +215,12 @@ export class TaskFileAdapter implements StorageAdapter {
         const path = join(folder, TASK_FILE_NAME);
         const file = await this.#readToChange(path, taskId);
         const existing = file.find(id);
-        if (existing === undefined) return false;
-        const changed = change(readable(existing, id, path), file);
-        if (changed === undefined) return false;
+        const changed = existing && change(readable(existing, id, path), file);
+        if (changed === undefined) {
+          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
+          await syncFolder(folder);
+          return false;
+        }
         const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
         await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
         return true;

@@ -12,6 +12,7 @@ import type {
   StorageRepair,
 } from "../../src/adapter.js";
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import { storageFailure } from "../files/storage-failure.js";
 import type { InspectedRow, SqliteCare } from "./care.js";
 import { damageInLog } from "./log-check.js";
 
@@ -50,7 +51,7 @@ export async function* repairDatabase(
     if (Date.parse(finding.modifiedAt) > Date.now() - leftoversOlderThanMs) {
       yield { action: "left", finding, advice: "Its writer may still live; a later repair removes it." };
     } else {
-      if (!dryRun) rmSync(finding.location, { force: true });
+      if (!dryRun) removeDraft(finding.location);
       yield { action: "removed", finding };
     }
   }
@@ -165,6 +166,15 @@ function databaseFinding(path: string, error: unknown): DatabaseFinding | Extrac
   if (error instanceof UnsupportedFormatError) return { kind: "refused", location: path, reason: error.message };
   if (error instanceof CheckpointCorruptError) return { kind: "database", location: path, reason: error.message };
   throw error;
+}
+
+/** @throws {StorageError} */
+function removeDraft(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch (error) {
+    throw storageFailure(error, { doing: "remove what a killed process has left", path });
+  }
 }
 
 /** Databases that were being made when their maker was killed. */

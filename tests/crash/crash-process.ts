@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { readFile, rm } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { type Call, plain, type StoreKind } from "./operations.js";
+import { plain, type StoreKind } from "./operations.js";
 import { parseRecord, type SystemCall } from "./system-calls.js";
+import type { Question } from "./verdict.js";
 
 const PROGRAM = fileURLToPath(new URL("program.mjs", import.meta.url));
 
@@ -56,7 +57,7 @@ export interface Recorded extends Ended {
 export const noStrace = whyNoStrace();
 
 /** Makes the calls in a process of its own, on the store in that folder. */
-export async function inProcess(kind: StoreKind, folder: string, calls: readonly Call[]): Promise<Ended> {
+export async function inProcess(kind: StoreKind, folder: string, calls: readonly Question[]): Promise<Ended> {
   return run([process.execPath, PROGRAM, kind, folder], calls, {});
 }
 
@@ -64,7 +65,7 @@ export async function inProcess(kind: StoreKind, folder: string, calls: readonly
 export async function recorded(
   kind: StoreKind,
   folder: string,
-  calls: readonly Call[],
+  calls: readonly Question[],
   { calls: names, data = false, injection, thread }: Recording,
 ): Promise<Recorded> {
   const record = `${folder}.strace`;
@@ -82,7 +83,7 @@ export async function recorded(
 
 async function run(
   [command = "", ...args]: readonly string[],
-  calls: readonly Call[],
+  calls: readonly Question[],
   environment: NodeJS.ProcessEnv,
 ): Promise<Ended> {
   // A group of its own, so that what strace runs ends with it.

@@ -4,14 +4,16 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { aimedFaults } from "./aimed-fault.js";
 import { type Ended, inProcess, recorded } from "./crash-process.js";
+import { damage } from "./damage.js";
 import {
   type Before,
-  type Call,
   type Contents,
+  DAMAGED,
   expectedContents,
   HISTORY,
   INTERRUPTED,
   type Operation,
+  type Past,
   type StoreKind,
 } from "./operations.js";
 import type { SystemCall } from "./system-calls.js";
@@ -51,8 +53,8 @@ export class CrashSite {
 
   static async make(kind: StoreKind, operation: Operation): Promise<CrashSite> {
     const folder = await mkdtemp(join(tmpdir(), "waymark-crash-"));
-    const earlier = await prepare(kind, operation.before, join(folder, "prepared"));
-    return new CrashSite(kind, operation, await expectedContents(earlier, operation.calls), folder);
+    const past = await prepare(kind, operation.before, join(folder, "prepared"));
+    return new CrashSite(kind, operation, await expectedContents(past, operation.calls), folder);
   }
 
   /** The store as it is before the operation, in the folder `store` of this one, if there is one yet. */
@@ -63,7 +65,7 @@ export class CrashSite {
   /** A folder with a copy of the {@link prepared} store. */
   async copy(): Promise<string> {
     const copy = join(this.#folder, String(this.#copies++));
-    await cp(this.prepared, copy, { recursive: true });
+    await cp(this.prepared, copy, { recursive: true, preserveTimestamps: true });
     return copy;
   }
 
@@ -135,13 +137,17 @@ export async function forAll<Item, Result>(
   return results;
 }
 
-/** Makes the folder, with the store in it; gives the calls that have made it what it is. */
-async function prepare(kind: StoreKind, before: Before, folder: string): Promise<readonly Call[]> {
+/** Makes the folder, with the store in it. */
+async function prepare(kind: StoreKind, before: Before, folder: string): Promise<Past> {
   await mkdir(folder, { recursive: true });
-  if (before === "nothing") return [];
+  if (before === "nothing") return { calls: [], damaged: [] };
   const { answers } = await inProcess(kind, storeIn(folder), HISTORY);
   expect(answers).toEqual([1, 1, 2, 3].map((value) => ({ value })));
-  if (before === "history") return HISTORY;
+  if (before === "history") return { calls: HISTORY, damaged: [] };
+  if (before === "damaged") {
+    damage(kind, storeIn(folder));
+    return { calls: HISTORY, damaged: DAMAGED };
+  }
 
   // Files: just before the commit. SQLite: just after it, with the log still there.
   const rehearsal = await copied(folder);
@@ -158,7 +164,7 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
     await rm(folder, { recursive: true });
     await rename(kill.folder, folder);
   }
-  return call.path === undefined ? [...HISTORY, INTERRUPTED] : HISTORY;
+  return { calls: call.path === undefined ? [...HISTORY, INTERRUPTED] : HISTORY, damaged: [] };
 }
 
 async function copied(folder: string): Promise<string> {

@@ -1,4 +1,11 @@
-import { type CheckpointDraft, isCorrupt, type StorageAdapter, type StoredCheckpoint } from "waymark";
+import {
+  type CheckpointDraft,
+  isCorrupt,
+  type Payload,
+  type StorageAdapter,
+  type StorageRepair,
+  type StoredCheckpoint,
+} from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { draft } from "../unit/adapters/files/drafts.js";
 
@@ -11,11 +18,16 @@ export type Call =
   | readonly ["append", CheckpointDraft]
   | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
   | readonly ["remove", string, readonly string[] | "all"]
+  | readonly ["replacePayload", string, string, Payload, string]
+  | readonly ["repair", StorageRepair]
   | readonly ["tasks", { readonly order: "taskId" }]
   | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }];
 
-/** What the store holds before the operation. `killed`: a history, and what a process left that was killed in a save. */
-export type Before = "nothing" | "history" | "killed";
+/**
+ * What the store holds before the operation. `killed`: a history, and what a process left that was killed in a save.
+ * `damaged`: a history in which {@link DAMAGED} are other than they were saved, with something that is left over.
+ */
+export type Before = "nothing" | "history" | "killed" | "damaged";
 
 export interface Operation {
   readonly name: string;
@@ -26,6 +38,12 @@ export interface Operation {
 }
 
 const several = "k".repeat(20_000);
+const { payload: former } = draft("t", "a2", { body: JSON.stringify(several) });
+const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(9_000)) });
+
+/** Of task `t`: its oldest, and its newest, whose sequence must not be given again. */
+export const DAMAGED: readonly string[] = ["a1", "a3"];
+export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false }];
 
 /**
  * What is interrupted at each of its system calls. One more method of the contract is one more entry here, and its
@@ -48,7 +66,9 @@ export const OPERATIONS: readonly Operation[] = [
   },
   { name: "removal", before: "history", calls: [["remove", "t", ["a1", "a3"]]] },
   { name: "removal of the task", before: "history", calls: [["remove", "t", "all"]] },
+  { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
+  { name: "repair", before: "damaged", calls: [REPAIR] },
 ];
 
 /** Many writes in one process: only for power losses, where what comes later may depend on what came before. */
@@ -78,30 +98,49 @@ export const HISTORY: readonly Call[] = [
 /** The save that was interrupted where {@link Before} is `killed`. */
 export const INTERRUPTED: Call = ["append", draft("t", "a4")];
 
-/** What a store holds: the checkpoints by task and id, and the sequence that the next save of task `t` would get. */
+/** What a store holds: checkpoints by task and id, and the sequence that the next save of task `t` would get. */
 export interface Contents {
   readonly checkpoints: ReadonlyMap<string, unknown>;
   readonly next: number;
+  /** Those that are other than they were saved: in the store, where each read tells of them, or moved out of it. */
+  readonly damaged: { readonly keys: readonly string[]; readonly are: "stored" | "quarantined" };
+}
+
+/** How a store came to be what it is: what was saved there, and what of it was damaged. */
+export interface Past {
+  readonly calls: readonly Call[];
+  /** Ids of task `t`. */
+  readonly damaged: readonly string[];
 }
 
 /** What a store must hold before the first of the calls, and after each. */
-export async function expectedContents(earlier: readonly Call[], calls: readonly Call[]): Promise<Contents[]> {
+export async function expectedContents(past: Past, calls: readonly Call[]): Promise<Contents[]> {
   const contents: Contents[] = [];
   for (let done = 0; done <= calls.length; done++) {
     const memory = new MemoryAdapter();
-    for (const call of [...earlier, ...calls.slice(0, done)]) await perform(memory, call);
+    const doneCalls = calls.slice(0, done);
+    for (const call of past.calls) await perform(memory, call);
+    // Nobody sees their states again, and nobody gets their sequences.
+    await memory.remove("t", past.damaged);
+    for (const call of doneCalls) await perform(memory, call);
     const checkpoints = new Map<string, unknown>();
     for (const taskId of ["t", "u", "other"]) {
       for await (const found of memory.read({ taskId, order: "oldest" })) {
         if (!isCorrupt(found)) checkpoints.set(keyOf(found), plain(found));
       }
     }
-    contents.push({ checkpoints, next: await memory.append(draft("t", "next")) });
+    const keys = past.damaged.map((id) => keyOf({ taskId: "t", id }));
+    const isRepaired = doneCalls.some(([method]) => method === "repair");
+    contents.push({
+      checkpoints,
+      next: await memory.append(draft("t", "next")),
+      damaged: { keys, are: isRepaired ? "quarantined" : "stored" },
+    });
   }
   return contents;
 }
 
-export function keyOf({ taskId, id }: Pick<StoredCheckpoint, "taskId" | "id">): string {
+export function keyOf({ taskId, id }: Partial<Pick<StoredCheckpoint, "taskId" | "id">>): string {
   return `${taskId}/${id}`;
 }
 
@@ -110,7 +149,7 @@ export function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }
 
-/** Makes the call, and collects what it iterates over. */
+/** Makes the call of an adapter, and collects what it iterates over. */
 export async function perform(adapter: StorageAdapter, call: Call): Promise<unknown> {
   switch (call[0]) {
     case "append":
@@ -119,6 +158,11 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
       return adapter.setStatus(call[1], call[2], call[3]);
     case "remove":
       return adapter.remove(call[1], call[2]);
+    case "replacePayload":
+      return adapter.replacePayload?.(call[1], call[2], call[3], call[4]);
+    case "repair":
+      // What is kept in memory can't be damaged.
+      return adapter.repair && collected(adapter.repair(call[1]));
     case "tasks":
       return collected(adapter.tasks(call[1]));
     case "read":

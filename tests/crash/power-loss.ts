@@ -12,6 +12,7 @@ import type { Answer } from "./crash-process.js";
 import { storeIn } from "./crash-site.js";
 import type { Disk, DiskModel, Fate } from "./disk-model.js";
 import { type Contents, perform, plain, type StoreKind } from "./operations.js";
+import { quarantined } from "./quarantined.mjs";
 import { examination, wrongs } from "./verdict.js";
 
 /** What may be found: as it was before a call, or as it is after it. */
@@ -90,7 +91,7 @@ function digestOf(disk: Disk): string {
 /** The same disk is right at one moment, and wrong once more was acknowledged. */
 function digestOfAll(contents: readonly Contents[]): string {
   const hash = createHash("sha256");
-  for (const { checkpoints, next } of contents) hash.update(JSON.stringify([...checkpoints, next]));
+  for (const { checkpoints, ...rest } of contents) hash.update(JSON.stringify([...checkpoints, rest]));
   return hash.digest("hex");
 }
 
@@ -108,7 +109,7 @@ export async function examinedHere(kind: StoreKind, folder: string): Promise<Ans
   const answers: Answer[] = [];
   for (const call of examination("after-loss")) {
     answers.push(
-      await perform(adapter, call).then(
+      await (call[0] === "quarantined" ? asked(kind, folder) : perform(adapter, call)).then(
         (value) => ({ value: plain(value) }),
         (error: unknown) => ({ code: "failed", message: String(error) }),
       ),
@@ -116,6 +117,10 @@ export async function examinedHere(kind: StoreKind, folder: string): Promise<Ans
   }
   await adapter.close();
   return answers;
+}
+
+async function asked(kind: StoreKind, folder: string): Promise<string[]> {
+  return quarantined(kind, storeIn(folder));
 }
 
 export function openStore(kind: StoreKind, path: string): StorageAdapter {

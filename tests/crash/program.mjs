@@ -3,6 +3,7 @@
 // line of JSON.
 import { accessSync, closeSync, fstatSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import { openAdapter } from "./open-adapter.mjs";
+import { quarantined } from "./quarantined.mjs";
 
 const [, , kind, folder] = process.argv;
 
@@ -44,6 +45,7 @@ function runAhead() {
 }
 
 async function perform(method, args) {
+  if (method === "quarantined") return quarantined(kind, folder);
   const result = adapter[method](...args);
   if (!(Symbol.asyncIterator in Object(result))) return result;
   const items = [];

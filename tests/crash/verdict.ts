@@ -2,25 +2,31 @@ import { isDeepStrictEqual } from "node:util";
 import { type CheckpointSummary, type CorruptRecord, isCorrupt, type StoredCheckpoint } from "waymark";
 import { draft, isWhole } from "../unit/adapters/files/drafts.js";
 import type { Answer } from "./crash-process.js";
-import { type Call, type Contents, keyOf } from "./operations.js";
+import { WRONG_DATE } from "./damage.js";
+import { type Call, type Contents, keyOf, REPAIR } from "./operations.js";
 
 type Found = StoredCheckpoint | CorruptRecord;
 
 const TASKS = ["t", "u", "other"];
-const EXAMINED = TASKS.length + 4;
+
+/** What a store is asked for after a crash: the calls, and what its quarantine holds. */
+export type Question = Call | readonly ["quarantined"];
 
 /**
- * What is asked of a store after a crash: all there is, to save, and all there is again.
+ * What is asked of a store after a crash: all there is, to save, to repair what is damaged, and all there is again.
  *
  * @param id - Of what is saved, into task `t`.
  */
-export function examination(id: string): readonly Call[] {
+export function examination(id: string): readonly Question[] {
+  const all: readonly Question[] = [["read", { taskId: "t", order: "oldest" }], ["quarantined"]];
   return [
-    ...TASKS.map((taskId): Call => ["read", { taskId, order: "oldest" }]),
+    ...all,
+    ...TASKS.slice(1).map((taskId): Call => ["read", { taskId, order: "oldest" }]),
     ["list", { taskId: "t", order: "oldest" }],
     ["tasks", { order: "taskId" }],
     ["append", draft("t", id)],
-    ["read", { taskId: "t", order: "oldest" }],
+    REPAIR,
+    ...all,
   ];
 }
 
@@ -32,27 +38,66 @@ export function examination(id: string): readonly Call[] {
  * @param after - What it had to hold after the call that was interrupted, if one was.
  */
 export function wrongs(answers: readonly Answer[], before: Contents, after: Contents): string[] {
+  const asked = examination("").length;
   const failed = answers.filter(({ code }) => code !== undefined).map(({ code, message }) => `${code}: ${message}`);
-  if (failed.length > 0 || answers.length !== EXAMINED) {
-    return [`${answers.length} of ${EXAMINED} calls were answered`, ...failed];
+  if (failed.length > 0 || answers.length !== asked) {
+    return [`${answers.length} of ${asked} calls were answered`, ...failed];
   }
-  const [inT = [], inU = [], inOther = [], listed = [], tasks = [], next, inTAfterwards = []] = answers.map(
-    ({ value }) => value,
-  ) as [Found[], Found[], Found[], CheckpointSummary[], object[], number, Found[]];
+  const [
+    inT = [],
+    moved = [],
+    inU = [],
+    inOther = [],
+    listed = [],
+    tasks = [],
+    next,
+    ,
+    inTAtLast = [],
+    movedAtLast = [],
+  ] = answers.map(({ value }) => value) as [
+    ...[Found[], string[], Found[], Found[], (CheckpointSummary | CorruptRecord)[], object[], number],
+    ...[unknown, Found[], string[]],
+  ];
   const found = [...inT, ...inU, ...inOther];
+  const intact = inT.filter((one) => !isDamaged(one));
   return [
     ...wrongCheckpoints(found, before, after),
+    ...wrongDamaged(found.filter(isDamaged), moved, before, after),
     ...wrongOrder(inT),
-    ...wrongOrder(inTAfterwards),
-    ...(isDeepStrictEqual(listed.map(keyOf), (inT as StoredCheckpoint[]).map(keyOf))
+    ...wrongOrder(inTAtLast),
+    ...(isDeepStrictEqual(listed.filter((one) => !isCorrupt(one)).map(keyOf), intact.map(keyOf))
       ? []
       : [`list gives ${JSON.stringify(listed)}, read ${JSON.stringify(inT)}`]),
-    ...(tasks.length === new Set(found.map(({ taskId }) => taskId)).size
+    ...(tasks.filter((task) => !("corrupt" in task)).length === new Set(found.map(({ taskId }) => taskId)).size
       ? []
       : [`tasks gives ${JSON.stringify(tasks)}, and there is ${JSON.stringify(found)}`]),
     ...wrongNext(next, inT, before, after),
-    ...(inTAfterwards.length === inT.length + 1 ? [] : [`the next save left ${JSON.stringify(inTAfterwards)}`]),
+    ...(isDeepStrictEqual(inTAtLast.slice(0, -1), intact) && inTAtLast.at(-1)?.sequence === next
+      ? []
+      : [`the next save and a repair left ${JSON.stringify(inTAtLast)}`]),
+    ...(movedAtLast.length === before.damaged.keys.length
+      ? wrongDamaged([], movedAtLast, after, after)
+      : [`${movedAtLast.length} records are in quarantine, and ${before.damaged.keys.join(", ")} were damaged`]),
   ];
+}
+
+/** The manager gives neither. */
+function isDamaged(one: Found): one is CorruptRecord {
+  return isCorrupt(one) || !isWhole(one);
+}
+
+/** Each of the damaged is in the store, where reads tell of it, or whole in quarantine, with the reason. */
+function wrongDamaged(stored: readonly Found[], moved: readonly string[], before: Contents, after: Contents) {
+  const mayBeStored = before.damaged.are === "stored" ? before.damaged.keys : [];
+  const told = stored.map(keyOf);
+  const wrong = told.filter((key) => !mayBeStored.includes(key)).map((key) => `corrupt: ${key}`);
+  const texts = moved.filter((text) => text.includes(WRONG_DATE));
+  if (texts.length !== moved.length) wrong.push(`in quarantine: ${moved.join(", ")}`);
+  for (const key of after.damaged.keys) {
+    const isMoved = texts.some((text) => text.includes(`"id":"${key.slice("t/".length)}"`));
+    if (!isMoved && !told.includes(key)) wrong.push(`${key} was damaged, and is neither told of nor in quarantine`);
+  }
+  return wrong;
 }
 
 /** Each is as it was before, or as it is after; what is the same in both must be there. */
@@ -60,14 +105,11 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
   const wrong: string[] = [];
   const seen = new Set<string>();
   for (const one of found) {
-    if (isCorrupt(one)) {
-      wrong.push(`corrupt: ${JSON.stringify(one)}`);
-      continue;
-    }
+    if (isDamaged(one)) continue;
     const key = keyOf(one);
     seen.add(key);
     const allowed = [before, after].map(({ checkpoints }) => checkpoints.get(key));
-    if (!isWhole(one) || !allowed.some((other) => isDeepStrictEqual(one, other))) {
+    if (!allowed.some((other) => isDeepStrictEqual(one, other))) {
       wrong.push(`${key} was never saved like this: ${JSON.stringify(one).slice(0, 500)}`);
     }
   }

@@ -11,6 +11,7 @@ import { CheckpointRepository } from "waymark/oneshot";
 import { createCheckpoint, listCheckpoints } from "waymark/phase-checkpoints";
 import { PrpCheckpointManager } from "waymark/prp";
 import { HOSTILE_NAMES } from "../../src/conformance/hostile.js";
+import { count } from "../crash/counts.js";
 import { NAUGHTY_STRINGS } from "../support/naughty-strings.js";
 import { recordingLogger } from "../support/recording-logger.js";
 import { tempFolder } from "../support/temp-folder.js";
@@ -33,7 +34,7 @@ const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
   unstorage: unstorage.open,
 };
 
-describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
+describe.each(Object.entries(ADAPTERS))("%s", (name, open) => {
   it("keeps every naughty string as a task's id, and refuses what can be none", async () => {
     const { root, unchanged } = await guardedRoot();
     const manager = new CheckpointManager({ storage: open(root), logger: recordingLogger() });
@@ -49,6 +50,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
     expect(await manager.tasks()).toHaveLength(NAMES.length - 1);
     await manager.close();
     unchanged();
+    countKept(name, "as a task's id", ALL);
   });
 
   it("keeps every naughty string as an id, in each text and in the state", async () => {
@@ -87,6 +89,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
     }
     await manager.close();
     unchanged();
+    countKept(name, "as an id, a stage, a label, a parent, metadata, an error and a state", NAMES);
   });
 });
 
@@ -106,6 +109,7 @@ describe("the systems", () => {
     for (const text of NAMES) expect(await manager.listCheckpoints(text)).toHaveLength(1);
     await manager.close();
     unchanged();
+    countKept("waymark/prp", "as a task", NAMES);
   });
 
   it("waymark/oneshot keeps every naughty string as a feature", async () => {
@@ -122,6 +126,7 @@ describe("the systems", () => {
     await repository.delete("..");
     expect(await repository.list()).toHaveLength(NAMES.length - 1);
     unchanged();
+    countKept("waymark/oneshot", "as a feature", NAMES);
   });
 
   it("waymark/phase-checkpoints keeps every naughty string as a phase", async () => {
@@ -138,6 +143,7 @@ describe("the systems", () => {
       expect(Object.entries(metadata)).toEqual([[phase, phase]]);
     }
     unchanged();
+    countKept("waymark/phase-checkpoints", "as a phase", NAMES);
   });
 
   it("waymark/builds keeps every naughty string as a build", async () => {
@@ -153,8 +159,14 @@ describe("the systems", () => {
     }
     builds.close();
     unchanged();
+    countKept("waymark/builds", "as a build", NAMES);
   });
 });
+
+/** Called once each was found again, or refused: what is lost has failed before. */
+function countKept(store: string, operation: string, { length }: readonly string[]): void {
+  count({ what: "hostile strings", store, operation, tried: length, lost: 0 });
+}
 
 /** A root deep in a folder of its own, with files around it that nobody may touch. */
 async function guardedRoot() {

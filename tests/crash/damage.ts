@@ -1,0 +1,46 @@
+import { readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { DAMAGED, type StoreKind } from "./operations.js";
+
+/** What each of the damaged says it was made on, and none of the others. */
+export const WRONG_DATE = "2026-01-09T03:04:05.678Z";
+const DATE = "2026-01-02T03:04:05.678Z";
+
+/** What killed processes left a long time ago: a stolen lock, or a database that was being made. */
+const LEFTOVERS: Readonly<Record<StoreKind, string>> = {
+  "json-file": join("t", ".lock-stolen"),
+  "task-file": join("t", "checkpoints.json.lock-stolen"),
+  sqlite: "checkpoints.db.new-1-0123456789ab",
+  "sqlite-normal": "checkpoints.db.new-1-0123456789ab",
+};
+
+/** Makes each of {@link DAMAGED} another than it was saved, in a store that nobody has open, and leaves something over. */
+export function damage(kind: StoreKind, folder: string): void {
+  const leftover = join(folder, LEFTOVERS[kind]);
+  writeFileSync(leftover, "half");
+  utimesSync(leftover, 0, 0);
+  if (kind.startsWith("sqlite")) {
+    const database = new Database(join(folder, "checkpoints.db"));
+    const update = database.prepare("UPDATE waymark_checkpoints SET created_at = ? WHERE task_id = 't' AND id = ?");
+    const changes = DAMAGED.map((id) => update.run(WRONG_DATE, id).changes);
+    database.close();
+    if (changes.some((count) => count !== 1)) throw new Error(`${changes} rows were damaged`);
+    return;
+  }
+  const files = readdirSync(join(folder, "t"), { recursive: true, withFileTypes: true }).filter((file) =>
+    file.isFile(),
+  );
+  const lines = files.flatMap(({ parentPath, name }) => {
+    const path = join(parentPath, name);
+    const content = readFileSync(path, "utf8").split("\n");
+    const damaged = content.map((line) => (isOfDamaged(line) ? line.replace(DATE, WRONG_DATE) : line));
+    writeFileSync(path, damaged.join("\n"));
+    return damaged.filter((line) => line.includes(WRONG_DATE));
+  });
+  if (lines.length !== DAMAGED.length) throw new Error(`${lines.length} records were damaged`);
+}
+
+function isOfDamaged(line: string): boolean {
+  return DAMAGED.some((id) => line.includes(`"id":"${id}"`));
+}

@@ -1,0 +1,1 @@
+export function quarantined(kind: string, folder: string): string[];

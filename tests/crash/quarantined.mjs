@@ -1,0 +1,42 @@
+// What a store's quarantine holds.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+
+/**
+ * The damaged records of task `t` as they were moved, each with the reason for it.
+ *
+ * @param {string} kind @param {string} folder @returns {string[]} One JSON text each.
+ */
+export function quarantined(kind, folder) {
+  return kind.startsWith("sqlite") ? rowsIn(join(folder, "checkpoints.db")) : filesIn(join(folder, ".quarantine", "t"));
+}
+
+/** @param {string} folder */
+function filesIn(folder) {
+  if (!existsSync(folder)) return [];
+  const names = readdirSync(folder);
+  return names
+    .filter((name) => !name.endsWith(".reason.json") && JSON.parse(reasonBeside(folder, name, names)).reason !== "")
+    .map((name) => readFileSync(join(folder, name), "utf8"));
+}
+
+/** A file whose reason isn't there yet is not in quarantine yet. @param {string} folder @param {string} name @param {string[]} names */
+function reasonBeside(folder, name, names) {
+  const beside = `${name}.reason.json`;
+  return names.includes(beside) ? readFileSync(join(folder, beside), "utf8") : '{"reason":""}';
+}
+
+/** @param {string} path */
+function rowsIn(path) {
+  if (!existsSync(path)) return [];
+  const database = new Database(path, { readonly: true });
+  try {
+    const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'waymark_quarantine'").get();
+    if (isMade === undefined) return [];
+    const rows = database.prepare("SELECT * FROM waymark_quarantine WHERE reason <> '' AND body IS NOT NULL").all();
+    return rows.map((row) => JSON.stringify(row));
+  } finally {
+    database.close();
+  }
+}
