@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
@@ -22,6 +23,8 @@ export default defineConfig({
   test: {
     reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
     include: ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
+    // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
+    maxWorkers: availableParallelism(),
     testTimeout: 60_000,
     hookTimeout: 60_000,
     coverage: {

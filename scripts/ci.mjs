@@ -22,27 +22,47 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
+/**
+ * What of the tests the newest Node isn't put to: what tries Waymark from outside, or its tests, and not what it takes from
+ * Node; some minutes.
+ */
+const NODE_20_ALONE = [
+  "tests/crash",
+  "tests/fuzz",
+  "tests/hostile",
+  "tests/examples",
+  "tests/cli/kills",
+  "broken-adapters",
+];
+
 installStrace();
 try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
   await runSteps([
-    {
-      name: "the README's test command, with coverage",
-      command: readmeTestCommand(),
-      cwd: clone,
-      env: { ...process.env, WAYMARK_COVERAGE: "1" },
-    },
+    [
+      {
+        name: "the README's test command, with coverage",
+        command: readmeTestCommand(),
+        cwd: clone,
+        env: { ...process.env, WAYMARK_COVERAGE: "1" },
+      },
+      {
+        name: `Node ${NEWEST_LTS_MAJOR}, installed`,
+        command: [
+          `npm install --no-save --no-audit --no-fund --prefix "${join(work, "lts")}" ${ltsPackage}@${NEWEST_LTS_MAJOR}`,
+          "node --version",
+          "npm ci",
+        ].join(" && "),
+        cwd: ltsClone,
+        env: ltsEnv,
+      },
+    ],
     { name: "the README's main job", command: "npm start", cwd: clone },
     { name: "checks", command: "npm run check -- --but-tests", cwd: clone },
     {
       name: `tests on Node ${NEWEST_LTS_MAJOR}`,
-      command: [
-        `npm install --no-save --no-audit --no-fund --prefix "${join(work, "lts")}" ${ltsPackage}@${NEWEST_LTS_MAJOR}`,
-        "node --version",
-        "npm ci",
-        "npm test",
-      ].join(" && "),
+      command: `npm test -- ${NODE_20_ALONE.map((path) => `--exclude "**/${path}**"`).join(" ")}`,
       cwd: ltsClone,
       env: ltsEnv,
     },

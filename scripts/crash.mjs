@@ -14,7 +14,7 @@ const file = join(folder, "counts");
 const startedMs = Date.now();
 try {
   const tests = ["tests/crash", "tests/hostile/naughty-strings"];
-  const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=1200000", "--maxWorkers=2"], {
+  const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=1200000"], {
     stdio: "inherit",
     shell: process.platform === "win32",
     env: {

@@ -12,20 +12,17 @@ const NAMES_A_FAILURE = /^\s*(FAIL|×|not ok|✖) /;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape is what begins a colour.
 const COLOURS = /\u001B\[[0-9;]*m/g;
 
+/** @typedef {{ name: string, command: string, env?: NodeJS.ProcessEnv, cwd?: string }} Step */
+
 /**
- * Runs named commands one after the other and goes on after a failure. At the end stands what failed, since the end is
- * what is kept of a long log; then the line that programs look for.
+ * Runs named commands one after the other, those of a list side by side, and goes on after a failure. At the end stands
+ * what failed, since the end is what is kept of a long log; then the line that programs look for.
  *
- * @param {readonly { name: string, command: string, env?: NodeJS.ProcessEnv, cwd?: string }[]} steps
+ * @param {readonly (Step | readonly Step[])[]} steps
  */
 export async function runSteps(steps) {
   const results = [];
-  for (const { name, command, env = process.env, cwd = process.cwd() } of steps) {
-    console.log(`\n=== ${name}: ${command}`);
-    const startedMs = Date.now();
-    const { status, lines } = await runShown(command, { env, cwd });
-    results.push({ name, passed: status === 0, lines, seconds: Math.round((Date.now() - startedMs) / 1000) });
-  }
+  for (const step of steps) results.push(...(await Promise.all([step].flat().map(runStep))));
   console.log("");
   for (const { name, passed, lines } of results) {
     if (!passed) console.log([`--- what failed of ${name}:`, ...failuresAmong(lines), ""].join("\n"));
@@ -34,6 +31,14 @@ export async function runSteps(steps) {
   const failed = results.filter(({ passed }) => !passed).length;
   console.log(`${results.length - failed} passed, ${failed} failed`);
   process.exitCode = failed === 0 ? 0 : 1;
+}
+
+/** @param {Step} step */
+async function runStep({ name, command, env = process.env, cwd = process.cwd() }) {
+  console.log(`\n=== ${name}: ${command}`);
+  const startedMs = Date.now();
+  const { status, lines } = await runShown(command, { env, cwd });
+  return { name, passed: status === 0, lines, seconds: Math.round((Date.now() - startedMs) / 1000) };
 }
 
 /**

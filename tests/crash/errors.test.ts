@@ -52,6 +52,8 @@ async function rehearse(site: CrashSite): Promise<Fault[]> {
     const { ofStore } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
     for (const [call, name] of namesOf(ofStore, copy)) {
       if (call.thread !== thread || !FAILING.test(call.name) || call.path === undefined) continue;
+      // SQLite makes room for its shared memory by eight writes alike, of one byte each: the first stands for them.
+      if (call.path.endsWith("-shm") && !name.endsWith("(1)")) continue;
       faults.push(...ERRORS.map((error) => ({ name, call, error })));
     }
   }

@@ -1,4 +1,4 @@
-// Everything the README shows is run here.
+// Everything the README shows is run here, and what docs/security.md shows is checked by the compiler.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,7 +8,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
-const blocks = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code ?? "");
+const blocks = programsIn(readme);
+/** They fetch a key from where each project keeps its own. */
+const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
+  (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
+);
 const { scripts, exports } = createRequire(import.meta.url)("../../package.json");
 
 /** Inside the project, so that `waymark` and the libraries are found as a user's program finds them. */
@@ -34,6 +38,9 @@ beforeAll(() => {
   writeFileSync(join(folder, "plan.yaml"), "workstreams:\n- id: 00-001-01\n  command: echo done\n");
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
+  });
+  guide.forEach((code, i) => {
+    writeFileSync(join(folder, `guide-${i}.mts`), code);
   });
 });
 afterAll(() => {
@@ -61,7 +68,10 @@ describe("the README", () => {
   });
 
   it("shows programs whose types hold", () => {
-    const names = blocks.map((_, i) => join(folder, `block-${i}.mts`));
+    expect([blocks.length > 0, guide.length]).toEqual([true, 2]);
+    const names = [...blocks.map((_, i) => `block-${i}.mts`), ...guide.map((_, i) => `guide-${i}.mts`)].map((name) =>
+      join(folder, name),
+    );
     const { options } = ts.convertCompilerOptionsFromJson(
       JSON.parse(readFileSync(join(root, "tsconfig.json"), "utf8")).compilerOptions,
       root,
@@ -87,3 +97,7 @@ describe("the README", () => {
     },
   );
 });
+
+function programsIn(markdown: string): string[] {
+  return [...markdown.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code ?? "");
+}
