@@ -265,6 +265,7 @@ export class SqliteAdapter implements StorageAdapter {
   #care(): CareAccess {
     return {
       path: this.#path,
+      isOpen: () => this.#current.isOpen,
       read: (work) => this.#readStore((store) => work(store.care)),
       write: (work) =>
         this.#write(() => {

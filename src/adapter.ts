@@ -7,7 +7,7 @@ import type {
   StoredCheckpoint,
   TaskSummary,
 } from "./checkpoint.js";
-import { CheckpointConflictError } from "./errors.js";
+import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair, StorageVerification } from "./findings.js";
 
 export type {
@@ -223,10 +223,17 @@ export interface TaskPosition {
  * The sequence that an append takes. For adapters; call it in the same atomic step as the write.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold.
+ * @throws {StorageError} The last one that was given is as high as numbers count: damage, or somebody, says so.
  */
 export function nextSequence(taskId: string, position: TaskPosition, condition: AppendCondition = {}): number {
   checkExpected(taskId, position.newestSequence, condition);
   const { sequence } = condition;
+  if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
+    throw new StorageError(
+      `Task ${JSON.stringify(taskId)} has no sequence left: its last one is ${position.lastSequence}, which no program came to ` +
+        "by counting. Nothing was stored, and what is there is intact. Look at it by verify, and save under another task.",
+    );
+  }
   if (sequence === undefined) return position.lastSequence + 1;
   if (sequence > position.lastSequence) return sequence;
   throw new CheckpointConflictError(

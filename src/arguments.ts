@@ -40,6 +40,12 @@ export function checkFunction(what: string, value: unknown): void {
   throw new TypeError(`${what} must be a function, not ${typeName(value)}.`);
 }
 
+/** @throws {TypeError} Given, and not a signal. */
+export function checkSignal(what: string, value: unknown): void {
+  if (value === undefined || value instanceof AbortSignal) return;
+  throw new TypeError(`${what} must be an AbortSignal, not ${typeName(value)}.`);
+}
+
 /** @throws {TypeError} Not one of the statuses. */
 export function checkStatus(status: CheckpointStatus): void {
   if (CHECKPOINT_STATUSES.includes(status)) return;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "./adapter.js";
-import { checkFunction, checkText } from "./arguments.js";
+import { checkFunction, checkSignal, checkText } from "./arguments.js";
 import { type Payload, type StoredCheckpoint, seal } from "./checkpoint.js";
 import { openToRenew } from "./codec/payload.js";
 import { CheckpointCorruptError, CheckpointError, PayloadTooLargeError, UnsupportedOperationError } from "./errors.js";
@@ -72,6 +72,7 @@ export class Rekeyer<Schema extends StateSchema> {
     const { prefix, signal, onProgress } = options;
     if (prefix !== undefined) checkText("RekeyOptions.prefix", prefix);
     checkFunction("RekeyOptions.onProgress", onProgress);
+    checkSignal("RekeyOptions.signal", signal);
     const { storage, transforms } = this.#options;
     if (transforms.length === 0) {
       throw new TypeError(

@@ -1,5 +1,5 @@
 import { checkKeys, isCorrupt, type RepairStep, type StorageAdapter } from "./adapter.js";
-import { checkFunction } from "./arguments.js";
+import { checkFunction, checkSignal } from "./arguments.js";
 import { type CheckpointSummary, damageIn, summaryOf } from "./checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "./errors.js";
 
@@ -76,7 +76,7 @@ async function newestOf(storage: StorageAdapter, taskId: string): Promise<Repair
 function checked(options: RepairOptions): RepairOptions {
   const known = ["leftoversOlderThanMs", "dryRun", "signal", "onProgress"] satisfies (keyof RepairOptions)[];
   checkKeys("RepairOptions", options, known);
-  const { leftoversOlderThanMs, dryRun, onProgress } = options;
+  const { leftoversOlderThanMs, dryRun, onProgress, signal } = options;
   if (leftoversOlderThanMs !== undefined && !(typeof leftoversOlderThanMs === "number" && leftoversOlderThanMs >= 0)) {
     throw new RangeError(
       `leftoversOlderThanMs must be a number of milliseconds from 0; it is ${String(leftoversOlderThanMs)}.`,
@@ -85,5 +85,6 @@ function checked(options: RepairOptions): RepairOptions {
   if (dryRun !== undefined && typeof dryRun !== "boolean")
     throw new TypeError("RepairOptions.dryRun must be true or false.");
   checkFunction("RepairOptions.onProgress", onProgress);
+  checkSignal("RepairOptions.signal", signal);
   return options;
 }

@@ -6,7 +6,7 @@ import {
   type StorageAdapter,
   type StorageFinding,
 } from "./adapter.js";
-import { checkFunction } from "./arguments.js";
+import { checkFunction, checkSignal } from "./arguments.js";
 import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "./checkpoint.js";
 
 /** How `verify` goes about it. */
@@ -97,9 +97,10 @@ function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptR
 /** @throws {TypeError} An option is misspelled, or of a wrong kind. */
 function checked(options: VerifyOptions): VerifyOptions {
   checkKeys("VerifyOptions", options, ["quick", "signal", "onProgress"] satisfies (keyof VerifyOptions)[]);
-  const { quick, onProgress } = options;
+  const { quick, onProgress, signal } = options;
   if (quick !== undefined && typeof quick !== "boolean")
     throw new TypeError("VerifyOptions.quick must be true or false.");
   checkFunction("VerifyOptions.onProgress", onProgress);
+  checkSignal("VerifyOptions.signal", signal);
   return options;
 }

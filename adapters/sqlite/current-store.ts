@@ -15,6 +15,11 @@ export class CurrentStore<Store extends { close(): void }> {
     this.#format = format;
   }
 
+  /** Whether {@link existing} has something open already. */
+  get isOpen(): boolean {
+    return this.#open !== undefined;
+  }
+
   /** The store, if there is one: that which the path names, not one that was removed since. */
   existing(): Store | undefined {
     if (this.#open !== undefined) {

@@ -1,10 +1,16 @@
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import type { DatabaseFinding } from "../../src/adapter.js";
 
 /** See https://www.sqlite.org/fileformat2.html#the_write_ahead_log. The magic's last bit tells the words' byte order. */
 const MAGIC = 0x377f0682;
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
+const SMALLEST_PAGE_BYTES = 512;
+const LARGEST_PAGE_BYTES = 65_536;
+/** What is looked at: SQLite keeps a log at 4 MB, unless somebody reads for long; a planted one may be a hole of any size. */
+const MAX_LOG_BYTES = 256 * 1024 ** 2;
+// A planted link isn't followed, and a planted pipe doesn't block: opening the database refuses them. Windows knows neither.
+const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
  * Damage in the middle of a database's log. SQLite reads a log up to the first frame whose checksum fails and takes the
@@ -16,6 +22,7 @@ export function damageInLog(path: string): DatabaseFinding | undefined {
   const file = open(location);
   if (file === undefined) return undefined;
   try {
+    if (!fstatSync(file).isFile()) return undefined;
     const header = Buffer.alloc(HEADER_BYTES);
     if (readSync(file, header, 0, HEADER_BYTES, 0) < HEADER_BYTES) return undefined;
     const reason = damageIn(file, header);
@@ -31,12 +38,12 @@ export function damageInLog(path: string): DatabaseFinding | undefined {
 function damageIn(file: number, header: Buffer): string | undefined {
   const isBigEndian = (header.readUInt32BE(0) & 1) === 1;
   const start = checksum(header.subarray(0, 24), isBigEndian, [0, 0]);
-  if (header.readUInt32BE(0) >>> 1 !== MAGIC >>> 1 || !isSum(header, 24, start)) {
+  const pageBytes = header.readUInt32BE(8);
+  if (header.readUInt32BE(0) >>> 1 !== MAGIC >>> 1 || !isSum(header, 24, start) || !isPageSize(pageBytes)) {
     return "the log's header is damaged, so SQLite reads none of it: what was committed since the last checkpoint is hidden";
   }
-  const pageBytes = header.readUInt32BE(8);
   const frame = Buffer.alloc(FRAME_HEADER_BYTES + pageBytes);
-  const frames = Math.floor((fstatSync(file).size - HEADER_BYTES) / frame.length);
+  const frames = Math.floor((Math.min(fstatSync(file).size, MAX_LOG_BYTES) - HEADER_BYTES) / frame.length);
   let sum = start;
   let broken: number | undefined;
   let hidden = 0;
@@ -51,6 +58,10 @@ function damageIn(file: number, header: Buffer): string | undefined {
   }
   if (broken === undefined || hidden === 0) return undefined;
   return `frame ${broken + 1} of the log is damaged, so SQLite reads none of what comes after it: ${hidden} transactions that were committed are hidden`;
+}
+
+function isPageSize(bytes: number): boolean {
+  return bytes >= SMALLEST_PAGE_BYTES && bytes <= LARGEST_PAGE_BYTES && Number.isInteger(Math.log2(bytes));
 }
 
 type Sum = readonly [number, number];
@@ -70,7 +81,7 @@ function isSum(bytes: Buffer, at: number, [a, b]: Sum): boolean {
 
 function open(path: string): number | undefined {
   try {
-    return openSync(path, "r");
+    return openSync(path, READ_FLAGS);
   } catch {
     // There is no log, or SQLite itself will say why it can't be read.
     return undefined;

@@ -1,4 +1,4 @@
-import { readdirSync, rmSync, statSync } from "node:fs";
+import { readdirSync, realpathSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type {
@@ -11,7 +11,7 @@ import type {
   StorageFinding,
   StorageRepair,
 } from "../../src/adapter.js";
-import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "../../src/errors.js";
 import { storageFailure } from "../files/storage-failure.js";
 import type { InspectedRow, SqliteCare } from "./care.js";
 import { damageInLog } from "./log-check.js";
@@ -19,6 +19,8 @@ import { damageInLog } from "./log-check.js";
 /** How an adapter gets at its open store: `undefined` where there is none. */
 export interface CareAccess {
   readonly path: string;
+  /** Whether it is open already. Opening is no matter of course: see {@link inspectStore}. */
+  readonly isOpen: () => boolean;
   readonly read: <Result>(work: (care: SqliteCare) => Result) => Promise<Result | undefined>;
   readonly write: <Result>(work: (care: SqliteCare) => Result) => Promise<Result | undefined>;
 }
@@ -27,6 +29,9 @@ export interface CareAccess {
 const STALE_DRAFT_MS = 60_000;
 const STRAY_PAYLOAD = "it is the payload of a checkpoint that isn't there";
 const QUARANTINE = "table waymark_quarantine";
+const LOG_ADVICE =
+  "Copy the file and its -wal before anything else: the next program that opens the database goes on without what the " +
+  "damage hides, and deletes the log.";
 
 /** All that is wrong with a database, and beside it. */
 export async function* verifyDatabase(
@@ -61,8 +66,10 @@ export async function* repairDatabase(
       if (item.kind === "checked") continue;
       isMalformed ||= item.kind === "database";
       if (isMalformed) yield malformed(item.kind === "row" ? rowFinding(item) : item, path);
-      else if (item.kind === "row") yield await moveRow(access, item, dryRun);
-      else yield await settle(access, item, dryRun);
+      else if (item.kind === "row") {
+        const step = await moveRow(access, item, dryRun);
+        if (step !== undefined) yield step;
+      } else yield await settle(access, item, dryRun);
     }
   } catch (error) {
     yield malformed(databaseFinding(path, error), path);
@@ -79,10 +86,20 @@ interface DamagedRow extends Omit<InspectedRow, "sizeBytes" | "damage"> {
 
 type Inspected = Exclude<StorageFinding, RecordFinding> | CheckedRecord | DamagedRow;
 
-/** SQLite's own check comes first: what it finds decides whether anything may be written. */
-async function* inspectStore({ path, read }: CareAccess, quick: boolean): AsyncGenerator<Inspected, void, void> {
-  // Before anything is opened: the last one to close a database deletes its log.
-  const log = damageInLog(path);
+/**
+ * SQLite's own check comes first: what it finds decides whether anything may be written. Before that its log, and where
+ * that is damaged, nothing is opened: the last one to close a database takes in what can be read of the log and deletes
+ * it, with all that the damage hides.
+ */
+async function* inspectStore(
+  { path, isOpen, read }: CareAccess,
+  quick: boolean,
+): AsyncGenerator<Inspected, void, void> {
+  const log = damageInLog(realPathOf(path));
+  if (log && !isOpen()) {
+    yield { ...log, reason: `${log.reason}. The database was not opened, which would delete the log` };
+    return;
+  }
   if (log) yield log;
   const messages = await read((care) => care.integrity(quick));
   for (const reason of messages ?? []) yield { kind: "database", location: path, reason };
@@ -123,10 +140,12 @@ function rowFinding({ damage, createdAt, taskId }: DamagedRow): RecordFinding {
   return { kind: "record", ...found, taskId, ...(createdAt === undefined ? undefined : { createdAt }) };
 }
 
-async function moveRow({ write, path }: CareAccess, row: DamagedRow, dryRun: boolean): Promise<RepairStep> {
+/** @returns `undefined` where another process has moved or removed it meanwhile. */
+async function moveRow({ write, path }: CareAccess, row: DamagedRow, dryRun: boolean): Promise<RepairStep | undefined> {
   const finding = rowFinding(row);
   if (!row.isReadable) return malformed(finding, path);
-  if (!dryRun) await write((care) => care.quarantine(row.taskId, row.number, finding.reason));
+  const isMoved = dryRun || (await write((care) => care.quarantine(row.taskId, row.number, finding.reason)));
+  if (isMoved !== true) return undefined;
   return { action: "quarantined", finding, to: `${path}, ${QUARANTINE}` };
 }
 
@@ -151,21 +170,35 @@ async function settle(
 
 function malformed(finding: StorageFinding, path: string): RepairStep {
   const name = basename(path);
-  return finding.kind === "refused"
-    ? { action: "left", finding, advice: "It isn't damaged: run the program that wrote it." }
-    : {
-        action: "left",
-        finding,
-        advice:
-          "A malformed database isn't written to. Copy the file and its -wal; then put back a backup, or save what can be " +
-          `read: sqlite3 ${name} .recover | sqlite3 recovered.db`,
-      };
+  if (finding.kind === "refused") {
+    return { action: "left", finding, advice: "It isn't damaged: run the program that wrote it." };
+  }
+  if (finding.location.endsWith("-wal")) return { action: "left", finding, advice: LOG_ADVICE };
+  return {
+    action: "left",
+    finding,
+    advice:
+      "A malformed database isn't written to. Copy the file and its -wal; then put back a backup, or save what can be " +
+      `read: sqlite3 ${name} .recover | sqlite3 recovered.db`,
+  };
 }
 
 function databaseFinding(path: string, error: unknown): DatabaseFinding | Extract<StorageFinding, { kind: "refused" }> {
   if (error instanceof UnsupportedFormatError) return { kind: "refused", location: path, reason: error.message };
-  if (error instanceof CheckpointCorruptError) return { kind: "database", location: path, reason: error.message };
+  if (error instanceof CheckpointCorruptError || isOfSchema(error)) {
+    return { kind: "database", location: path, reason: error.message };
+  }
   throw error;
+}
+
+/** The log is beside the file that a link leads to. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    // Then there is no database, or opening it says why not.
+    return path;
+  }
 }
 
 /** @throws {StorageError} */
@@ -175,6 +208,11 @@ function removeDraft(path: string): void {
   } catch (error) {
     throw storageFailure(error, { doing: "remove what a killed process has left", path });
   }
+}
+
+/** A table or an index is other than Waymark has made it, so that its statements can't be run. */
+function isOfSchema(error: unknown): error is StorageError {
+  return error instanceof StorageError && Object(error.cause).code === "SQLITE_ERROR";
 }
 
 /** Databases that were being made when their maker was killed. */
