@@ -256,7 +256,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    *
    * @returns What was done, and what is left: something is where `signal` or `close` has stopped it.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
-   * @throws {KeyUnavailableError} The current key can't be fetched; what was rewritten before stays.
+   * @throws {KeyUnavailableError} A key that is needed can't be fetched; what was rewritten before stays.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {

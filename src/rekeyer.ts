@@ -3,7 +3,13 @@ import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from ".
 import { checkFunction, checkSignal, checkText } from "./arguments.js";
 import { type Payload, type StoredCheckpoint, seal } from "./checkpoint.js";
 import { openToRenew } from "./codec/payload.js";
-import { CheckpointCorruptError, CheckpointError, PayloadTooLargeError, UnsupportedOperationError } from "./errors.js";
+import {
+  CheckpointCorruptError,
+  CheckpointError,
+  KeyUnavailableError,
+  PayloadTooLargeError,
+  UnsupportedOperationError,
+} from "./errors.js";
 import type { ResolvedOptions } from "./options.js";
 import { corruptRecord } from "./reader.js";
 import type { StateSchema } from "./schema.js";
@@ -22,13 +28,15 @@ export interface RekeyOptions {
 export interface RekeyProgress {
   /** How many checkpoints there are. */
   readonly total: number;
-  /** How many it has looked at: rewritten, current already, damaged or refused. */
+  /** How many it has looked at: rewritten, current already, damaged, refused, or removed just then. */
   readonly done: number;
   /** How many it has rewritten. */
   readonly rewritten: number;
   /** How many it hasn't looked at yet. */
   readonly left: number;
-  /** How many it had to leave as they are, since no configured key or transform opens them. */
+  /** How many were stored by the current key and transforms already. */
+  readonly current: number;
+  /** How many it had to leave as they are: no configured key opens them, or the storage doesn't write beside damage. */
   readonly refused: number;
   /** How many can't be read. They were left untouched, and told as `corrupt` events. */
   readonly damaged: number;
@@ -45,7 +53,7 @@ export interface RekeyRefusal {
   readonly taskId: string;
   readonly id: string;
   readonly sequence: number;
-  /** As loading it throws: a DecryptionFailedError, as a rule. */
+  /** A DecryptionFailedError, as a rule; a CheckpointCorruptError where something beside it is damaged. */
   readonly error: CheckpointError;
 }
 
@@ -136,10 +144,12 @@ export class Rekeyer<Schema extends StateSchema> {
       renew = await openToRenew(record.payload, { transforms, context: record });
     } catch (error) {
       if (error instanceof CheckpointCorruptError) this.#damaged(tally, corruptRecord(record, error.message, error));
-      else if (error instanceof CheckpointError) tally.refuse(record, error);
+      // A key that can't be had now is nothing that is wrong with the record.
+      else if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError)) tally.refuse(record, error);
       else throw error;
       return undefined;
     }
+    if (renew === undefined) tally.current += 1;
     try {
       return await renew?.();
     } catch (error) {
@@ -158,7 +168,8 @@ export class Rekeyer<Schema extends StateSchema> {
       return isReplaced;
     } catch (error) {
       if (!(error instanceof CheckpointCorruptError)) throw error;
-      this.#damaged(tally, corruptRecord(record, error.message, error));
+      // It was read just now: whoever takes the old key away would lose it.
+      tally.refuse(record, error);
       return true;
     }
   }
@@ -181,6 +192,7 @@ class Tally {
   total: number;
   done = 0;
   rewritten = 0;
+  current = 0;
   #refused = 0;
 
   constructor(total: number) {
@@ -193,10 +205,11 @@ class Tally {
   }
 
   get progress(): RekeyProgress {
-    const { done, rewritten, places } = this;
+    const { done, rewritten, current, places } = this;
     // What is saved meanwhile is met too.
     const total = Math.max(this.total, done);
-    return { total, done, rewritten, left: total - done, refused: this.#refused, damaged: places.size };
+    const refused = this.#refused;
+    return { total, done, rewritten, current, left: total - done, refused, damaged: places.size };
   }
 
   get result(): RekeyResult {

@@ -28,6 +28,18 @@ export async function loadConfig(): Promise<ProjectConfig> {
   })(filepath, "");
 }
 
+/**
+ * Why what a system writes isn't as the project's transforms would have it; `undefined` where it has none. Systems write
+ * their own plans' formats.
+ *
+ * @param command - `waymark prp run`
+ */
+export async function whyPlain(command: string): Promise<string | undefined> {
+  const { transforms = [] } = await loadConfig();
+  if (transforms.length === 0) return undefined;
+  return `${command} writes its checkpoints as plain text: the transforms of this project's configuration don't apply to them`;
+}
+
 type Load<Result> = (path: string, content: string) => Result | Promise<Result>;
 
 async function importDefault(path: string): Promise<unknown> {

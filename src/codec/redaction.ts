@@ -84,14 +84,16 @@ export class Redaction {
     const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#error?.covers([field]));
     if (covered.length === 0) return failure;
     const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
-    const stack = covered.includes("message") && withoutMessage(failure.stack, failure.message, this.#censor);
-    return { ...failure, ...(stack ? { stack } : undefined), ...censored };
+    // A stack begins with the name and the message, which would be there still.
+    const told = [failure.message, failure.name].filter((_, at) => covered.includes(at === 0 ? "message" : "name"));
+    const stack = told.reduce((text, part) => withoutMessage(text, part ?? "", this.#censor), failure.stack);
+    return { ...failure, ...(stack === undefined ? undefined : { stack }), ...censored };
   }
 }
 
 /** An error's stack begins with its message, which would be there still. */
 export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
-  return message === "" ? stack : stack?.replaceAll(message, censor);
+  return message === "" ? stack : stack?.replaceAll(message, () => censor);
 }
 
 /** The pattern may be longer than the steps. */

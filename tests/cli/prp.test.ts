@@ -58,6 +58,16 @@ describe("waymark prp", () => {
     expect([tasks, damaged]).toMatchObject([[{ taskId: "P1.M1", stage: "complete", status: "completed" }], []]);
   });
 
+  it("says where the project's transforms don't apply to what it writes", async () => {
+    const { cwd, run, write } = await project();
+    write("go");
+    const transform = `{ name: "mine", encode: (body) => body, decode: (body) => body }`;
+    writeFileSync(join(cwd, "waymark.config.mjs"), `export default { transforms: [${transform}] };`);
+    const { code, stderr } = await run();
+    expect(code).toBe(0);
+    expect(stderr).toContain("waymark prp run writes its checkpoints as plain text");
+  });
+
   it("killed with SIGKILL in a gate: tells that it died, and --resume doesn't ask the coder again", async () => {
     const { run, status, log, write, interrupted } = await project();
     expect(await interrupted("SIGKILL")).toEqual([null, "SIGKILL"]);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -140,7 +140,7 @@ describe("waymark rekey", () => {
     const { code, stdout, stderr } = await run("rekey");
     expect([code, stdout]).toEqual([1, "Rekeyed 2 checkpoints; 1 had the current key already.\n"]);
     expect(stderr).toMatch(/it is encrypted with the key "old", and configured are current/);
-    expect(stderr).toMatch(/5 checkpoints can't be opened by any configured key/);
+    expect(stderr).toMatch(/5 checkpoints not rewritten, for the reasons above\. Keep the old keys/);
   });
 
   it("gives programs the counts, and what no key opens", async () => {
@@ -152,6 +152,16 @@ describe("waymark rekey", () => {
     expect(result).toMatchObject({ total: 4, done: 4, rewritten: 1, left: 0, refused: 2, damaged: 0 });
     expect(result.refusals[0]).toMatchObject({ taskId: "task-0", code: "DECRYPTION_FAILED", sequence: 2 });
     expect(stdout).not.toContain(KEYS.current.toString("hex"));
+  });
+
+  it("counts what is damaged apart from what had the current key", async () => {
+    const { cwd, run } = await mixedPlace("files:store");
+    configure(cwd, {});
+    const folder = join(cwd, "store", "task-0");
+    for (const name of readdirSync(folder).filter((each) => each.endsWith(".json")))
+      writeFileSync(join(folder, name), "x");
+    const { stdout } = await run("rekey");
+    expect(stdout).toBe("Rekeyed 4 checkpoints; 0 had the current key already.\n");
   });
 
   it("says what to configure where there are no transforms", async () => {

@@ -18,6 +18,7 @@ import {
 } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { deferred } from "../support/deferred.js";
 import { tempFolder } from "../support/temp-folder.js";
 
@@ -78,9 +79,9 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
 
     const progress: RekeyProgress[] = [];
     const result = await manager.rekey({ onProgress: (now) => progress.push(now) });
-    const counts = { total: 5, done: 5, rewritten: 4, left: 0, refused: 0, damaged: 0 };
+    const counts = { total: 5, done: 5, rewritten: 4, current: 1, left: 0, refused: 0, damaged: 0 };
     expect(result).toEqual({ ...counts, refusals: [] });
-    expect(progress[0]).toEqual({ total: 5, done: 0, rewritten: 0, left: 5, refused: 0, damaged: 0 });
+    expect(progress[0]).toEqual({ total: 5, done: 0, rewritten: 0, current: 0, left: 5, refused: 0, damaged: 0 });
     expect(progress.at(-1)).toEqual(counts);
     expect(progress.map(({ left }) => left)).toEqual([5, 4, 3, 2, 1, 0]);
 
@@ -208,6 +209,31 @@ describe("rekey", () => {
     expect(corrupt.map(({ sequence }) => sequence)).toEqual([1, 3]);
     expect([first, third].map((name) => readFileSync(join(task, name), "utf8"))).toEqual(damaged);
     await store.close();
+  });
+
+  it("refuses what it has read and the storage doesn't rewrite, so that nobody takes the old key away", async () => {
+    const folder = await tempFolder();
+    const store = new TaskFileAdapter({ path: folder });
+    for (const n of [1, 2]) await managerOn(store, [by("old")]).save("t", { n });
+    const path = join(folder, "t", "checkpoints.json");
+    const whole = readFileSync(path, "utf8");
+    // The numbering: everything is read, and nothing is written.
+    const damaged = whole.replace(/"lastSequence":2/, '"lastSequence":3');
+    expect(damaged).not.toBe(whole);
+    writeFileSync(path, damaged);
+    const logger = { debug() {}, info() {}, warn() {}, error() {} };
+    const result = await managerOn(store, [rotated()], { logger }).rekey();
+    expect(result).toMatchObject({ total: 2, done: 2, rewritten: 0, current: 0, left: 0, refused: 2, damaged: 1 });
+    expect(result.refusals[0]?.error.code).toBe("CHECKPOINT_CORRUPT");
+    await store.close();
+  });
+
+  it("ends with the error where an old key can't be fetched now: that is no refusal", async () => {
+    const store = storage();
+    await managerOn(store, [by("old")]).save("t", { n: 1 });
+    const away = () => Promise.reject(new Error("The KMS is away."));
+    const manager = managerOn(store, [encrypt({ keys: { old: away, current: KEYS.current }, current: "current" })]);
+    await expect(manager.rekey()).rejects.toMatchObject({ code: "KEY_UNAVAILABLE", retryable: true });
   });
 
   it("takes a record that fails its seal for damaged, current or not", async () => {

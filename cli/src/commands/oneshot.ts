@@ -1,6 +1,7 @@
 import { Option } from "@commander-js/extra-typings";
 import type { OneshotResult } from "waymark/oneshot";
 import type { CommandFile } from "../cli.js";
+import { whyPlain } from "../config-file.js";
 import { ExitCode } from "../exit-code.js";
 import { namingFlags } from "../flags.js";
 import { LiveList } from "../oneshot/live-list.js";
@@ -28,6 +29,8 @@ export const oneshot: CommandFile = {
       .option("--force", "resume from what is older too")
       .action(async (feature, options) => {
         const { runOneshot } = await import("waymark/oneshot");
+        const plain = await whyPlain("waymark oneshot");
+        if (plain !== undefined) await cli.warn(plain);
         const view = cli.output.isTerminal ? new LiveList(cli.output.colors) : new PlainLines(cli.output);
         // Before the run begins, and so before there is a list for it to get into.
         const warn = (_details: object, message: string) => void cli.warn(message);

@@ -1,6 +1,7 @@
 import { type Command, Option } from "@commander-js/extra-typings";
 import type { PrpTaskStatus } from "waymark/prp";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
+import { whyPlain } from "../config-file.js";
 import { ExitCode } from "../exit-code.js";
 import { namingFlags } from "../flags.js";
 import { jsonText, printable } from "../printable.js";
@@ -43,6 +44,8 @@ function registerRun(command: PrpCommand, cli: Cli): void {
       const { PrpExecutor } = await import("waymark/prp");
       const say = (_details: object, message: string) => void cli.errors.line(printable(message));
       const warn = (_details: object, message: string) => void cli.warn(message);
+      const plain = await whyPlain("waymark prp run");
+      if (plain !== undefined) await cli.warn(plain);
       const executor = new PrpExecutor(options.session, {
         coder: options.coder,
         cwd: ".",

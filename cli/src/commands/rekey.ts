@@ -63,10 +63,9 @@ async function run(session: Session, prefix: string | undefined, signal: AbortSi
 }
 
 async function report({ output, damage }: Session, result: RekeyResult): Promise<void> {
-  const { done, rewritten, left, refused, damaged, refusals } = result;
+  const { rewritten, current, left, refused, refusals } = result;
   for (const { error } of refusals.slice(0, SHOWN)) await damage.warn(error.message);
-  if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more can't be opened`);
-  const current = done - rewritten - refused - damaged;
+  if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more stay as they are`);
   await output.line(printable(`Rekeyed ${counted(rewritten, "checkpoint")}; ${current} had the current key already.`));
   if (left > 0) await output.line(`Stopped: ${counted(left, "checkpoint")} left. Run it again to go on.`);
 }
@@ -78,7 +77,7 @@ function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number])
 function refused({ refused: count }: RekeyResult): CommandError {
   return new CommandError(
     ExitCode.failed,
-    `${counted(count, "checkpoint")} can't be opened by any configured key, and stay as they are. ` +
-      "Add the key they were saved with to `keys`, and run it again.",
+    `${counted(count, "checkpoint")} not rewritten, for the reasons above. Keep the old keys: where one is missing, add it to ` +
+      "`keys`; where something is damaged, run waymark repair; then run this again.",
   );
 }

@@ -72,6 +72,19 @@ describe("redact, of a state", () => {
     expect(inspect(state, { depth: 9 })).toBe(before);
   });
 
+  it("strips an error's name from its stack, and takes the censor's own signs for text", async () => {
+    const error = Object.assign(new Error("open sesame"), { name: "SecretError" });
+    error.stack = "SecretError: open sesame\n    at the door";
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({
+      storage,
+      redact: { paths: ["error.name", "error.message"], censor: "$&" },
+    });
+    const { id } = await manager.save("t", 1, { error });
+    const kept = (await manager.restore("t", id)).error;
+    expect(kept).toMatchObject({ name: "$&", message: "$&", stack: "$&: $&\n    at the door" });
+  });
+
   it("strips an error's message from its stack as well", async () => {
     const error = Object.assign(new TypeError(`token ${SECRET} refused`, { cause: SECRET }), { token: SECRET });
     const kept = await stored({ error }, "state.error.message", "state.error.cause", "state.error.token");

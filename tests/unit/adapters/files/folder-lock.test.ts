@@ -34,7 +34,11 @@ async function newLock() {
 /** As if its holder had been stopped for longer than a lock stays fresh. */
 function makeStale(lockPath: string): void {
   const then = new Date(Date.now() - 60_000);
-  for (const claim of readdirSync(lockPath)) utimesSync(join(lockPath, claim), then, then);
+  for (const claim of claimsIn(lockPath)) utimesSync(claim, then, then);
+}
+
+function claimsIn(lockPath: string): string[] {
+  return readdirSync(lockPath).map((claim) => join(lockPath, claim));
 }
 
 describe("FolderLock", () => {
@@ -137,6 +141,19 @@ describe("FolderLock", () => {
     await expect(lock.write(folder, Buffer.from("x"), LATER)).rejects.toMatchObject({ syscall: "rename" });
     lock.release();
     expect(claims()).toEqual([]);
+  });
+
+  it("is anybody's five seconds after its holder was last heard of, and not before", async () => {
+    const { acquire, path } = await newLock();
+    await acquire();
+    const renewed = new Date();
+    for (const claim of claimsIn(path)) utimesSync(claim, renewed, renewed);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    onTestFinished(() => void vi.useRealTimers());
+    vi.setSystemTime(renewed.getTime() + 4_900);
+    await expect(acquire()).rejects.toBeInstanceOf(StorageError);
+    vi.setSystemTime(renewed.getTime() + 5_100);
+    await acquire();
   });
 
   it("is stolen from a holder that doesn't renew it", async () => {
