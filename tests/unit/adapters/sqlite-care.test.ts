@@ -1,6 +1,6 @@
 // verify and repair of SQLite, where opening the database at all would change it, or where its tables aren't as made.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, readFileSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, rmSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -84,8 +84,8 @@ it.skipIf(process.platform === "win32")(
   "a pipe in the log's place is refused by verify and repair, and waited for by neither",
   async () => {
     const { path } = await killed();
-    execFileSync("rm", [`${path}-wal`]);
-    execFileSync("mkfifo", [`${path}-wal`]);
+    rmSync(`${path}-wal`);
+    execFileSync("sh", ["-c", 'mkfifo "$0"', `${path}-wal`]);
     const manager = await openAt(path);
     for (const call of [() => manager.verify(), () => manager.repair()]) {
       await expect(call()).rejects.toMatchObject({
