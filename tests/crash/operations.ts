@@ -37,9 +37,10 @@ export interface Operation {
   readonly only?: readonly StoreKind[];
 }
 
-const several = "k".repeat(20_000);
+/** More than one page of a database. */
+const several = "k".repeat(6_000);
 const { payload: former } = draft("t", "a2", { body: JSON.stringify(several) });
-const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(9_000)) });
+const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(5_000)) });
 
 /** Of task `t`: its oldest, and its newest, whose sequence must not be given again. */
 export const DAMAGED: readonly string[] = ["a1", "a3"];
