@@ -1,8 +1,8 @@
-import { join, relative, sep } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import type { RecordFinding, StorageFinding } from "../../src/adapter.js";
-import { makeFolder } from "./durable-write.js";
 import type { FolderLock } from "./folder-lock.js";
-import { readStored } from "./stored-file.js";
+import { makeStoreFolder } from "./store-folders.js";
+import { readStored, UnreadableError } from "./stored-file.js";
 
 /**
  * The folder below a store's root that damaged files are moved to. No task's folder has this name, since a leading dot is
@@ -22,6 +22,7 @@ type Reported = Pick<StorageFinding, "location" | "reason" | "taskId" | "id" | "
  * @param folderName - The task's folder, under its lock.
  * @returns The copy's path.
  * @throws {LockLostError}
+ * @throws {StorageError} A link or a file stands in the place of the folder: nothing was moved.
  */
 export async function quarantine(
   lock: FolderLock,
@@ -31,7 +32,8 @@ export async function quarantine(
 ): Promise<string> {
   const { root, folderName, fileName } = place;
   const folder = join(root, QUARANTINE, folderName);
-  await makeFolder(folder);
+  // A planted link would lead what is moved out of the store.
+  for (const path of [dirname(folder), folder]) await makeStoreFolder(path);
   const path = await freePath(join(folder, fileName), bytes);
   const { reason, taskId, id, sequence, createdAt, location } = finding;
   // From the root on, with the same separator everywhere: the whole store may be moved.
@@ -48,11 +50,26 @@ export function quarantinePath(root: string, folderName: string, fileName: strin
   return join(root, QUARANTINE, folderName, fileName);
 }
 
-/** The path, or one like it, where there is no file yet, or one with these bytes. */
+/** The path, or one like it, where there is nothing yet, or a file with these bytes. */
 async function freePath(path: string, bytes: Uint8Array): Promise<string> {
   for (let copy = 1; ; copy++) {
     const candidate = copy === 1 ? path : `${path}.${copy}`;
-    const there = await readStored(candidate);
-    if (there === undefined || there.equals(bytes)) return candidate;
+    if (await isFree(candidate, (there) => there.equals(bytes), bytes.length)) return candidate;
+  }
+}
+
+/**
+ * Whether nothing is there, or what `isOurs`.
+ *
+ * @param maxBytes - What is larger isn't ours.
+ */
+async function isFree(path: string, isOurs: (there: Buffer) => boolean, maxBytes: number): Promise<boolean> {
+  try {
+    const there = await readStored(path, maxBytes);
+    return there === undefined || isOurs(there);
+  } catch (error) {
+    // A link, a folder or a pipe, or a larger file.
+    if (error instanceof UnreadableError) return false;
+    throw error;
   }
 }
