@@ -68,7 +68,7 @@ interface Inspected {
 }
 
 async function* inspectFolder({ path, taskId }: TaskFolder, quick: boolean): AsyncGenerator<Inspected, void, void> {
-  const inspection = await FolderInspection.of(path, taskId);
+  const inspection = FolderInspection.of(path, taskId);
   const known = inspection.taskId === undefined ? undefined : { taskId: inspection.taskId };
   for (const file of inspection.files) {
     const inspected = await inspection.inspect(file, quick);
@@ -151,7 +151,7 @@ class FolderRepair {
 
   /** The numbering goes first: without it, nothing could be taken away. */
   async run(): Promise<void> {
-    const inspection = await FolderInspection.of(this.#path, this.#folder.taskId);
+    const inspection = FolderInspection.of(this.#path, this.#folder.taskId);
     const numbering = await inspection.numbering();
     if (numbering?.kind === "refused") return;
     if (numbering) await this.#renumber(numbering);

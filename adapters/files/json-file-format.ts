@@ -1,5 +1,5 @@
 import { type JsonObject, summaryOf } from "../../src/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/errors.js";
+import { StorageError, UnsupportedFormatError } from "../../src/errors.js";
 import {
   decodeText,
   type EmbeddedRecord,
@@ -11,7 +11,7 @@ import {
   type RecordHead,
   sealNumbering,
 } from "./sealed-record.js";
-import { readFirstLine, readStored, UnreadableError } from "./stored-file.js";
+import { MAX_FIRST_LINE_BYTES, readFirstLine, readStored, UnreadableError } from "./stored-file.js";
 import { idOf, nameOf } from "./task-folder.js";
 
 /**
@@ -78,12 +78,27 @@ export function knownByName({ sequence, idName }: CheckpointFile): { readonly se
   return { sequence, ...(id === undefined ? undefined : { id }) };
 }
 
-/** A checkpoint as its file's content. */
+/**
+ * A checkpoint as its file's content.
+ *
+ * @throws {StorageError} What describes it is larger than what is read of it again.
+ */
 export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
   const { payload, bodyIs, seal } = head;
   const { encoding, sha256 } = payload;
   const fields = { waymark: FORMAT_VERSION, ...summaryOf(head), encoding, bodyIs, sha256, seal };
-  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n"state":${bodyText}}\n`);
+  const firstLine = `${JSON.stringify(fields).slice(0, -1)},\n`;
+  assertReadable(firstLine);
+  return Buffer.from(`${firstLine}"state":${bodyText}}\n`);
+}
+
+function assertReadable(firstLine: string): void {
+  // No unit takes more than three bytes: as a rule they needn't be counted.
+  if (firstLine.length <= MAX_FIRST_LINE_BYTES / 3 || Buffer.byteLength(firstLine) <= MAX_FIRST_LINE_BYTES) return;
+  throw new StorageError(
+    `What describes the checkpoint (its label, error and metadata) has more than ${MAX_FIRST_LINE_BYTES} bytes. ` +
+      "Nothing was changed; shorten it, or keep it in the state.",
+  );
 }
 
 /**
@@ -139,7 +154,7 @@ interface FirstLine {
 function parseFirstLine(bytes: Buffer, size: number, path: string, file: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
   checkVersion(bytes, path);
-  const end = bytes.indexOf(LINE_FEED);
+  const end = bytes.subarray(0, MAX_FIRST_LINE_BYTES).indexOf(LINE_FEED);
   if (end === -1) throw new UnreadableError("its first line is cut short");
   // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";

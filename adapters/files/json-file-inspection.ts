@@ -15,7 +15,7 @@ import {
 } from "./json-file-format.js";
 import { type RecordHead, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
-import { readFirstLine, readStored, UnreadableError } from "./stored-file.js";
+import { readStart, readStored, UnreadableError } from "./stored-file.js";
 import { entryNames, isOwner } from "./task-scan.js";
 
 /** One checkpoint file, and what is wrong with it. */
@@ -44,9 +44,9 @@ export class FolderInspection {
     this.#known = taskId === undefined ? {} : { taskId };
   }
 
-  static async of(path: string, named: string | undefined): Promise<FolderInspection> {
+  static of(path: string, named: string | undefined): FolderInspection {
     const files = new CheckpointFolder(path, named).files();
-    return new FolderInspection(path, named ?? (await ownerOf(path, files)), files);
+    return new FolderInspection(path, named ?? ownerOf(path, files), files);
   }
 
   /** @returns `undefined` where it has been removed meanwhile. */
@@ -73,7 +73,7 @@ export class FolderInspection {
         return inspected(0, { kind: "refused", ...found, reason: error.message });
       }
       const reason = whyUnreadable(error);
-      const createdAt = head?.createdAt ?? (await hintOf(path, /"createdAt":"(\d{4}-[\dT:.-]{1,30}Z)"/));
+      const createdAt = head?.createdAt ?? hintOf(path, /"createdAt":"(\d{4}-[\dT:.-]{1,30}Z)"/);
       const known = createdAt === undefined ? found : { ...found, createdAt };
       return inspected(head?.sizeBytes ?? 0, { kind: "record", ...known, reason }, error instanceof UnreadableError);
     }
@@ -126,11 +126,7 @@ const OF_ONE_FILE = new Set(["EIO", "EACCES", "EPERM"]);
 /** Whether the file begins as this adapter's do. */
 export function isOurs(path: string): boolean {
   try {
-    return (
-      readFirstLine(path, CHECKPOINT_OPENING)
-        ?.bytes.subarray(0, CHECKPOINT_OPENING.length)
-        .equals(CHECKPOINT_OPENING) ?? false
-    );
+    return readStart(path)?.subarray(0, CHECKPOINT_OPENING.length).equals(CHECKPOINT_OPENING) ?? false;
   } catch (error) {
     whyUnreadable(error);
     return false;
@@ -138,9 +134,9 @@ export function isOurs(path: string): boolean {
 }
 
 /** A name that is hashed doesn't tell the id; but whether an id is the one can be told. */
-async function ownerOf(folder: string, files: readonly CheckpointFile[]): Promise<string | undefined> {
+function ownerOf(folder: string, files: readonly CheckpointFile[]): string | undefined {
   for (const name of [...files.map((file) => file.name).reverse(), NUMBERING_FILE]) {
-    const taskId = await hintOf(join(folder, name), /"taskId":("(?:[^"\\]|\\.)*")/);
+    const taskId = hintOf(join(folder, name), /"taskId":("(?:[^"\\]|\\.)*")/);
     const parsed = taskId === undefined ? undefined : parseText(taskId);
     if (parsed !== undefined && isOwner(parsed, folder)) return parsed;
   }
@@ -148,10 +144,10 @@ async function ownerOf(folder: string, files: readonly CheckpointFile[]): Promis
 }
 
 /** What a file that may be damaged seems to say. */
-async function hintOf(path: string, pattern: RegExp): Promise<string | undefined> {
+function hintOf(path: string, pattern: RegExp): string | undefined {
   try {
-    const bytes = await readStored(path);
-    return bytes && pattern.exec(bytes.toString("utf8", 0, 4096))?.[1];
+    const bytes = readStart(path);
+    return bytes && pattern.exec(bytes.toString("utf8"))?.[1];
   } catch (error) {
     whyUnreadable(error);
     return undefined;
