@@ -1,12 +1,14 @@
 import type { JsonObject } from "../../src/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/errors.js";
 import {
+  attempt,
   decodeText,
   isJsonObject,
   type Numbering,
   parseNumbering,
   parseObject,
   sealNumbering,
+  versionDamage,
 } from "./sealed-record.js";
 import { UnreadableError } from "./stored-file.js";
 import {
@@ -188,15 +190,19 @@ function parseFileHead(head: JsonObject, path: string): Omit<TaskFileContent, "e
   const { version, lastModified: _then, waymark, ...extra } = head;
   const isOurs = waymark !== undefined || holdsSealed(extra);
   if (version === undefined && isOurs) return { extra, refusal: "its version is damaged" };
+  const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
+  const isSealed = !(numbering instanceof UnreadableError);
   if (version !== FORMAT_VERSION) {
+    const said = JSON.stringify(version) ?? "none";
+    // No program writes another version over what it seals as version 1.
+    if (isSealed) return { extra, numbering, refusal: versionDamage(said, FORMAT_VERSION) };
     throw new UnsupportedFormatError(
-      `${path} has format version ${JSON.stringify(version) ?? "none"}; this program knows version "${FORMAT_VERSION}". ` +
+      `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
   if (waymark === undefined) return isOurs ? { extra, refusal: "the name of its waymark key is damaged" } : { extra };
-  const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
-  return numbering instanceof UnreadableError ? { extra, refusal: numbering.message } : { extra, numbering };
+  return isSealed ? { extra, numbering } : { extra, refusal: numbering.message };
 }
 
 /** Numbers what other programs have written: after the rest, by their own dates, then as they stand in the file. */
@@ -269,14 +275,4 @@ function withoutComma(line: string | Buffer): string | Buffer {
 
 function damagedEntry({ message, cause }: UnreadableError, line: string | Buffer): DamagedEntry {
   return { reason: message, cause, line, ...hintsOf(typeof line === "string" ? line : line.toString("latin1")) };
-}
-
-/** What can't be read is no exception here. */
-function attempt<Result>(parse: () => Result): Result | UnreadableError {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof UnreadableError) return error;
-    throw error;
-  }
 }

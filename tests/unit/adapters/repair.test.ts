@@ -107,7 +107,9 @@ describe("repair of json-file", () => {
     const { root, manager } = await populated("files");
     const files = readdirSync(join(root, "other")).filter((name) => name.endsWith(".json"));
     renameSync(join(root, "other", files[0] ?? ""), join(root, "other", "renamed.json"));
-    edit(join(root, "other", files[1] ?? ""), (text) => text.replace('{"waymark":1,', '{"waymark":2,'));
+    edit(join(root, "other", files[1] ?? ""), (text) =>
+      text.replace('{"waymark":1,', '{"waymark":2,').replace('"seal":"', '"seal":"2-'),
+    );
     symlinkSync(join(root, "other"), join(root, "linked"));
     const { steps } = await manager.repair();
     expect(steps.map(shape)).toEqual(["left record", "left refused 2", "left stray"]);
