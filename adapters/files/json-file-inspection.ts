@@ -35,18 +35,22 @@ export class FolderInspection {
   readonly taskId: string | undefined;
   /** The oldest first. */
   readonly files: readonly CheckpointFile[];
+  readonly #folder: CheckpointFolder;
+  readonly #twins: ReadonlyMap<CheckpointFile, readonly CheckpointFile[]>;
   readonly #known: { readonly taskId?: string };
 
-  private constructor(path: string, taskId: string | undefined, files: readonly CheckpointFile[]) {
+  private constructor(path: string, taskId: string | undefined, folder: CheckpointFolder) {
     this.path = path;
     this.taskId = taskId;
-    this.files = files;
+    this.files = folder.files();
+    this.#folder = folder;
+    this.#twins = olderTwins(this.files);
     this.#known = taskId === undefined ? {} : { taskId };
   }
 
   static of(path: string, named: string | undefined): FolderInspection {
-    const files = new CheckpointFolder(path, named).files();
-    return new FolderInspection(path, named ?? ownerOf(path, files), files);
+    const folder = new CheckpointFolder(path, named);
+    return new FolderInspection(path, named ?? ownerOf(path, folder.files()), folder);
   }
 
   /** @returns `undefined` where it has been removed meanwhile. */
@@ -67,7 +71,11 @@ export class FolderInspection {
       }
       const content = quick ? undefined : await readCheckpoint(path, file);
       const reason = content && damageIn(storedCheckpoint(content));
-      return inspected(sizeBytes, reason === undefined ? undefined : { kind: "record", ...found, reason, createdAt });
+      if (reason !== undefined) return inspected(sizeBytes, { kind: "record", ...found, reason, createdAt });
+      const twin = this.#twins.get(file)?.find((other) => this.#folder.holdsIntact(other));
+      if (twin === undefined) return inspected(sizeBytes);
+      const stray = `it has the sequence or the id of ${twin.name}, which is intact too: one of them was copied there`;
+      return inspected(sizeBytes, { kind: "stray", ...found, reason: stray });
     } catch (error) {
       if (error instanceof UnsupportedFormatError) {
         return inspected(0, { kind: "refused", ...found, reason: error.message });
@@ -141,6 +149,20 @@ function ownerOf(folder: string, files: readonly CheckpointFile[]): string | und
     if (parsed !== undefined && isOwner(parsed, folder)) return parsed;
   }
   return undefined;
+}
+
+/** For each file those before it whose names tell the same sequence or the same id. */
+function olderTwins(files: readonly CheckpointFile[]): ReadonlyMap<CheckpointFile, readonly CheckpointFile[]> {
+  const bySequence = new Map<number, CheckpointFile>();
+  const byId = new Map<string, CheckpointFile>();
+  const twins = new Map<CheckpointFile, CheckpointFile[]>();
+  for (const file of files) {
+    const found = [bySequence.get(file.sequence), byId.get(file.idName)].filter((twin) => twin !== undefined);
+    if (found.length > 0) twins.set(file, found);
+    bySequence.set(file.sequence, file);
+    byId.set(file.idName, file);
+  }
+  return twins;
 }
 
 /** What a file that may be damaged seems to say. */
