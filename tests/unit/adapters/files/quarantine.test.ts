@@ -11,21 +11,27 @@ type Scheme = "files" | "tasks";
 const DAMAGED = { files: "000000000002-i2.json", tasks: "checkpoints.json" } as const;
 const QUARANTINED = { files: "000000000002-i2.json", tasks: "checkpoint-2.json" } as const;
 
-/** Task `t` of three checkpoints, the second of which is damaged. */
-async function damaged(scheme: Scheme) {
+async function emptyStore(scheme: Scheme) {
   const folder = await tempFolder();
   const [root, outside] = [join(folder, "store"), join(folder, "outside")];
   mkdirSync(outside);
   let saves = 0;
   const manager = new CheckpointManager({
     storage: await openStorage(`${scheme}:${root}`),
-    createId: () => `i${++saves}`,
+    createId: ({ stage }) => stage ?? `i${++saves}`,
   });
   onTestFinished(() => manager.close());
+  return { root, outside, manager, quarantine: join(root, ".quarantine") };
+}
+
+/** Task `t` of three checkpoints, the second of which is damaged. */
+async function damaged(scheme: Scheme) {
+  const store = await emptyStore(scheme);
+  const { root, manager } = store;
   for (const n of [1, 2, 3]) await manager.save("t", { n });
   const path = join(root, "t", DAMAGED[scheme]);
   replaceIn(path, '"n":2', '"n":7');
-  return { root, outside, manager, path, quarantine: join(root, ".quarantine") };
+  return { ...store, path };
 }
 
 function replaceIn(path: string, from: string, to: string): void {
@@ -68,5 +74,45 @@ describe.each<Scheme>(["files", "tasks"])("the quarantine of %s", (scheme) => {
     expect(steps).toMatchObject([{ action: "quarantined", to: join(quarantine, "t", `${name}.2`) }]);
     expect(readdirSync(join(quarantine, "t")).sort()).toEqual([name, `${name}.2`, `${name}.2.reason.json`]);
     expect(readdirSync(outside)).toEqual([]);
+  });
+});
+
+describe("a name in quarantine", () => {
+  async function store() {
+    const { root, manager, quarantine } = await emptyStore("files");
+    /** Saves the only checkpoint of task `t`, damages it, has it moved, and removes the rest of the task. */
+    const quarantined = async (id: string, n: number) => {
+      await manager.save("t", { n }, { stage: id });
+      replaceIn(join(root, "t", `000000000001-${id}.json`), `"n":${n}`, '"n":0');
+      const { steps } = await manager.repair();
+      await manager.removeTask("t");
+      return steps.map((step) => ("to" in step ? step.to.slice(join(quarantine, "t").length + 1) : undefined));
+    };
+    const kept = (name: string) => readFileSync(join(quarantine, "t", name), "utf8");
+    return { quarantined, kept, quarantine };
+  }
+
+  it("is another one where the reason's would be a record's", async () => {
+    const { quarantined, kept } = await store();
+    expect(await quarantined("a.json.reason", 1)).toEqual(["000000000001-a.json.reason.json"]);
+    expect(await quarantined("a", 2)).toEqual(["000000000001-a.json.2"]);
+    expect(kept("000000000001-a.json.reason.json")).toContain('"state":{"n":0}');
+    expect(JSON.parse(kept("000000000001-a.json.2.reason.json"))).toMatchObject({ id: "a" });
+  });
+
+  it("is another one where the record's would be a reason's", async () => {
+    const { quarantined, kept } = await store();
+    expect(await quarantined("a", 1)).toEqual(["000000000001-a.json"]);
+    expect(await quarantined("a.json.reason", 2)).toEqual(["000000000001-a.json.reason.json.2"]);
+    expect(JSON.parse(kept("000000000001-a.json.reason.json"))).toMatchObject({ id: "a" });
+  });
+
+  it("is the same again where somebody was killed before the original was taken away", async () => {
+    const { root, manager, path, quarantine } = await damaged("files");
+    const bytes = readFileSync(path);
+    await manager.repair();
+    writeFileSync(path, bytes);
+    expect((await manager.repair()).steps).toMatchObject([{ to: join(quarantine, "t", QUARANTINED.files) }]);
+    expect(readdirSync(join(root, ".quarantine", "t"))).toHaveLength(2);
   });
 });
