@@ -69,12 +69,21 @@ export class CheckpointFolder {
     return this.#names.toSorted(compareCheckpointFileNames).map(parseCheckpointFileName);
   }
 
+  /** The newest file of that id; where more have its name, the one that can be read. */
   find(id: string): CheckpointFile | undefined {
     const idName = nameOf(id);
     const end = checkpointFileNameEnd(idName);
     // Another id may end like it.
-    const name = this.#names.find((other) => other.endsWith(end) && parseCheckpointFileName(other).idName === idName);
-    return name === undefined ? undefined : parseCheckpointFileName(name);
+    const found = this.#names.filter((name) => name.endsWith(end) && parseCheckpointFileName(name).idName === idName);
+    if (found.length > 1) found.sort(compareCheckpointFileNames).reverse();
+    const files = found.map(parseCheckpointFileName);
+    return files.length > 1 ? (files.find((file) => this.holdsIntact(file)) ?? files[0]) : files[0];
+  }
+
+  /** Whether the file's head can be read, whosever it is. */
+  holdsIntact(file: CheckpointFile): boolean {
+    const found = this.#summary(file);
+    return found !== undefined && !isCorrupt(found);
   }
 
   pathOf(file: CheckpointFile): string {

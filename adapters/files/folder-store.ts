@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type StorageWarning, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
-import { ClosedError, StorageError } from "../../src/errors.js";
+import { ClosedError } from "../../src/errors.js";
 import { exposuresOf } from "../exposure.js";
 import { makeFolder, makeFolders } from "../make-folders.js";
 import { syncFolder } from "./durable-write.js";
@@ -9,7 +9,7 @@ import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "./lock-turns.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
-import { statsOf } from "./stored-file.js";
+import { isFolder } from "./store-folders.js";
 import { nameOf } from "./task-folder.js";
 import { type ReadContents, scanTasks } from "./task-scan.js";
 
@@ -220,13 +220,4 @@ export class FolderStore {
     if (!isOwn || !removeIfEmpty(folder)) return;
     await syncFolder(dirname(folder));
   }
-}
-
-function isFolder(path: string): boolean {
-  const stats = statsOf(path);
-  if (stats === undefined || stats.isDirectory()) return stats !== undefined;
-  throw new StorageError(
-    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
-      "It was left untouched; move it away.",
-  );
 }

@@ -17,7 +17,7 @@ import { isOlder, leftoversIn, removeLeftover } from "./leftovers.js";
 import { recoverLastSequence } from "./numbering-recovery.js";
 import { QUARANTINE, quarantine, quarantinePath } from "./quarantine.js";
 import { leaveFinding, linkFinding } from "./repair-steps.js";
-import { readStored } from "./stored-file.js";
+import { readStored, statsOf } from "./stored-file.js";
 import { entryNames, otherEntries, type TaskFolder, taskFolders } from "./task-scan.js";
 
 /** The name of the lock's folder in each task's. */
@@ -68,7 +68,7 @@ interface Inspected {
 }
 
 async function* inspectFolder({ path, taskId }: TaskFolder, quick: boolean): AsyncGenerator<Inspected, void, void> {
-  const inspection = await FolderInspection.of(path, taskId);
+  const inspection = FolderInspection.of(path, taskId);
   const known = inspection.taskId === undefined ? undefined : { taskId: inspection.taskId };
   for (const file of inspection.files) {
     const inspected = await inspection.inspect(file, quick);
@@ -130,7 +130,10 @@ async function* repairFolder(
       },
     });
   }
-  yield* steps.values();
+  for (const step of steps.values()) {
+    // What somebody else has moved meanwhile, another repair too, isn't left.
+    if (step.action !== "left" || statsOf(step.finding.location) !== undefined) yield step;
+  }
 }
 
 /** The repair of one task's folder, under its lock. */
@@ -151,16 +154,23 @@ class FolderRepair {
 
   /** The numbering goes first: without it, nothing could be taken away. */
   async run(): Promise<void> {
-    const inspection = await FolderInspection.of(this.#path, this.#folder.taskId);
+    const inspection = FolderInspection.of(this.#path, this.#folder.taskId);
     const numbering = await inspection.numbering();
     if (numbering?.kind === "refused") return;
     if (numbering) await this.#renumber(numbering);
+    else this.#forget(join(this.#path, NUMBERING_FILE));
     for (const file of inspection.files) {
       const inspected = await inspection.inspect(file, false);
+      if (inspected && inspected.finding === undefined) this.#forget(inspected.path);
       const finding = inspected?.isMovable ? inspected.finding : undefined;
       if (finding?.kind === "record") await this.#takeAway(finding, file.sequence, inspection);
     }
     await syncFolder(this.#path);
+  }
+
+  /** What was put right before the lock was taken isn't left; what this repair did before it lost a lock is done. */
+  #forget(location: string): void {
+    if (this.#steps.get(location)?.action === "left") this.#steps.delete(location);
   }
 
   async #renumber(finding: NumberingFinding): Promise<void> {

@@ -1,6 +1,7 @@
 import { type JsonObject, summaryOf } from "../../src/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/errors.js";
+import { StorageError, UnsupportedFormatError } from "../../src/errors.js";
 import {
+  attempt,
   decodeText,
   type EmbeddedRecord,
   embeddedSize,
@@ -10,8 +11,9 @@ import {
   parseObject,
   type RecordHead,
   sealNumbering,
+  versionDamage,
 } from "./sealed-record.js";
-import { readFirstLine, readStored, UnreadableError } from "./stored-file.js";
+import { MAX_FIRST_LINE_BYTES, readFirstLine, readStored, UnreadableError } from "./stored-file.js";
 import { idOf, nameOf } from "./task-folder.js";
 
 /**
@@ -78,12 +80,27 @@ export function knownByName({ sequence, idName }: CheckpointFile): { readonly se
   return { sequence, ...(id === undefined ? undefined : { id }) };
 }
 
-/** A checkpoint as its file's content. */
+/**
+ * A checkpoint as its file's content.
+ *
+ * @throws {StorageError} What describes it is larger than what is read of it again.
+ */
 export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
   const { payload, bodyIs, seal } = head;
   const { encoding, sha256 } = payload;
   const fields = { waymark: FORMAT_VERSION, ...summaryOf(head), encoding, bodyIs, sha256, seal };
-  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n"state":${bodyText}}\n`);
+  const firstLine = `${JSON.stringify(fields).slice(0, -1)},\n`;
+  assertReadable(firstLine);
+  return Buffer.from(`${firstLine}"state":${bodyText}}\n`);
+}
+
+function assertReadable(firstLine: string): void {
+  // No unit takes more than three bytes: as a rule they needn't be counted.
+  if (firstLine.length <= MAX_FIRST_LINE_BYTES / 3 || Buffer.byteLength(firstLine) <= MAX_FIRST_LINE_BYTES) return;
+  throw new StorageError(
+    `What describes the checkpoint (its label, error and metadata) has more than ${MAX_FIRST_LINE_BYTES} bytes. ` +
+      "Nothing was changed; shorten it, or keep it in the state.",
+  );
 }
 
 /**
@@ -124,8 +141,9 @@ export function renderNumbering(numbering: Numbering): Buffer {
  * @throws {UnsupportedFormatError} A newer program wrote it.
  */
 export function parseNumberingFile(content: Buffer, path: string): Numbering {
-  checkVersion(content, path);
-  return parseNumbering(parseObject(decodeText(content)));
+  const parse = (): Numbering => parseNumbering(parseObject(decodeText(content)));
+  checkVersion(content, path, parse);
+  return parse();
 }
 
 interface FirstLine {
@@ -138,16 +156,8 @@ interface FirstLine {
 /** Checks the head against its seal, its file's name and its file's size. */
 function parseFirstLine(bytes: Buffer, size: number, path: string, file: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
-  checkVersion(bytes, path);
-  const end = bytes.indexOf(LINE_FEED);
-  if (end === -1) throw new UnreadableError("its first line is cut short");
-  // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
-  const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
-  const line = decodeText(bytes.subarray(0, end + 1));
-  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
-
-  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
-  const head = parseHead(fields, fields);
+  checkVersion(bytes, path, () => parseHeadLine(bytes));
+  const { head, end, lineEnd } = parseHeadLine(bytes);
   if (head.sequence !== file.sequence || nameOf(head.id) !== file.idName) {
     throw new UnreadableError(`it holds checkpoint ${head.id} (sequence ${head.sequence}), which its name doesn't say`);
   }
@@ -160,10 +170,32 @@ function parseFirstLine(bytes: Buffer, size: number, path: string, file: Checkpo
   return { head, stateAt, stateEnd };
 }
 
-function checkVersion(bytes: Buffer, path: string): void {
+interface HeadLine {
+  readonly head: RecordHead;
+  /** Where the line feed is, in bytes. */
+  readonly end: number;
+  readonly lineEnd: string;
+}
+
+/** The first line as version 1 has it, whichever version it says. */
+function parseHeadLine(bytes: Buffer): HeadLine {
+  const end = bytes.subarray(0, MAX_FIRST_LINE_BYTES).indexOf(LINE_FEED);
+  if (end === -1) throw new UnreadableError("its first line is cut short");
+  // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
+  const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
+  const line = decodeText(bytes.subarray(0, end + 1));
+  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
+  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
+  return { head: parseHead(fields, fields), end, lineEnd };
+}
+
+/** @param parse - Reads what is sealed, as version 1 has it. */
+function checkVersion(bytes: Buffer, path: string, parse: () => unknown): void {
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
   if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
   if (version === String(FORMAT_VERSION)) return;
+  // No program writes another version's number over what it seals as version 1.
+  if (!(attempt(parse) instanceof UnreadableError)) throw new UnreadableError(versionDamage(version, FORMAT_VERSION));
   throw new UnsupportedFormatError(
     `${path} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
       "run the newer program.",

@@ -15,7 +15,7 @@ import {
 } from "./json-file-format.js";
 import { type RecordHead, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
-import { readFirstLine, readStored, UnreadableError } from "./stored-file.js";
+import { readStart, readStored, UnreadableError } from "./stored-file.js";
 import { entryNames, isOwner } from "./task-scan.js";
 
 /** One checkpoint file, and what is wrong with it. */
@@ -35,18 +35,22 @@ export class FolderInspection {
   readonly taskId: string | undefined;
   /** The oldest first. */
   readonly files: readonly CheckpointFile[];
+  readonly #folder: CheckpointFolder;
+  readonly #twins: ReadonlyMap<CheckpointFile, readonly CheckpointFile[]>;
   readonly #known: { readonly taskId?: string };
 
-  private constructor(path: string, taskId: string | undefined, files: readonly CheckpointFile[]) {
+  private constructor(path: string, taskId: string | undefined, folder: CheckpointFolder) {
     this.path = path;
     this.taskId = taskId;
-    this.files = files;
+    this.files = folder.files();
+    this.#folder = folder;
+    this.#twins = olderTwins(this.files);
     this.#known = taskId === undefined ? {} : { taskId };
   }
 
-  static async of(path: string, named: string | undefined): Promise<FolderInspection> {
-    const files = new CheckpointFolder(path, named).files();
-    return new FolderInspection(path, named ?? (await ownerOf(path, files)), files);
+  static of(path: string, named: string | undefined): FolderInspection {
+    const folder = new CheckpointFolder(path, named);
+    return new FolderInspection(path, named ?? ownerOf(path, folder.files()), folder);
   }
 
   /** @returns `undefined` where it has been removed meanwhile. */
@@ -67,13 +71,17 @@ export class FolderInspection {
       }
       const content = quick ? undefined : await readCheckpoint(path, file);
       const reason = content && damageIn(storedCheckpoint(content));
-      return inspected(sizeBytes, reason === undefined ? undefined : { kind: "record", ...found, reason, createdAt });
+      if (reason !== undefined) return inspected(sizeBytes, { kind: "record", ...found, reason, createdAt });
+      const twin = this.#twins.get(file)?.find((other) => this.#folder.holdsIntact(other));
+      if (twin === undefined) return inspected(sizeBytes);
+      const stray = `it has the sequence or the id of ${twin.name}, which is intact too: one of them was copied there`;
+      return inspected(sizeBytes, { kind: "stray", ...found, reason: stray });
     } catch (error) {
       if (error instanceof UnsupportedFormatError) {
         return inspected(0, { kind: "refused", ...found, reason: error.message });
       }
       const reason = whyUnreadable(error);
-      const createdAt = head?.createdAt ?? (await hintOf(path, /"createdAt":"(\d{4}-[\dT:.-]{1,30}Z)"/));
+      const createdAt = head?.createdAt ?? hintOf(path, /"createdAt":"(\d{4}-[\dT:.-]{1,30}Z)"/);
       const known = createdAt === undefined ? found : { ...found, createdAt };
       return inspected(head?.sizeBytes ?? 0, { kind: "record", ...known, reason }, error instanceof UnreadableError);
     }
@@ -126,11 +134,7 @@ const OF_ONE_FILE = new Set(["EIO", "EACCES", "EPERM"]);
 /** Whether the file begins as this adapter's do. */
 export function isOurs(path: string): boolean {
   try {
-    return (
-      readFirstLine(path, CHECKPOINT_OPENING)
-        ?.bytes.subarray(0, CHECKPOINT_OPENING.length)
-        .equals(CHECKPOINT_OPENING) ?? false
-    );
+    return readStart(path)?.subarray(0, CHECKPOINT_OPENING.length).equals(CHECKPOINT_OPENING) ?? false;
   } catch (error) {
     whyUnreadable(error);
     return false;
@@ -138,20 +142,34 @@ export function isOurs(path: string): boolean {
 }
 
 /** A name that is hashed doesn't tell the id; but whether an id is the one can be told. */
-async function ownerOf(folder: string, files: readonly CheckpointFile[]): Promise<string | undefined> {
+function ownerOf(folder: string, files: readonly CheckpointFile[]): string | undefined {
   for (const name of [...files.map((file) => file.name).reverse(), NUMBERING_FILE]) {
-    const taskId = await hintOf(join(folder, name), /"taskId":("(?:[^"\\]|\\.)*")/);
+    const taskId = hintOf(join(folder, name), /"taskId":("(?:[^"\\]|\\.)*")/);
     const parsed = taskId === undefined ? undefined : parseText(taskId);
     if (parsed !== undefined && isOwner(parsed, folder)) return parsed;
   }
   return undefined;
 }
 
+/** For each file those before it whose names tell the same sequence or the same id. */
+function olderTwins(files: readonly CheckpointFile[]): ReadonlyMap<CheckpointFile, readonly CheckpointFile[]> {
+  const bySequence = new Map<number, CheckpointFile>();
+  const byId = new Map<string, CheckpointFile>();
+  const twins = new Map<CheckpointFile, CheckpointFile[]>();
+  for (const file of files) {
+    const found = [bySequence.get(file.sequence), byId.get(file.idName)].filter((twin) => twin !== undefined);
+    if (found.length > 0) twins.set(file, found);
+    bySequence.set(file.sequence, file);
+    byId.set(file.idName, file);
+  }
+  return twins;
+}
+
 /** What a file that may be damaged seems to say. */
-async function hintOf(path: string, pattern: RegExp): Promise<string | undefined> {
+function hintOf(path: string, pattern: RegExp): string | undefined {
   try {
-    const bytes = await readStored(path);
-    return bytes && pattern.exec(bytes.toString("utf8", 0, 4096))?.[1];
+    const bytes = readStart(path);
+    return bytes && pattern.exec(bytes.toString("utf8"))?.[1];
   } catch (error) {
     whyUnreadable(error);
     return undefined;

@@ -241,3 +241,21 @@ export function wholeNumber(fields: Fields, key: string, min: number): number {
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= min) return value;
   throw new UnreadableError(`its ${key} is no whole number from ${min}`);
 }
+
+/**
+ * Why a file is damaged whose seals hold as `sealed`: the next version of the format MUST seal in another way, or this
+ * program would take its files for damaged ones.
+ */
+export function versionDamage(version: string, sealed: string | number): string {
+  return `its format version was changed to ${version}: it is sealed as version ${sealed}`;
+}
+
+/** What can't be read is no exception here. */
+export function attempt<Result>(parse: () => Result): Result | UnreadableError {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof UnreadableError) return error;
+    throw error;
+  }
+}

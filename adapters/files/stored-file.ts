@@ -29,7 +29,7 @@ export async function readStored(path: string, maxBytes = MAX_STORED_BYTES): Pro
   if (file === undefined) return undefined;
   try {
     const size = sizeOf(file);
-    if (size > maxBytes) throw new UnreadableError(`it has ${size} bytes, and more than ${maxBytes} are not read`);
+    assertSize(size, maxBytes);
     const bytes = Buffer.allocUnsafe(size);
     let done = 0;
     while (done < size) {
@@ -53,6 +53,11 @@ interface StoredStart {
   readonly size: number;
 }
 
+/**
+ * The longest first line that is read or written. Metadata takes 64 KiB of it at most; a label and an error's message and
+ * stack have no limit of their own.
+ */
+export const MAX_FIRST_LINE_BYTES = 64 * 1024 ** 2;
 const START_BYTES = 4096;
 const LINE_FEED = 0x0a;
 /** Used by one synchronous call at a time. */
@@ -64,18 +69,35 @@ const scratch = Buffer.allocUnsafe(START_BYTES);
  *
  * @param opening - What such a file begins with. Of one that doesn't, no more than a first piece is read.
  * @returns Bytes that are valid until the next call.
- * @throws {UnreadableError} It is no file.
+ * @throws {UnreadableError} It is no file, or it or its first line is too large.
  */
 export function readFirstLine(path: string, opening: Buffer): StoredStart | undefined {
-  const file = open(path);
-  if (file === undefined) return undefined;
-  try {
+  return withFile(path, (file) => {
     const got = readSync(file, scratch, 0, START_BYTES, 0);
     // Most files are smaller, and a read that gives nothing more costs less than asking for the size.
     const isWhole = got < START_BYTES && readSync(file, scratch, got, 1, got) === 0;
     if (isWhole) return { bytes: scratch.subarray(0, got), size: got };
     const size = sizeOf(file);
+    assertSize(size, MAX_STORED_BYTES);
     return { bytes: readOn(file, Math.min(got, START_BYTES), size, opening), size };
+  });
+}
+
+/**
+ * The first piece of a file of any size; `undefined` where there is none, or no longer.
+ *
+ * @returns Bytes that are valid until the next call.
+ * @throws {UnreadableError} It is no file.
+ */
+export function readStart(path: string): Buffer | undefined {
+  return withFile(path, (file) => scratch.subarray(0, readSync(file, scratch, 0, START_BYTES, 0)));
+}
+
+function withFile<Result>(path: string, use: (file: number) => Result): Result | undefined {
+  const file = open(path);
+  if (file === undefined) return undefined;
+  try {
+    return use(file);
   } catch (error) {
     if (NO_FILE.has(codeOf(error) ?? "")) throw new UnreadableError("it is not a file", { cause: error });
     throw error;
@@ -91,15 +113,25 @@ const NO_FILE = new Set(["EISDIR", "ESPIPE"]);
 function readOn(file: number, done: number, size: number, opening: Buffer): Buffer {
   let bytes = scratch;
   let end = done;
-  while (end < size && startsWith(bytes, opening) && !bytes.subarray(0, end).includes(LINE_FEED)) {
-    const larger = Buffer.allocUnsafe(Math.min(size, end * 4));
+  let isSought = startsWith(bytes, opening) && !endsLine(bytes.subarray(0, end));
+  while (isSought && end < size) {
+    if (end >= MAX_FIRST_LINE_BYTES) {
+      throw new UnreadableError(`its first line has more than the ${MAX_FIRST_LINE_BYTES} bytes that are read`);
+    }
+    const larger = Buffer.allocUnsafe(Math.min(size, end * 4, MAX_FIRST_LINE_BYTES));
     bytes.copy(larger, 0, 0, end);
     bytes = larger;
     const got = readSync(file, bytes, end, bytes.length - end, end);
     if (got === 0) break;
+    isSought = !endsLine(bytes.subarray(end, end + got));
     end += got;
   }
   return bytes.subarray(0, end);
+}
+
+/** No line of ours holds a zero byte, of which a file's hole is full: there is nothing to look for behind one. */
+function endsLine(piece: Buffer): boolean {
+  return piece.includes(LINE_FEED) || piece.includes(0);
 }
 
 function startsWith(bytes: Buffer, opening: Buffer): boolean {
@@ -115,6 +147,10 @@ function open(path: string): number | undefined {
     if (codeOf(error) === "ENXIO") throw new UnreadableError("it is not a file");
     throw error;
   }
+}
+
+function assertSize(size: number, maxBytes: number): void {
+  if (size > maxBytes) throw new UnreadableError(`it has ${size} bytes, and more than ${maxBytes} are not read`);
 }
 
 function sizeOf(file: number): number {

@@ -47,7 +47,7 @@ export class TaskFileEntries {
     return parseEntries(path, await readOrRefuse(path), adopt);
   }
 
-  /** In the order in which they stand in the file. */
+  /** In the order in which they are written. */
   get entries(): readonly Entry[] {
     return this.#content.entries;
   }

@@ -1,14 +1,17 @@
 import type { JsonObject } from "../../src/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/errors.js";
 import {
+  attempt,
   decodeText,
   isJsonObject,
   type Numbering,
   parseNumbering,
   parseObject,
   sealNumbering,
+  versionDamage,
 } from "./sealed-record.js";
 import { UnreadableError } from "./stored-file.js";
+import { inOrder, withMisplaced } from "./task-file-order.js";
 import {
   type AdoptRecord,
   type ForeignEntry,
@@ -57,7 +60,7 @@ export interface DamagedEntry {
 
 export type Entry = RecordEntry | DamagedEntry;
 
-/** A task's file, in the order of its lines. */
+/** A task's file, in the order in which its lines are written. */
 export interface TaskFileContent {
   readonly entries: readonly Entry[];
   /** `undefined` where another program wrote the file, or its first line can't be read. */
@@ -139,7 +142,7 @@ function parseOurs(lines: readonly Line[], path: string, adopt: AdoptRecord | un
   const head = first && attempt(() => parseFirstLine(first.content));
   if (head === undefined || head instanceof UnreadableError) return undefined;
   const isWhole = isLastLine(rest.at(-1));
-  const entries = (isWhole ? rest.slice(0, -1) : rest).map((line) => parseLine(line, adopt));
+  const entries = parseLines(isWhole ? rest.slice(0, -1) : rest, adopt);
   const parsed = { ...parseFileHead(head, path), entries };
   return isWhole || !misses(parsed) ? parsed : { ...parsed, entries: [...entries, CUT_SHORT] };
 }
@@ -164,13 +167,17 @@ function parseWhole(bytes: Buffer, path: string, adopt: AdoptRecord | undefined)
     const entry = attempt(() => parseRecord(value, adopt));
     return entry instanceof UnreadableError ? damagedEntry(entry, JSON.stringify(value)) : entry;
   });
-  return { ...file, entries };
+  // Other programs may have put them in any order. Two of one sequence aren't theirs.
+  return { ...file, entries: withMisplaced(inOrder(entries)) };
 }
 
 /** What is left of a file that is damaged where it says what it is. */
 function salvage(lines: readonly Line[], adopt: AdoptRecord | undefined): Parsed {
   const refusal = lines.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const [first, ...rest] = lines.filter((line) => !isLastLine(line)).map((line) => parseLine(line, adopt));
+  const [first, ...rest] = parseLines(
+    lines.filter((line) => !isLastLine(line)),
+    adopt,
+  );
   const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
   // Of another kind of file each line would be reported else.
   return { refusal, extra: {}, entries: entries.every(isDamaged) ? [] : entries };
@@ -188,19 +195,26 @@ function parseFileHead(head: JsonObject, path: string): Omit<TaskFileContent, "e
   const { version, lastModified: _then, waymark, ...extra } = head;
   const isOurs = waymark !== undefined || holdsSealed(extra);
   if (version === undefined && isOurs) return { extra, refusal: "its version is damaged" };
+  const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
+  const isSealed = !(numbering instanceof UnreadableError);
   if (version !== FORMAT_VERSION) {
+    const said = JSON.stringify(version) ?? "none";
+    // No program writes another version over what it seals as version 1.
+    if (isSealed) return { extra, numbering, refusal: versionDamage(said, FORMAT_VERSION) };
     throw new UnsupportedFormatError(
-      `${path} has format version ${JSON.stringify(version) ?? "none"}; this program knows version "${FORMAT_VERSION}". ` +
+      `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
   if (waymark === undefined) return isOurs ? { extra, refusal: "the name of its waymark key is damaged" } : { extra };
-  const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
-  return numbering instanceof UnreadableError ? { extra, refusal: numbering.message } : { extra, numbering };
+  return isSealed ? { extra, numbering } : { extra, refusal: numbering.message };
 }
 
-/** Numbers what other programs have written: after the rest, by their own dates, then as they stand in the file. */
-function numberForeign({ entries, numbering }: Parsed): Entry[] {
+/**
+ * Numbers what other programs have written: after the rest, by their own dates, then as they stand in the file. They are
+ * written in that order: ours ascend.
+ */
+function numberForeign({ entries, numbering }: Parsed): readonly Entry[] {
   let sequence = numbering?.lastSequence ?? 0;
   for (const entry of entries) if ("head" in entry) sequence = Math.max(sequence, entry.head.sequence);
   const numbered = new Map<ForeignEntry, RecordEntry>();
@@ -211,7 +225,7 @@ function numberForeign({ entries, numbering }: Parsed): Entry[] {
     sequence += 1;
     numbered.set(entry, entry.numbered(sequence));
   }
-  return entries.flatMap((entry) => ("numbered" in entry ? (numbered.get(entry) ?? []) : entry));
+  return inOrder(entries.flatMap((entry) => ("numbered" in entry ? (numbered.get(entry) ?? []) : entry)));
 }
 
 interface Line {
@@ -256,6 +270,14 @@ function isLastLine(line: Line | undefined): boolean {
   return line?.content === LAST_LINE;
 }
 
+function parseLines(lines: readonly Line[], adopt: AdoptRecord | undefined): readonly (Entry | ForeignEntry)[] {
+  const entries = lines.map((line) => parseLine(line, adopt));
+  return withMisplaced(
+    entries,
+    lines.map(({ number }) => number),
+  );
+}
+
 function parseLine({ content, number }: Line, adopt: AdoptRecord | undefined): Entry | ForeignEntry {
   const line = withoutComma(content);
   const entry = attempt(() => parseRecordLine(typeof line === "string" ? line : decodeText(line), adopt));
@@ -269,14 +291,4 @@ function withoutComma(line: string | Buffer): string | Buffer {
 
 function damagedEntry({ message, cause }: UnreadableError, line: string | Buffer): DamagedEntry {
   return { reason: message, cause, line, ...hintsOf(typeof line === "string" ? line : line.toString("latin1")) };
-}
-
-/** What can't be read is no exception here. */
-function attempt<Result>(parse: () => Result): Result | UnreadableError {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof UnreadableError) return error;
-    throw error;
-  }
 }

@@ -89,6 +89,20 @@ describe("repair of json-file", () => {
     ).toEqual(['"n":7', '"n":8']);
   });
 
+  it("reports as left only what is still there once it has the lock", async () => {
+    const { root, manager } = await populated("files");
+    await manager.remove("other", "other-s3");
+    edit(join(root, "other", "000000000001-other-s1.json"), (text) => text.replace('"n":1', '"n":7'));
+    edit(join(root, "other", "numbering.json"), (text) => text.replace('"lastSequence":3', '"lastSequence":1'));
+    const other = new CheckpointManager({ storage: await openStorage(`files:${root}`) });
+    onTestFinished(() => other.close());
+    const both = await Promise.all([manager.repair(), other.repair()]);
+    expect(both.flatMap(({ steps }) => steps.map(shape)).sort()).toEqual([
+      "quarantined record 1",
+      "renumbered numbering",
+    ]);
+  });
+
   it("writes a damaged numbering anew, so that the task can be saved to again", async () => {
     const { root, manager } = await populated("files");
     await manager.remove("other", "other-s3");
@@ -107,7 +121,9 @@ describe("repair of json-file", () => {
     const { root, manager } = await populated("files");
     const files = readdirSync(join(root, "other")).filter((name) => name.endsWith(".json"));
     renameSync(join(root, "other", files[0] ?? ""), join(root, "other", "renamed.json"));
-    edit(join(root, "other", files[1] ?? ""), (text) => text.replace('{"waymark":1,', '{"waymark":2,'));
+    edit(join(root, "other", files[1] ?? ""), (text) =>
+      text.replace('{"waymark":1,', '{"waymark":2,').replace('"seal":"', '"seal":"2-'),
+    );
     symlinkSync(join(root, "other"), join(root, "linked"));
     const { steps } = await manager.repair();
     expect(steps.map(shape)).toEqual(["left record", "left refused 2", "left stray"]);

@@ -347,13 +347,13 @@ describe("another program's file", () => {
     const { version, session, checkpoints } = document();
     expect({ version, session }).toEqual({ version: "1.0", session: "s1" });
     expect(checkpoints).toMatchObject([
-      { ...foreignRecord("b", T2), note: "kept", waymark: { sequence: 2 } },
       { ...foreignRecord("a", T1), waymark: { sequence: 1 } },
+      { ...foreignRecord("b", T2), note: "kept", waymark: { sequence: 2 } },
       { id: "c", waymark: { sequence: 3 } },
     ]);
     expect((await collect(open().read(OLDEST))).slice(0, 2)).toEqual(before);
     expect(await adapter.setStatus("t", "b", { status: "completed" })).toBe(true);
-    expect(document().checkpoints[0]).toMatchObject({ note: "kept", waymark: { status: "completed" } });
+    expect(document().checkpoints[1]).toMatchObject({ note: "kept", waymark: { status: "completed" } });
   });
 
   it("tells stage and status through `adopt`", async () => {

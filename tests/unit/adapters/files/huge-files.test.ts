@@ -1,0 +1,70 @@
+import { readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager, StorageError } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MAX_FIRST_LINE_BYTES, readFirstLine } from "../../../../adapters/files/stored-file.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+
+const NAME = "000000000003-x.json";
+const OPENING = Buffer.from('{"waymark":');
+const GIB = 1024 ** 3;
+
+async function populated() {
+  const root = await tempFolder();
+  const manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: root }) });
+  onTestFinished(() => manager.close());
+  await manager.save("t", { n: 1 });
+  await manager.save("t", { n: 2 });
+  return { root, manager, path: join(root, "t", NAME) };
+}
+
+/** A file that takes no room on the disk: a hole of `size` bytes behind `start`. */
+function writeSparse(path: string, start: string, size: number): void {
+  writeFileSync(path, start);
+  truncateSync(path, size);
+}
+
+describe("a file that is nothing but a hole", () => {
+  it.each([
+    ["more than is read of any", 8 * GIB],
+    ["just what is read of one", GIB],
+  ])("of %s is a damaged checkpoint, and disables nothing", async (_what, size) => {
+    const { root, manager, path } = await populated();
+    writeSparse(path, '{"waymark":1,', size);
+
+    expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([2, 1]);
+    expect(await manager.tasks()).toMatchObject([{ taskId: "t", newest: { sequence: 2 } }]);
+    expect((await manager.save("t", { n: 4 })).sequence).toBe(4);
+    const { findings } = await manager.verify();
+    expect(findings).toMatchObject([{ kind: "record", location: path, sequence: 3 }]);
+    if (size > GIB)
+      expect((await manager.repair()).steps).toMatchObject([{ action: "left", finding: { location: path } }]);
+    expect(await manager.removeTask("t")).toBe(4);
+    expect(readdirSync(root)).toEqual([]);
+  });
+});
+
+describe("a first line", () => {
+  it("is read up to its limit, and no further", async () => {
+    const path = join(await tempFolder(), NAME);
+    // No holes: these bytes could be a line's.
+    writeFileSync(path, Buffer.alloc(MAX_FIRST_LINE_BYTES + 4096, "a").fill(OPENING, 0, OPENING.length));
+    expect(() => readFirstLine(path, OPENING)).toThrow(/^its first line has more than the \d+ bytes that are read$/);
+  });
+
+  it("that would be longer is refused when it is to be saved", async () => {
+    const { root, manager } = await populated();
+    const error = await manager.save("t", 3, { label: "a".repeat(MAX_FIRST_LINE_BYTES) }).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(StorageError);
+    expect(String(error)).toContain(`has more than ${MAX_FIRST_LINE_BYTES} bytes`);
+    expect(readdirSync(join(root, "t")).filter((name) => name.endsWith(".json"))).toHaveLength(2);
+  });
+
+  it("of some megabytes is given back as it was saved", async () => {
+    const { manager } = await populated();
+    const label = "ü".repeat(5_000_000);
+    await manager.save("t", 3, { label });
+    expect((await manager.list("t"))[0]?.label === label).toBe(true);
+  });
+});
