@@ -94,7 +94,10 @@ describe("a damaged file", () => {
     await manager.save("t", { n: 1 });
     await manager.save("t", { n: 2 });
     const newest = (await filesOf(root)).at(-1)!;
-    await writeFile(newest, (await readFile(newest, "utf8")).replace('{"waymark":1,', '{"waymark":2,'));
+    const newer = (await readFile(newest, "utf8"))
+      .replace('{"waymark":1,', '{"waymark":2,')
+      .replace('"seal":"', '"seal":"2-');
+    await writeFile(newest, newer);
     await expect(manager.latest("t")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
     await expect(manager.latest("t")).rejects.toThrow(newest);
   });

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, StorageError } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MAX_FIRST_LINE_BYTES, readFirstLine } from "../../../../adapters/files/stored-file.js";
+import { recordingLogger } from "../../../support/recording-logger.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 const NAME = "000000000003-x.json";
@@ -12,7 +13,7 @@ const GIB = 1024 ** 3;
 
 async function populated() {
   const root = await tempFolder();
-  const manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: root }) });
+  const manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: root }), logger: recordingLogger() });
   onTestFinished(() => manager.close());
   await manager.save("t", { n: 1 });
   await manager.save("t", { n: 2 });
