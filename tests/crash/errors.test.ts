@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
-import { count, isFull } from "./counts.js";
+import { count, drawn, isFull } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
@@ -29,7 +29,7 @@ describe.skipIf(noStrace !== undefined)(`a system call that fails${noStrace ? ` 
         await using site = await CrashSite.make(kind, operation);
         const faults = await rehearse(site);
         const losses = new PowerLosses(kind);
-        const outcomes = await forAll(faults, (fault) => inject(site, fault, losses));
+        const outcomes = await forAll(drawn(faults), (fault) => inject(site, fault, losses));
 
         const where = { store: kind, operation: operation.name };
         const lost = outcomes.filter(({ wrong }) => wrong.length > 0);

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { StoredCheckpoint } from "waymark";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
-import { count, isFull } from "./counts.js";
+import { count, drawn, isFull } from "./counts.js";
 import { type Answer, noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, changes, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
@@ -35,7 +35,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
         await using site = await CrashSite.make(kind, operation);
         const points = await rehearse(site);
         const losses = new PowerLosses(kind);
-        const outcomes = await forAll(points, (point) => killAt(site, point, losses));
+        const outcomes = await forAll(drawn(points), (point) => killAt(site, point, losses));
 
         const lost = outcomes.filter(({ wrong }) => wrong.length > 0);
         const where = { store: kind, operation: operation.name };
