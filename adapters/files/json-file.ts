@@ -39,7 +39,7 @@ import {
   renderNumbering,
 } from "./json-file-format.js";
 import { RecentMap } from "./recent-map.js";
-import { embedDraft, embedPayload, sequenceOfIntact } from "./sealed-record.js";
+import { type EmbeddedRecord, embedDraft, embedPayload, sequenceOfIntact } from "./sealed-record.js";
 import { nameOf } from "./task-folder.js";
 import { TimeSlices } from "./time-slices.js";
 
@@ -127,45 +127,18 @@ export class JsonFileAdapter implements StorageAdapter {
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
-    return this.#store.write({
-      taskId,
-      verb: "change a status of",
-      claim: "file",
-      absent: () => false,
-      work: async (lock, path) => {
-        const folder = new CheckpointFolder(path, taskId);
-        const file = folder.find(id);
-        const stored = file && (await folder.readToChange(file));
-        if (file === undefined || stored === undefined) return false;
-        checkExpected(taskId, folder.newestSequence, condition);
-        // The state stays to the byte, and its digest with it: damage to it stays visible.
-        const content = renderCheckpoint({ ...stored, head: withStatus(stored.head, wanted) });
-        await lock.write(folder.pathOf(file), content, { firstInFolder: false });
-        return true;
-      },
+    return this.#changeFile("change a status of", taskId, id, (stored, { newestSequence }) => {
+      checkExpected(taskId, newestSequence, condition);
+      // The state stays to the byte, and its digest with it: damage to it stays visible.
+      return { ...stored, head: withStatus(stored.head, wanted) };
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const embedded = embedPayload(payload);
-    return this.#store.write({
-      taskId,
-      verb: "replace a payload of",
-      claim: "file",
-      absent: () => false,
-      work: async (lock, path) => {
-        const folder = new CheckpointFolder(path, taskId);
-        const file = folder.find(id);
-        const stored = file && (await folder.readToChange(file));
-        if (file === undefined || stored?.head.payload.sha256 !== expectedSha256) {
-          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
-          await syncFolder(path);
-          return false;
-        }
-        await lock.write(folder.pathOf(file), renderCheckpoint(embedded(stored.head)), { firstInFolder: false });
-        return true;
-      },
-    });
+    return this.#changeFile("replace a payload of", taskId, id, ({ head }) =>
+      head.payload.sha256 === expectedSha256 ? embedded(head) : undefined,
+    );
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
@@ -229,6 +202,34 @@ export class JsonFileAdapter implements StorageAdapter {
   }
 
   /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
+  /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
+  async #changeFile(
+    verb: string,
+    taskId: string,
+    id: string,
+    change: (stored: EmbeddedRecord, folder: CheckpointFolder) => EmbeddedRecord | undefined,
+  ): Promise<boolean> {
+    return this.#store.write({
+      taskId,
+      verb,
+      claim: "file",
+      absent: () => false,
+      work: async (lock, path) => {
+        const folder = new CheckpointFolder(path, taskId);
+        const file = folder.find(id);
+        const stored = file && (await folder.readToChange(file));
+        const changed = stored && change(stored, folder);
+        if (file === undefined || changed === undefined) {
+          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
+          await syncFolder(path);
+          return false;
+        }
+        await lock.write(folder.pathOf(file), renderCheckpoint(changed), { firstInFolder: false });
+        return true;
+      },
+    });
+  }
+
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
     open: (folder: CheckpointFolder, file: CheckpointFile) => Found<Item> | Promise<Found<Item>>,

@@ -1,10 +1,11 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
-import { count, drawn, isFull } from "./counts.js";
+import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
+import { drawn, isFull } from "./extent.js";
 import { OPERATIONS, STORES } from "./operations.js";
 import { examinedHere, PowerLosses } from "./power-loss.js";
 import { wrongs } from "./verdict.js";

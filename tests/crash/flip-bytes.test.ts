@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { count, isFull, isHalf } from "./counts.js";
+import { count } from "./counts.js";
+import { isFull, isHalf } from "./extent.js";
 import { FLIPPED, flipBytes } from "./flip-bytes.js";
 
 /** What `npm test` has time for: bytes so far apart, others each time. */

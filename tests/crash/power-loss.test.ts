@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { count, isFull } from "./counts.js";
+import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
+import { isFull } from "./extent.js";
 import { OPERATIONS, SESSION, type StoreKind } from "./operations.js";
 import { type Allowed, PowerLosses } from "./power-loss.js";
 

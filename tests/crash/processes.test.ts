@@ -7,7 +7,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { isCorrupt, type StoredCheckpoint } from "waymark";
 import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
-import { count, isFull } from "./counts.js";
+import { count } from "./counts.js";
+import { isFull } from "./extent.js";
 import { STORES, type StoreKind } from "./operations.js";
 import { openStore } from "./power-loss.js";
 
@@ -59,19 +60,22 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
 });
 
 // The promise is about an event loop that stands still for three times as long as a lock stays fresh.
-describe.runIf(isFull)("a process whose event loop stands still for 15 s in the middle of a save", () => {
-  const stalls = [
-    ["json-file", "fsync"],
-    ["json-file", "rename"],
-    ["task-file", "fsync"],
-    ["task-file", "rename"],
-    ["sqlite", "COMMIT"],
-  ] as const;
-  it("costs no other process what was acknowledged to it", async () => {
-    // Side by side, since they wait more than they work.
-    await Promise.all(stalls.map(([kind, call]) => saveWhileStalled(kind, call)));
-  });
-});
+describe.runIf(isFull)(
+  "a process whose event loop stands still for 15 s in a save (skipped but in npm run crash)",
+  () => {
+    const stalls = [
+      ["json-file", "fsync"],
+      ["json-file", "rename"],
+      ["task-file", "fsync"],
+      ["task-file", "rename"],
+      ["sqlite", "COMMIT"],
+    ] as const;
+    it("costs no other process what was acknowledged to it", async () => {
+      // Side by side, since they wait more than they work.
+      await Promise.all(stalls.map(([kind, call]) => saveWhileStalled(kind, call)));
+    });
+  },
+);
 
 async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
   const folder = await tempFolder();
