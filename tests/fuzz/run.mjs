@@ -1,13 +1,13 @@
 // @ts-check
-// `npm run fuzz -- --seconds 60 --seed 7 --decoder prp`: byte-level fuzzing of every decoder, against the build, then the
-// properties with many runs. A finding is kept in the corpus, which `--replay` (in `npm test`) gives to each decoder as it is.
+// `npm run fuzz -- --seconds 60 --seed 7 --decoder prp`: byte-level fuzzing of every decoder, then the properties with many
+// runs. A finding is kept in the corpus, which `--replay` (in `npm test`) gives to each decoder as it is.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
-import { DECODERS } from "./decoders.mjs";
+import { bundled } from "../support/bundled.mjs";
 import { inputOf } from "./mutate.mjs";
 
 const CORPUS = join(import.meta.dirname, "..", "fixtures", "fuzz-corpus");
@@ -30,6 +30,9 @@ const { values } = parseArgs({
 });
 const seed = Number(values.seed);
 const seconds = Number(values.seconds);
+const decoders = await bundled("tests/fuzz/decoders.mjs");
+/** @type {typeof import("./decoders.mjs")} */
+const { DECODERS } = await import(decoders);
 const names = Object.keys(DECODERS).filter((name) => values.decoder === undefined || values.decoder === name);
 /** @type {ReturnType<typeof startWorker> | undefined} */
 let worker;
@@ -112,7 +115,7 @@ function give(name, corpus, from, untilMs, onFinding) {
 function startWorker() {
   const shared = new SharedArrayBuffer(8);
   const thread = new Worker(new URL("worker.mjs", import.meta.url), {
-    workerData: { seed, shared, replays: values.replay },
+    workerData: { decoders, seed, shared, replays: values.replay },
     resourceLimits: { maxOldGenerationSizeMb: WORKER_HEAP_MB },
   });
   return { thread, state: new Int32Array(shared) };

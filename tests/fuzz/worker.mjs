@@ -2,13 +2,14 @@
 // Gives decoders input after input, and tells of each that is answered wrongly. One worker serves them all, one after the
 // other, since loading them takes longer than a thousand inputs.
 import { parentPort, workerData } from "node:worker_threads";
-import { decoderOf, wrongWith } from "./decoders.mjs";
 import { inputOf } from "./mutate.mjs";
 
 /** The number of the input under way, and whether to end. */
 const [AT, STOP] = [0, 1];
-/** @type {{ shared: SharedArrayBuffer, seed: number, replays: boolean }} */
-const { shared, seed, replays } = workerData;
+/** @type {{ decoders: string, shared: SharedArrayBuffer, seed: number, replays: boolean }} */
+const { decoders, shared, seed, replays } = workerData;
+/** @type {typeof import("./decoders.mjs")} */
+const { decoderOf, wrongWith } = await import(decoders);
 const state = new Int32Array(shared);
 
 parentPort?.on(

@@ -13,6 +13,7 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { createBuildCheckpoints } from "waymark/builds";
 import { z } from "zod";
+import { bundled } from "../support/bundled.mjs";
 import { recordingLogger } from "../support/recording-logger.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { draft } from "../unit/adapters/files/drafts.js";
@@ -191,11 +192,10 @@ it("takes little memory for a bomb of 10 GB, and for 100,000 levels: a heap of 6
   // Ten thousand times one megabyte of zeros, as members of one gzip file.
   const member = gzipSync(Buffer.alloc(1024 * 1024), { level: 9 });
   writeFileSync(bomb, Buffer.concat(Array.from({ length: 10_240 }, () => member)));
-  const dist = new URL("../../dist/src/", import.meta.url);
   const program = `
     import { readFileSync } from "node:fs";
-    import { gzip } from ${JSON.stringify(new URL("index.js", dist).href)};
-    import { decodeJson } from ${JSON.stringify(new URL("codec/json.js", dist).href)};
+    import { gzip } from "waymark";
+    import { decodeJson } from ${JSON.stringify(await bundled("src/codec/json.ts"))};
     const context = { taskId: "t", id: "c", stateVersion: 1 };
     const codes = [];
     await gzip().decode(readFileSync(${JSON.stringify(bomb)}), context).catch(({ code }) => codes.push(code));

@@ -2,17 +2,19 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ProcessStartError } from "../../../src/systems/processes/held-process.js";
 import { type GroupIdentity, isGroupGoneWithin, isRunning } from "../../../src/systems/processes/process-group.js";
 import { findProcess } from "../../../src/systems/processes/process-table.js";
 import { openSink } from "../../../src/systems/prp/output.js";
+import { bundled } from "../../support/bundled.mjs";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { identify, isAlive, running, start } from "./processes.js";
 
-const HOLDER = new URL("../../fixtures/processes/hold-process.mjs", import.meta.url).pathname;
+const HOLDER = fileURLToPath(await bundled("tests/fixtures/processes/hold-process.mjs"));
 const SOURCE = { taskId: "t", kind: "gate", level: 1, stream: "stdout" } as const;
 
 describe("a held process", () => {

@@ -8,6 +8,7 @@ import { loadPrp } from "../../../src/systems/prp/prp-document.js";
 import { RunJournal } from "../../../src/systems/prp/run-journal.js";
 import { SessionCheckpoints } from "../../../src/systems/prp/storage.js";
 import { OutputSoFar, ProgressSaver, progressText } from "../../../src/systems/prp/work-progress.js";
+import { bundled } from "../../support/bundled.mjs";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { isAlive, WatchedSink } from "../processes/processes.js";
@@ -334,7 +335,7 @@ describe("the timer of saving how far a command has come", () => {
 
 describe("the timer", () => {
   it("never keeps a process alive", async () => {
-    const module = new URL("../../../dist/src/systems/prp/work-progress.js", import.meta.url).href;
+    const module = await bundled("src/systems/prp/work-progress.ts");
     const program = `import { OutputSoFar, ProgressSaver } from ${JSON.stringify(module)};
       new ProgressSaver(new OutputSoFar({ kind: "coder" }, 1), { intervalMs: 2 ** 31 - 1, save() {}, failed() {} });`;
 

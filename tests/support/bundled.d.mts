@@ -1,0 +1,1 @@
+export function bundled(path: string): Promise<string>;
