@@ -3,12 +3,11 @@ import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { lock } from "proper-lockfile";
 import { StorageError } from "../../src/errors.js";
+import { STALE_MS } from "./claim-sightings.js";
 import { emptyFile, makeFile, syncFolder, writeDurably } from "./durable-write.js";
 import { type ClaimOptions, describeHolders, LockClaim } from "./lock-claim.js";
 import { codeOf } from "./storage-failure.js";
 
-/** A holder renews its lock every half of this; one that didn't is taken for dead. */
-const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
 
 /** The lock was stolen before a commit: nothing of it was stored, so the caller takes the lock and starts over. */

@@ -15,6 +15,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { StorageError } from "../../src/errors.js";
 import { makeFolder } from "../make-folders.js";
+import { unrenewedClaims } from "./claim-sightings.js";
 import { makeFile } from "./durable-write.js";
 import { codeOf } from "./storage-failure.js";
 import { nameOf } from "./task-folder.js";
@@ -158,17 +159,18 @@ export class LockClaim {
     return this.#renewed;
   }
 
-  /** When the last of the other claims was renewed. */
+  /** When the last of the other claims was renewed; long ago where all of them are stale. */
   #othersTime(): Date {
-    let lastMs: number | undefined;
+    const claims = new Map<string, number>();
     for (const name of namesIn(this.#lockFolder)) {
       const stats = lstatSync(join(this.#lockFolder, name), { throwIfNoEntry: false });
-      if (stats === undefined) continue;
-      // A dead holder needn't be waited for. Should that be wrong, stealing is safe.
-      lastMs = Math.max(lastMs ?? 0, isDead(name) ? 0 : stats.mtimeMs);
+      if (stats) claims.set(name, stats.mtimeMs);
     }
-    if (lastMs === undefined) throw noSuchLock(this.#lockFolder);
-    return new Date(lastMs);
+    if (claims.size === 0) throw noSuchLock(this.#lockFolder);
+    const unrenewed = unrenewedClaims(this.#lockFolder, claims);
+    // A dead holder needn't be waited for. Should that be wrong, stealing is safe.
+    const renewedMs = [...claims].map(([name, ms]) => (isDead(name) || unrenewed.has(name) ? 0 : ms));
+    return new Date(Math.max(...renewedMs));
   }
 
   /** Renames the whole lock away, then deletes what was claimed in it: see FolderLock for why in this order. */

@@ -156,6 +156,41 @@ describe("FolderLock", () => {
     await acquire();
   });
 
+  it.each([
+    ["an hour", 60 * 60_000],
+    ["three seconds", 3_000],
+  ])("is anybody's five seconds after its claim was first seen, if that is dated %s ahead", async (_what, aheadMs) => {
+    const { acquire, path } = await newLock();
+    vi.useFakeTimers({ toFake: ["Date", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const claim = join(path, "1@elsewhere+0123abcd+0123456789abcdef00000000");
+    mkdirSync(path);
+    writeFileSync(claim, "");
+    const ahead = new Date(Date.now() + aheadMs);
+    utimesSync(claim, ahead, ahead);
+    await expect(acquire()).rejects.toBeInstanceOf(StorageError);
+    vi.advanceTimersByTime(4_900);
+    await expect(acquire()).rejects.toBeInstanceOf(StorageError);
+    vi.advanceTimersByTime(200);
+    await acquire();
+    expect(existsSync(claim)).toBe(false);
+  });
+
+  it("stays with a holder that renews it by a clock that is ahead", async () => {
+    const { acquire, path } = await newLock();
+    vi.useFakeTimers({ toFake: ["Date", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const claim = join(path, "1@elsewhere+0123abcd+0123456789abcdef00000000");
+    mkdirSync(path);
+    writeFileSync(claim, "");
+    for (let renewals = 0; renewals < 4; renewals++) {
+      const ahead = new Date(Date.now() + 60 * 60_000);
+      utimesSync(claim, ahead, ahead);
+      await expect(acquire()).rejects.toBeInstanceOf(StorageError);
+      vi.advanceTimersByTime(2_500);
+    }
+  });
+
   it("is stolen from a holder that doesn't renew it", async () => {
     const { acquire, folder, path, target } = await newLock();
     const asleep = await acquire();
