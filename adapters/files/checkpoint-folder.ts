@@ -19,7 +19,7 @@ import { type EmbeddedRecord, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import { nameOf } from "./task-folder.js";
-import { assertSameTask, isOwner, type TaskContents } from "./task-scan.js";
+import { assertSameTask, foreignReason, isForeign, isOwner, type TaskContents } from "./task-scan.js";
 
 /** What was looked for, what stands in its place where it can't be read, or nothing where it is gone. */
 export type Found<Item> = Item | CorruptRecord | undefined;
@@ -80,17 +80,17 @@ export class CheckpointFolder {
     return files.length > 1 ? (files.find((file) => this.holdsIntact(file)) ?? files[0]) : files[0];
   }
 
-  /** Whether the file's head can be read, whosever it is. */
+  /** Whether the file's head can be read, and is one of this task's. */
   holdsIntact(file: CheckpointFile): boolean {
     const found = this.#summary(file);
-    return found !== undefined && !isCorrupt(found);
+    return found !== undefined && !isCorrupt(found) && isOwner(found.taskId, this.#path);
   }
 
   pathOf(file: CheckpointFile): string {
     return join(this.#path, file.name);
   }
 
-  /** @throws {StorageError} It is another task's. */
+  /** @throws {StorageError} It is that of a task whose folder this disk takes for this one. */
   async read(file: CheckpointFile): Promise<Found<StoredCheckpoint>> {
     try {
       const content = await readCheckpoint(this.pathOf(file), file);
@@ -102,18 +102,23 @@ export class CheckpointFolder {
     }
   }
 
-  /** @throws {StorageError} It is another task's. */
+  /** @throws {StorageError} It is that of a task whose folder this disk takes for this one. */
   readSummary(file: CheckpointFile): Found<CheckpointSummary> {
     const found = this.#summary(file);
-    if (found && !isCorrupt(found)) this.#assertOurs(found, this.pathOf(file));
-    return found;
+    if (found === undefined || isCorrupt(found)) return found;
+    try {
+      this.#assertOurs(found, this.pathOf(file));
+      return found;
+    } catch (error) {
+      return this.#corruptOrThrow(file, error);
+    }
   }
 
   /**
    * A checkpoint that a write goes by; `undefined` where it is gone.
    *
    * @throws {CheckpointCorruptError}
-   * @throws {StorageError} It is another task's.
+   * @throws {StorageError} It is that of a task whose folder this disk takes for this one.
    */
   async readToChange(file: CheckpointFile): Promise<EmbeddedRecord | undefined> {
     const path = this.pathOf(file);
@@ -148,22 +153,28 @@ export class CheckpointFolder {
       if (!(error instanceof UnreadableError)) throw error;
       throw new CheckpointCorruptError(
         `${path} can't be read: ${error.message}. It keeps the last sequence of a task whose newest checkpoint was removed. ` +
-          "Nothing was changed, since a sequence could be given twice; restore that file from a backup.",
+          "Nothing was changed, since a sequence could be given twice; restore that file from a backup, or repair the storage.",
         { cause: error },
       );
     }
   }
 
   /**
-   * Names that differ in case alone are one folder on some disks: then it belongs to whoever has a checkpoint in it.
+   * Names that differ in case alone are one folder on some disks: then it belongs to whoever has a checkpoint in it. A
+   * folder of which nothing intact is this task's was renamed, or copied.
    *
    * @throws {StorageError} It is another task's.
    */
   assertOwner(): void {
+    const taskId = this.#taskId;
+    let foreign: { readonly owner: string; readonly path: string } | undefined;
     for (const file of this.#newestFirst()) {
-      const found = this.readSummary(file);
-      if (found && !isCorrupt(found)) return;
+      const found = this.#summary(file);
+      if (found === undefined || isCorrupt(found)) continue;
+      if (taskId === undefined || found.taskId === taskId) return;
+      foreign ??= { owner: found.taskId, path: this.pathOf(file) };
     }
+    if (taskId !== undefined && foreign) assertSameTask(taskId, foreign.owner, foreign.path);
   }
 
   /**
@@ -180,7 +191,7 @@ export class CheckpointFolder {
       if (found === undefined) continue;
       if (isCorrupt(found)) corrupt.push(found);
       else if (isOwner(found.taskId, this.#path)) return { taskId: found.taskId, count, newest: found, corrupt };
-      else corrupt.push(this.#corrupt(file, `it belongs to task ${JSON.stringify(found.taskId)}`));
+      else corrupt.push(this.#corrupt(file, foreignReason(found.taskId)));
     }
     return { taskId: this.#taskId, count, newest: undefined, corrupt };
   }
@@ -217,8 +228,14 @@ export class CheckpointFolder {
     };
   }
 
+  /**
+   * @throws {UnreadableError} It was copied there from another task's folder.
+   * @throws {StorageError} It is that of a task whose folder this disk takes for this one.
+   */
   #assertOurs(owner: { readonly taskId: string }, path: string): void {
-    if (this.#taskId !== undefined) assertSameTask(this.#taskId, owner.taskId, path);
+    if (this.#taskId === undefined || owner.taskId === this.#taskId) return;
+    if (isForeign(owner.taskId, this.#path)) throw new UnreadableError(foreignReason(owner.taskId));
+    assertSameTask(this.#taskId, owner.taskId, path);
   }
 }
 

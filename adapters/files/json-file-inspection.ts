@@ -16,7 +16,7 @@ import {
 import { type RecordHead, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
 import { readStart, readStored, UnreadableError } from "./stored-file.js";
-import { entryNames, isOwner } from "./task-scan.js";
+import { entryNames, foreignReason, isForeign, isOwner } from "./task-scan.js";
 
 /** One checkpoint file, and what is wrong with it. */
 export interface InspectedFile {
@@ -66,8 +66,11 @@ export class FolderInspection {
       if (head === undefined) return undefined;
       const { createdAt, sizeBytes } = head;
       if (!isOwner(head.taskId, this.path)) {
-        const reason = `it belongs to task ${JSON.stringify(head.taskId)}, whose folder this isn't`;
-        return inspected(sizeBytes, { kind: "stray", ...found, reason });
+        const reason = foreignReason(head.taskId);
+        // In a folder whose name differs in case alone it may be read as what it is, on a disk that tells no cases apart.
+        return isForeign(head.taskId, this.path)
+          ? inspected(sizeBytes, { kind: "record", ...found, reason, createdAt })
+          : inspected(sizeBytes, { kind: "stray", ...found, reason });
       }
       const content = quick ? undefined : await readCheckpoint(path, file);
       const reason = content && damageIn(storedCheckpoint(content));
@@ -96,7 +99,7 @@ export class FolderInspection {
       const content = await readStored(path);
       if (content === undefined) return undefined;
       const { taskId } = parseNumberingFile(content, path);
-      return isOwner(taskId, this.path) ? undefined : wrong(`it belongs to task ${JSON.stringify(taskId)}`);
+      return isOwner(taskId, this.path) ? undefined : wrong(foreignReason(taskId));
     } catch (error) {
       if (error instanceof UnsupportedFormatError) return { kind: "refused", ...found, reason: error.message };
       if (error instanceof UnreadableError) return wrong(error.message);

@@ -13,7 +13,7 @@ import {
   type TaskFileContent,
 } from "./task-file-format.js";
 import { type AdoptRecord, holdsSealed } from "./task-file-record.js";
-import { assertSameTask, isOwner, type TaskContents } from "./task-scan.js";
+import { assertSameTask, isForeign, isOwner, type TaskContents } from "./task-scan.js";
 
 /** What a task's file held when it was read, damage included. */
 export class TaskFileEntries {
@@ -68,11 +68,28 @@ export class TaskFileEntries {
     return this.entries.filter((entry) => !isDamaged(entry) || entry.line !== undefined).length || this.entries.length;
   }
 
-  /** @throws {StorageError} It is another task's. */
-  assertOwner(taskId: string): void {
+  /**
+   * Before a read: what was copied there from another task's file is damage like any other.
+   *
+   * @throws {StorageError} It is that of a task whose folder this disk takes for this one.
+   */
+  assertReadable(taskId: string): void {
     const { numbering, entries } = this.#content;
-    if (numbering) assertSameTask(taskId, numbering.taskId, this.#path);
+    if (numbering && !isForeign(numbering.taskId, dirname(this.#path))) {
+      assertSameTask(taskId, numbering.taskId, this.#path);
+    }
     for (const entry of entries) if (!isDamaged(entry)) assertSameTask(taskId, entry.head.taskId, this.#path);
+  }
+
+  /**
+   * Before a write.
+   *
+   * @throws {StorageError} It is another task's.
+   */
+  assertOwner(taskId: string): void {
+    const { numbering } = this.#content;
+    if (numbering) assertSameTask(taskId, numbering.taskId, this.#path);
+    this.assertReadable(taskId);
   }
 
   /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
@@ -137,7 +154,8 @@ export class TaskFileEntries {
   contents(folder: string, folderTaskId: string | undefined): TaskContents | undefined {
     const { count } = this;
     if (count === 0) return undefined;
-    const taskId = folderTaskId ?? this.#content.numbering?.taskId;
+    const { owner } = this;
+    const taskId = folderTaskId ?? (owner !== undefined && isOwner(owner, folder) ? owner : undefined);
     const corrupt: CorruptRecord[] = [];
     for (const { entry } of this.#placed.toReversed()) {
       if (isDamaged(entry)) corrupt.push(this.corrupt(entry, taskId));

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { JsonObject } from "../../src/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/errors.js";
 import {
@@ -22,6 +23,7 @@ import {
   type RecordEntry,
   renderRecord,
 } from "./task-file-record.js";
+import { foreignReason, isForeign } from "./task-scan.js";
 
 /**
  * All checkpoints of a task in one file: a JSON document with one checkpoint per line, so that a damaged line harms no
@@ -82,7 +84,8 @@ export function isDamaged(entry: object): entry is DamagedEntry {
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const lines = splitLines(bytes);
-  const parsed = parseOurs(lines, path, adopt) ?? parseWhole(bytes, path, adopt) ?? salvage(lines, adopt);
+  const read: ReadRecords = { folder: dirname(path), adopt };
+  const parsed = parseOurs(lines, path, read) ?? parseWhole(bytes, path, read) ?? salvage(lines, read);
   const entries = numberForeign(parsed);
   return { ...parsed, entries: parsed.refusal === undefined ? entries : [...entries, { reason: parsed.refusal }] };
 }
@@ -132,17 +135,23 @@ export function renderTaskFile(
   return Buffer.concat([Buffer.from(firstLine), ...separated, Buffer.from(`${LAST_LINE}\n`)]);
 }
 
+/** How records are read: those of another task than the folder's are damage. */
+interface ReadRecords {
+  readonly folder: string;
+  readonly adopt: AdoptRecord | undefined;
+}
+
 interface Parsed extends Omit<TaskFileContent, "entries"> {
   readonly entries: readonly (Entry | ForeignEntry)[];
 }
 
 /** A file in our form; `undefined` where its first line isn't. */
-function parseOurs(lines: readonly Line[], path: string, adopt: AdoptRecord | undefined): Parsed | undefined {
+function parseOurs(lines: readonly Line[], path: string, read: ReadRecords): Parsed | undefined {
   const [first, ...rest] = lines;
   const head = first && attempt(() => parseFirstLine(first.content));
   if (head === undefined || head instanceof UnreadableError) return undefined;
   const isWhole = isLastLine(rest.at(-1));
-  const entries = parseLines(isWhole ? rest.slice(0, -1) : rest, adopt);
+  const entries = parseLines(isWhole ? rest.slice(0, -1) : rest, read);
   const parsed = { ...parseFileHead(head, path), entries };
   return isWhole || !misses(parsed) ? parsed : { ...parsed, entries: [...entries, CUT_SHORT] };
 }
@@ -157,14 +166,14 @@ function misses({ numbering, entries }: Parsed): boolean {
 }
 
 /** A JSON document in any other form: another program wrote it. */
-function parseWhole(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): Parsed | undefined {
+function parseWhole(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
   const document = attempt(() => parseObject(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
   const { checkpoints, ...head } = document;
   const file = parseFileHead(head, path);
   if (!Array.isArray(checkpoints)) return undefined;
   const entries = checkpoints.map((value) => {
-    const entry = attempt(() => parseRecord(value, adopt));
+    const entry = attempt(() => ofTask(read.folder, parseRecord(value, read.adopt)));
     return entry instanceof UnreadableError ? damagedEntry(entry, JSON.stringify(value)) : entry;
   });
   // Other programs may have put them in any order. Two of one sequence aren't theirs.
@@ -172,11 +181,11 @@ function parseWhole(bytes: Buffer, path: string, adopt: AdoptRecord | undefined)
 }
 
 /** What is left of a file that is damaged where it says what it is. */
-function salvage(lines: readonly Line[], adopt: AdoptRecord | undefined): Parsed {
+function salvage(lines: readonly Line[], read: ReadRecords): Parsed {
   const refusal = lines.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
   const [first, ...rest] = parseLines(
     lines.filter((line) => !isLastLine(line)),
-    adopt,
+    read,
   );
   const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
   // Of another kind of file each line would be reported else.
@@ -207,7 +216,10 @@ function parseFileHead(head: JsonObject, path: string): Omit<TaskFileContent, "e
     );
   }
   if (waymark === undefined) return isOurs ? { extra, refusal: "the name of its waymark key is damaged" } : { extra };
-  return isSealed ? { extra, numbering } : { extra, refusal: numbering.message };
+  if (!isSealed) return { extra, refusal: numbering.message };
+  return isForeign(numbering.taskId, dirname(path))
+    ? { extra, numbering, refusal: foreignReason(numbering.taskId) }
+    : { extra, numbering };
 }
 
 /**
@@ -270,18 +282,27 @@ function isLastLine(line: Line | undefined): boolean {
   return line?.content === LAST_LINE;
 }
 
-function parseLines(lines: readonly Line[], adopt: AdoptRecord | undefined): readonly (Entry | ForeignEntry)[] {
-  const entries = lines.map((line) => parseLine(line, adopt));
+function parseLines(lines: readonly Line[], read: ReadRecords): readonly (Entry | ForeignEntry)[] {
+  const entries = lines.map((line) => parseLine(line, read));
   return withMisplaced(
     entries,
     lines.map(({ number }) => number),
   );
 }
 
-function parseLine({ content, number }: Line, adopt: AdoptRecord | undefined): Entry | ForeignEntry {
+function parseLine({ content, number }: Line, { folder, adopt }: ReadRecords): Entry | ForeignEntry {
   const line = withoutComma(content);
-  const entry = attempt(() => parseRecordLine(typeof line === "string" ? line : decodeText(line), adopt));
+  const entry = attempt(() =>
+    ofTask(folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), adopt)),
+  );
   return entry instanceof UnreadableError ? { ...damagedEntry(entry, line), lineNumber: number } : entry;
+}
+
+/** @throws {UnreadableError} It is another task's. */
+function ofTask<Item extends RecordEntry | ForeignEntry>(folder: string, entry: Item): Item {
+  const { taskId } = "head" in entry ? entry.head : entry;
+  if (isForeign(taskId, folder)) throw new UnreadableError(foreignReason(taskId));
+  return entry;
 }
 
 function withoutComma(line: string | Buffer): string | Buffer {

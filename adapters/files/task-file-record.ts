@@ -31,6 +31,7 @@ export interface RecordEntry extends EmbeddedRecord {
 
 /** A record that another program has written, or stripped of what it didn't know. */
 export interface ForeignEntry {
+  readonly taskId: string;
   readonly createdAt: string;
   readonly numbered: (sequence: number) => RecordEntry;
 }
@@ -128,6 +129,7 @@ function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord |
     payload: { encoding: "json", body: bodyText, sha256: hash("sha256", bodyText, "hex") },
   };
   return {
+    taskId: draft.taskId,
     createdAt: draft.createdAt,
     numbered(sequence) {
       const { stage, status = error === undefined ? "running" : "failed" } = adopt?.({ ...fields, state }) ?? {};

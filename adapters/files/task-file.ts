@@ -251,7 +251,7 @@ export class TaskFileAdapter implements StorageAdapter {
     const folder = this.#store.existingFolder(taskId);
     if (folder === undefined) return undefined;
     const file = await TaskFileEntries.read(join(folder, TASK_FILE_NAME), this.#adopt);
-    file.assertOwner(taskId);
+    file.assertReadable(taskId);
     return file;
   }
 

@@ -86,6 +86,16 @@ export function isOwner(taskId: string, folder: string): boolean {
   return nameOf(taskId) === basename(folder);
 }
 
+/** Whether a record's task has another folder than this one, on a disk too that takes names in other cases for the same. */
+export function isForeign(taskId: string, folder: string): boolean {
+  return nameOf(taskId).toLowerCase() !== basename(folder).toLowerCase();
+}
+
+/** What is wrong with a record that {@link isForeign}. */
+export function foreignReason(taskId: string): string {
+  return `it belongs to task ${JSON.stringify(taskId)}, whose folder this isn't`;
+}
+
 /**
  * @param path - What was found there names its task: `owner`.
  * @throws {StorageError} It is another one than the one asked for.

@@ -358,7 +358,7 @@ describe("another task's folder", () => {
     }
     expect(filesIn(join(root, "Task"))).toEqual(["000000000001-a1.json", "numbering.json"]);
     expect(await collect(other.tasks({ order: "taskId" }))).toMatchObject([
-      { corrupt: true, taskId: "Task", reason: 'it belongs to task "task"' },
+      { corrupt: true, taskId: "Task", reason: `it belongs to task "task", whose folder this isn't` },
     ]);
 
     rmSync(join(root, "Task", "000000000001-a1.json"));
