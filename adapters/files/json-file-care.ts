@@ -15,7 +15,7 @@ import { isCheckpointFileName, NUMBERING_FILE, renderNumbering } from "./json-fi
 import { FolderInspection, isOurs, whyUnreadable } from "./json-file-inspection.js";
 import { isOlder, leftoversIn, removeLeftover } from "./leftovers.js";
 import { recoverLastSequence } from "./numbering-recovery.js";
-import { QUARANTINE, quarantine, quarantinePath } from "./quarantine.js";
+import { QUARANTINE, Quarantine } from "./quarantine.js";
 import { leaveFinding, linkFinding } from "./repair-steps.js";
 import { readStored, statsOf } from "./stored-file.js";
 import { entryNames, otherEntries, type TaskFolder, taskFolders } from "./task-scan.js";
@@ -47,7 +47,7 @@ export async function* repairFolders(
 ): AsyncGenerator<RepairStep, void, void> {
   for (const folder of taskFolders(store.root)) {
     if (folder.isLink) yield leaveFinding(linkFinding(folder));
-    else yield* options.dryRun ? planFolder(store.root, folder, options) : repairFolder(store, folder, options);
+    else yield* repairFolder(store, folder, options);
   }
 }
 
@@ -81,53 +81,34 @@ async function* inspectFolder({ path, taskId }: TaskFolder, quick: boolean): Asy
   for (const finding of leftoversIn(path, LOCK_NAME, inspection.taskId)) yield { finding };
 }
 
-async function* planFolder(
-  root: string,
-  folder: TaskFolder,
-  { leftoversOlderThanMs }: StorageRepair,
-): AsyncGenerator<RepairStep, void, void> {
-  for await (const { finding, isMovable } of inspectFolder(folder, false)) {
-    if (finding === undefined) continue;
-    const to = quarantinePath(root, folder.name, finding.location.slice(folder.path.length + 1));
-    const isMoved = finding.kind === "record" && isMovable && (await copyable(finding.location)) !== undefined;
-    if (isMoved) yield { action: "quarantined", finding, to };
-    else if (finding.kind === "leftover" && isOlder(finding, leftoversOlderThanMs))
-      yield { action: "removed", finding };
-    else if (finding.kind === "numbering" && finding.taskId !== undefined) {
-      const lastSequence = await recoveredSequence(finding, finding.taskId, folder);
-      yield { action: "renumbered", finding, to, lastSequence };
-    } else yield leaveFinding(finding);
-  }
-}
-
 async function* repairFolder(
   store: FolderStore,
   folder: TaskFolder,
-  options: StorageRepair,
+  { leftoversOlderThanMs, dryRun }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
   const findings: StorageFinding[] = [];
   for await (const item of verifyFolder(folder, false)) if (item.kind !== "checked") findings.push(item);
-  const old = findings.filter(
-    (finding) => finding.kind === "leftover" && isOlder(finding, options.leftoversOlderThanMs),
-  );
+  const old = findings.filter((finding) => finding.kind === "leftover" && isOlder(finding, leftoversOlderThanMs));
   const isDamaged = findings.some(({ kind }) => kind === "record" || kind === "numbering");
   const steps = new Map<string, RepairStep>(findings.map((finding) => [finding.location, leaveFinding(finding)]));
-  if (isDamaged || old.length > 0) {
+  const mend = async (path: string, lock: FolderLock | undefined): Promise<void> => {
+    // Taking the lock has taken the claims away that were left in it.
+    for (const finding of old) {
+      if (lock) removeLeftover(finding.location);
+      if (finding.kind === "leftover") steps.set(finding.location, { action: "removed", finding });
+    }
+    // What was damaged a moment ago may have been removed, or put back.
+    if (isDamaged) await new FolderRepair(store.root, folder, path, lock, steps).run();
+  };
+  if (dryRun) await mend(folder.path, undefined);
+  else if (isDamaged || old.length > 0) {
     await store.write({
       taskId: folder.taskId ?? folder.name,
       folderName: folder.name,
       verb: "repair",
       claim: "folder",
       absent: () => undefined,
-      work: async (lock, path) => {
-        // Taking the lock has taken the claims away that were left in it.
-        for (const finding of old) {
-          removeLeftover(finding.location);
-          if (finding.kind === "leftover") steps.set(finding.location, { action: "removed", finding });
-        }
-        // What was damaged a moment ago may have been removed, or put back.
-        if (isDamaged) await new FolderRepair(store.root, folder, path, lock, steps).run();
-      },
+      work: (lock, path) => mend(path, lock),
     });
   }
   for (const step of steps.values()) {
@@ -136,36 +117,45 @@ async function* repairFolder(
   }
 }
 
-/** The repair of one task's folder, under its lock. */
+/** The repair of one task's folder, under its lock; without one, what it would do. */
 class FolderRepair {
-  readonly #root: string;
   readonly #folder: TaskFolder;
   readonly #path: string;
-  readonly #lock: FolderLock;
+  readonly #lock: FolderLock | undefined;
+  readonly #quarantine: Quarantine;
   readonly #steps: Map<string, RepairStep>;
+  /** What a damaged numbering was mended to. */
+  #renumberedTo: number | undefined;
 
-  constructor(root: string, folder: TaskFolder, path: string, lock: FolderLock, steps: Map<string, RepairStep>) {
-    this.#root = root;
+  constructor(
+    root: string,
+    folder: TaskFolder,
+    path: string,
+    lock: FolderLock | undefined,
+    steps: Map<string, RepairStep>,
+  ) {
     this.#folder = folder;
     this.#path = path;
     this.#lock = lock;
+    this.#quarantine = new Quarantine(root, folder.name, lock);
     this.#steps = steps;
   }
 
-  /** The numbering goes first: without it, nothing could be taken away. */
+  /** The numbering goes first: where it can't be read and can't be mended, nothing is taken away. */
   async run(): Promise<void> {
     const inspection = FolderInspection.of(this.#path, this.#folder.taskId);
     const numbering = await inspection.numbering();
     if (numbering?.kind === "refused") return;
-    if (numbering) await this.#renumber(numbering);
-    else this.#forget(join(this.#path, NUMBERING_FILE));
+    if (numbering) {
+      if (!(await this.#renumber(numbering))) return;
+    } else this.#forget(join(this.#path, NUMBERING_FILE));
     for (const file of inspection.files) {
       const inspected = await inspection.inspect(file, false);
       if (inspected && inspected.finding === undefined) this.#forget(inspected.path);
       const finding = inspected?.isMovable ? inspected.finding : undefined;
       if (finding?.kind === "record") await this.#takeAway(finding, file.sequence, inspection);
     }
-    await syncFolder(this.#path);
+    if (this.#lock) await syncFolder(this.#path);
   }
 
   /** What was put right before the lock was taken isn't left; what this repair did before it lost a lock is done. */
@@ -173,45 +163,42 @@ class FolderRepair {
     if (this.#steps.get(location)?.action === "left") this.#steps.delete(location);
   }
 
-  async #renumber(finding: NumberingFinding): Promise<void> {
+  async #renumber(finding: NumberingFinding): Promise<boolean> {
     const { taskId } = finding;
     const bytes = await copyable(finding.location);
-    if (taskId === undefined || bytes === undefined) return;
-    const lastSequence = await recoveredSequence(finding, taskId, this.#folder);
-    const to = await this.#quarantine(NUMBERING_FILE, bytes, finding);
+    if (taskId === undefined || bytes === undefined) return false;
+    const lastSequence = await recoveredSequence(bytes, taskId, this.#folder);
+    const to = await this.#quarantine.keep(NUMBERING_FILE, bytes, finding);
     await this.#writeNumbering(taskId, lastSequence);
+    this.#renumberedTo = lastSequence;
     this.#steps.set(finding.location, { action: "renumbered", finding, to, lastSequence });
+    return true;
   }
 
   async #takeAway(finding: RecordFinding, sequence: number, inspection: FolderInspection): Promise<void> {
     const bytes = await copyable(finding.location);
     if (bytes === undefined) return;
     const folder = new CheckpointFolder(this.#path, undefined);
-    if (folder.newestSequence === sequence && (await folder.keptSequence()) < sequence) {
+    const isNewest = folder.newestSequence === sequence;
+    if (isNewest && (this.#renumberedTo ?? (await folder.keptSequence())) < sequence) {
       // First the sequence is kept, then its checkpoint is taken away.
       if (inspection.taskId === undefined) return;
       await this.#writeNumbering(inspection.taskId, sequence);
     }
-    const to = await this.#quarantine(finding.location.slice(this.#path.length + 1), bytes, finding);
-    this.#lock.discard(finding.location);
+    const to = await this.#quarantine.keep(finding.location.slice(this.#path.length + 1), bytes, finding);
+    this.#lock?.discard(finding.location);
     this.#steps.set(finding.location, { action: "quarantined", finding, to });
-  }
-
-  #quarantine(fileName: string, bytes: Buffer, finding: StorageFinding): Promise<string> {
-    const place = { root: this.#root, folderName: this.#folder.name, fileName };
-    return quarantine(this.#lock, place, bytes, finding);
   }
 
   async #writeNumbering(taskId: string, lastSequence: number): Promise<void> {
     const content = renderNumbering({ taskId, lastSequence });
-    await this.#lock.write(join(this.#path, NUMBERING_FILE), content, { firstInFolder: false });
+    await this.#lock?.write(join(this.#path, NUMBERING_FILE), content, { firstInFolder: false });
   }
 }
 
-async function recoveredSequence(finding: NumberingFinding, taskId: string, { path }: TaskFolder): Promise<number> {
+async function recoveredSequence(numbering: Buffer, taskId: string, { path }: TaskFolder): Promise<number> {
   const { newestSequence } = new CheckpointFolder(path, undefined);
-  const source = (await copyable(finding.location))?.toString("latin1") ?? "";
-  return recoverLastSequence(source, taskId, newestSequence);
+  return recoverLastSequence(numbering.toString("latin1"), taskId, newestSequence);
 }
 
 /** The bytes of a file; of a link, a folder, or what a disk no longer gives, there are none. */

@@ -14,7 +14,7 @@ import type { FolderStore } from "./folder-store.js";
 import { whyUnreadable } from "./json-file-inspection.js";
 import { isOlder, leftoversIn, removeLeftover } from "./leftovers.js";
 import { recoverLastSequence } from "./numbering-recovery.js";
-import { quarantine, quarantinePath } from "./quarantine.js";
+import { Quarantine } from "./quarantine.js";
 import { leaveFinding, linkFinding } from "./repair-steps.js";
 import { storedCheckpoint } from "./sealed-record.js";
 import { readStored } from "./stored-file.js";
@@ -178,14 +178,14 @@ async function* repairFolder(
 
 /** The repair of one task's file; without a lock, what it would do. */
 class FileRepair {
-  readonly #root: string;
   readonly #folder: TaskFolder;
   readonly #lock: FolderLock | undefined;
+  readonly #quarantine: Quarantine;
 
   constructor(root: string, folder: TaskFolder, lock: FolderLock | undefined) {
-    this.#root = root;
     this.#folder = folder;
     this.#lock = lock;
+    this.#quarantine = new Quarantine(root, folder.name, lock);
   }
 
   /** First every damaged line is in quarantine, then the file is written without them, in one step. */
@@ -219,10 +219,9 @@ class FileRepair {
   async #keep(entry: Entry | undefined, finding: RecordFinding | NumberingFinding, file: Buffer): Promise<string> {
     const line = entry && isDamaged(entry) && entry.lineNumber === undefined ? undefined : entry?.line;
     const name = finding.sequence === undefined ? numberIn(finding.location) : `checkpoint-${finding.sequence}.json`;
-    const fileName = line === undefined ? TASK_FILE_NAME : name;
-    if (this.#lock === undefined) return quarantinePath(this.#root, this.#folder.name, fileName);
-    const place = { root: this.#root, folderName: this.#folder.name, fileName };
-    return quarantine(this.#lock, place, line === undefined ? file : Buffer.from(line), finding);
+    return line === undefined
+      ? this.#quarantine.keep(TASK_FILE_NAME, file, finding)
+      : this.#quarantine.keep(name, Buffer.from(line), finding);
   }
 }
 
