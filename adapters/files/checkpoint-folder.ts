@@ -14,6 +14,7 @@ import {
   parseNumberingFile,
   readCheckpoint,
   readHead,
+  sequenceOfRenamed,
 } from "./json-file-format.js";
 import { type EmbeddedRecord, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
@@ -33,6 +34,8 @@ export class CheckpointFolder {
   readonly #newest: CheckpointFile | undefined;
   /** Whether it keeps the sequence of a newest checkpoint that was removed. */
   readonly hasNumbering: boolean = false;
+  /** The highest sequence of files that are checkpoints' no longer, going by their names; 0 for none. */
+  readonly #renamedSequence: number = 0;
 
   /** @param taskId - Whose it is, if that is known. */
   constructor(path: string, taskId: string | undefined) {
@@ -44,8 +47,9 @@ export class CheckpointFolder {
         this.#names.push(name);
         if (newest === undefined || compareCheckpointFileNames(name, newest) > 0) newest = name;
       } else {
-        // Whatever has another form of name is somebody else's.
+        // Whatever has another form of name is somebody else's, or was given that name by somebody.
         this.hasNumbering ||= name === NUMBERING_FILE;
+        this.#renamedSequence = Math.max(this.#renamedSequence, sequenceOfRenamed(name));
       }
     }
     this.#newest = newest === undefined ? undefined : parseCheckpointFileName(newest);
@@ -62,6 +66,11 @@ export class CheckpointFolder {
   /** A damaged newest file counts: its name says which sequence it has. 0 for none. */
   get newestSequence(): number {
     return this.#newest?.sequence ?? 0;
+  }
+
+  /** The highest sequence that a name here tells, one that somebody has changed too. 0 for none. */
+  get highestSequence(): number {
+    return Math.max(this.newestSequence, this.#renamedSequence);
   }
 
   /** The oldest first. */

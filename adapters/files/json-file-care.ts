@@ -35,7 +35,9 @@ export async function* verifyFolders(
   for (const entry of otherEntries(root)) {
     const path = join(root, entry.name);
     const holds = entry.isDirectory() ? entryNames(path).some(isCheckpointFileName) : entry.isFile() && isOurs(path);
-    const reason = "it holds checkpoints, under a name that no task's folder has";
+    const reason = entry.isFile()
+      ? "it seems to hold a checkpoint, outside of its task's folder: nothing reads it"
+      : "it holds checkpoints, under a name that no task's folder has: nothing reads them";
     if (holds && entry.name !== QUARANTINE) yield { kind: "stray", location: path, reason };
   }
 }
@@ -197,8 +199,8 @@ class FolderRepair {
 }
 
 async function recoveredSequence(numbering: Buffer, taskId: string, { path }: TaskFolder): Promise<number> {
-  const { newestSequence } = new CheckpointFolder(path, undefined);
-  return recoverLastSequence(numbering.toString("latin1"), taskId, newestSequence);
+  const { highestSequence } = new CheckpointFolder(path, undefined);
+  return recoverLastSequence(numbering.toString("latin1"), taskId, highestSequence);
 }
 
 /** The bytes of a file; of a link, a folder, or what a disk no longer gives, there are none. */

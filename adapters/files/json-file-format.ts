@@ -32,6 +32,7 @@ const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
 /** A sequence of more digits has no zeros before it: each has one form. */
 const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
+const RENAMED_FILE = /^(\d{12}|[1-9]\d{12,15})-.+\.json/i;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
@@ -59,6 +60,16 @@ export function checkpointFileNameEnd(idName: string): string {
 /** Whether a file of that name is a checkpoint's. */
 export function isCheckpointFileName(name: string): boolean {
   return CHECKPOINT_FILE.test(name) && Number.isSafeInteger(Number(name.slice(0, name.indexOf("-"))));
+}
+
+/**
+ * The sequence of a checkpoint whose file somebody has given another name: `.JSON`, `.json.bak`. 0 where the name doesn't
+ * tell of any.
+ */
+export function sequenceOfRenamed(name: string): number {
+  const [, digits] = RENAMED_FILE.exec(name) ?? [];
+  const sequence = Number(digits ?? 0);
+  return Number.isSafeInteger(sequence) ? sequence : 0;
 }
 
 /** Takes the name apart of a file that is a checkpoint's. */

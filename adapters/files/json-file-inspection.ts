@@ -12,6 +12,7 @@ import {
   parseNumberingFile,
   readCheckpoint,
   readHead,
+  sequenceOfRenamed,
 } from "./json-file-format.js";
 import { type RecordHead, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
@@ -110,11 +111,12 @@ export class FolderInspection {
   /** Files of ours under names that no checkpoint has: nothing looks for them. */
   strays(): StorageFinding[] {
     return entryNames(this.path)
-      .filter((name) => !isCheckpointFileName(name) && name !== NUMBERING_FILE && isOurs(join(this.path, name)))
+      .filter((name) => !isCheckpointFileName(name) && name !== NUMBERING_FILE)
+      .filter((name) => sequenceOfRenamed(name) > 0 || isOurs(join(this.path, name)))
       .map((name) => ({
         kind: "stray",
         location: join(this.path, name),
-        reason: "it holds a checkpoint, under a name that no checkpoint has",
+        reason: "it seems to hold a checkpoint, or a numbering, under a name that none has: nothing reads it",
         ...this.#known,
       }));
   }

@@ -92,7 +92,7 @@ export class JsonFileAdapter implements StorageAdapter {
         }
 
         const { newestSequence } = folder;
-        const lastSequence = Math.max(newestSequence, await folder.keptSequence());
+        const lastSequence = Math.max(folder.highestSequence, await folder.keptSequence());
         const sequence = nextSequence(taskId, { newestSequence, lastSequence }, condition);
         const { content } = likely?.sequence === sequence ? likely : render(sequence);
         const name = checkpointFileName(sequence, id);

@@ -6,6 +6,7 @@ import type {
   RepairStep,
   StorageFinding,
   StorageRepair,
+  StrayFinding,
 } from "../../src/adapter.js";
 import { damageIn } from "../../src/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/errors.js";
@@ -14,10 +15,10 @@ import type { FolderStore } from "./folder-store.js";
 import { whyUnreadable } from "./json-file-inspection.js";
 import { isOlder, leftoversIn, removeLeftover } from "./leftovers.js";
 import { recoverLastSequence } from "./numbering-recovery.js";
-import { Quarantine } from "./quarantine.js";
+import { QUARANTINE, Quarantine } from "./quarantine.js";
 import { leaveFinding, linkFinding } from "./repair-steps.js";
 import { storedCheckpoint } from "./sealed-record.js";
-import { readStored } from "./stored-file.js";
+import { readStart, readStored } from "./stored-file.js";
 import { TaskFileEntries } from "./task-file-entries.js";
 import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
 import type { AdoptRecord } from "./task-file-record.js";
@@ -26,6 +27,7 @@ import { entryNames, isOwner, otherEntries, type TaskFolder, taskFolders } from 
 /** The name of the folder that is the lock of a task's file. */
 export const TASK_LOCK_NAME = `${TASK_FILE_NAME}.lock`;
 /** By which a file of ours is told from another program's, if it is in the wrong place. */
+const SET_ASIDE_PREFIX = `${TASK_FILE_NAME}.damaged-`;
 const OURS = /"waymark":\{"taskId":/;
 
 /** All that is wrong below a root folder, task by task. */
@@ -39,11 +41,9 @@ export async function* verifyTaskFiles(
     else yield* verifyFolder(folder, adopt, quick);
   }
   for (const entry of otherEntries(root)) {
-    const path = join(root, entry.name, TASK_FILE_NAME);
-    if (!entry.isDirectory() || !entryNames(join(root, entry.name)).includes(TASK_FILE_NAME)) continue;
-    const start = (await bytesOf(path))?.toString("latin1", 0, 4096) ?? "";
-    const reason = "it holds a task's checkpoints, in a folder that has no task's name";
-    if (OURS.test(start)) yield { kind: "stray", location: path, reason };
+    const path = entry.isDirectory() ? join(root, entry.name, TASK_FILE_NAME) : join(root, entry.name);
+    const reason = "it holds a task's checkpoints, and isn't in a task's folder: nothing reads it";
+    if (entry.name !== QUARANTINE && isOurs(path)) yield { kind: "stray", location: path, reason };
   }
 }
 
@@ -70,7 +70,30 @@ async function* verifyFolder(
     if (isCheckpoint) yield { kind: "checked", ...known, sizeBytes };
     if (finding) yield finding;
   }
+  yield* straysIn(path, inspected.taskId);
   yield* leftoversIn(path, TASK_LOCK_NAME, inspected.taskId);
+}
+
+/** Files of ours under other names: nothing looks for them. One that was set aside was told of when it was. */
+function straysIn(folder: string, taskId: string | undefined): StrayFinding[] {
+  return entryNames(folder)
+    .filter((name) => name !== TASK_FILE_NAME && !name.startsWith(SET_ASIDE_PREFIX) && isOurs(join(folder, name)))
+    .map((name) => ({
+      kind: "stray",
+      location: join(folder, name),
+      reason: "it holds a task's checkpoints, under a name that nothing reads",
+      ...(taskId === undefined ? undefined : { taskId }),
+    }));
+}
+
+/** Whether a file begins as this adapter's do. */
+function isOurs(path: string): boolean {
+  try {
+    return OURS.test(readStart(path)?.toString("latin1") ?? "");
+  } catch (error) {
+    whyUnreadable(error);
+    return false;
+  }
 }
 
 /** A line of a task's file, or what is wrong with the file as a whole. */
@@ -173,6 +196,7 @@ async function* repairFolder(
     });
   } else steps.push(...before.items.flatMap(({ finding }) => (finding ? [leaveFinding(finding)] : [])));
   yield* steps;
+  yield* straysIn(folder.path, before.taskId).map(leaveFinding);
   for (const finding of leftovers) yield old.includes(finding) ? { action: "removed", finding } : leaveFinding(finding);
 }
 

@@ -60,18 +60,26 @@ export interface TaskFolder {
 /** Every task's folder below a root folder, by name. */
 export function taskFolders(root: string): TaskFolder[] {
   return entriesIn(root)
-    .map((entry) => ({ entry, name: entry.name, path: join(root, entry.name), taskId: idOf(entry.name) }))
-    .filter(({ entry, name, path, taskId }) => {
-      const isTaskName = taskId !== undefined || isHashedName(name);
-      return isTaskName && (entry.isSymbolicLink() ? !leadsToFile(path) : entry.isDirectory());
-    })
-    .map(({ entry, name, path, taskId }) => ({ path, name, taskId, isLink: entry.isSymbolicLink() }))
+    .filter((entry) => isTaskFolder(root, entry))
+    .map((entry) => ({
+      path: join(root, entry.name),
+      name: entry.name,
+      taskId: idOf(entry.name),
+      isLink: entry.isSymbolicLink(),
+    }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /** What else there is below a root folder, by name. */
 export function otherEntries(root: string): Dirent[] {
-  return entriesIn(root).filter(({ name }) => idOf(name) === undefined && !isHashedName(name));
+  return entriesIn(root)
+    .filter((entry) => !isTaskFolder(root, entry))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function isTaskFolder(root: string, entry: Dirent): boolean {
+  if (idOf(entry.name) === undefined && !isHashedName(entry.name)) return false;
+  return entry.isSymbolicLink() ? !leadsToFile(join(root, entry.name)) : entry.isDirectory();
 }
 
 /** What there is in a folder, by name; nothing where there is none, or no longer. */
