@@ -22,6 +22,8 @@ import { entryNames, otherEntries, type TaskFolder, taskFolders } from "./task-s
 
 /** The name of the lock's folder in each task's. */
 export const LOCK_NAME = ".lock";
+/** More than any numbering takes. */
+const NUMBERING_BYTES = 16 * 1024;
 
 /** All that is wrong below a root folder, task by task. */
 export async function* verifyFolders(
@@ -200,7 +202,7 @@ class FolderRepair {
 
 async function recoveredSequence(numbering: Buffer, taskId: string, { path }: TaskFolder): Promise<number> {
   const { highestSequence } = new CheckpointFolder(path, undefined);
-  return recoverLastSequence(numbering.toString("latin1"), taskId, highestSequence);
+  return recoverLastSequence(numbering.toString("latin1", 0, NUMBERING_BYTES), taskId, highestSequence);
 }
 
 /** The bytes of a file; of a link, a folder, or what a disk no longer gives, there are none. */

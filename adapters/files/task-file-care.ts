@@ -19,7 +19,7 @@ import { QUARANTINE, Quarantine } from "./quarantine.js";
 import { leaveFinding, linkFinding } from "./repair-steps.js";
 import { storedCheckpoint } from "./sealed-record.js";
 import { readStart, readStored } from "./stored-file.js";
-import { TaskFileEntries } from "./task-file-entries.js";
+import { MAX_TASK_FILE_BYTES, TaskFileEntries } from "./task-file-entries.js";
 import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
 import type { AdoptRecord } from "./task-file-record.js";
 import { entryNames, isOwner, otherEntries, type TaskFolder, taskFolders } from "./task-scan.js";
@@ -261,7 +261,7 @@ function createdAtIn(line: string | Uint8Array): { readonly createdAt?: string }
 /** Of a link, a folder, or what a disk no longer gives, there are none. */
 async function bytesOf(path: string): Promise<Buffer | undefined> {
   try {
-    return await readStored(path);
+    return await readStored(path, MAX_TASK_FILE_BYTES);
   } catch (error) {
     whyUnreadable(error);
     return undefined;

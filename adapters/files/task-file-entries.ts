@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/adapter.js";
 import { summaryOf } from "../../src/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/errors.js";
+import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import {
   type DamagedEntry,
@@ -14,6 +14,12 @@ import {
 } from "./task-file-format.js";
 import { type AdoptRecord, holdsSealed } from "./task-file-record.js";
 import { assertSameTask, isForeign, isOwner, type TaskContents } from "./task-scan.js";
+
+/**
+ * The largest task's file that is read, and so the largest that is written. To read one takes some five times as much memory,
+ * and no text in it comes near to the longest that JavaScript can hold.
+ */
+export const MAX_TASK_FILE_BYTES = 256 * 1024 ** 2;
 
 /** What a task's file held when it was read, damage included. */
 export class TaskFileEntries {
@@ -123,10 +129,20 @@ export class TaskFileEntries {
     return this.entries.findLast(isDamaged);
   }
 
-  /** The file's content with these entries. */
+  /**
+   * The file's content with these entries.
+   *
+   * @throws {StorageError} It would be larger than what is read again.
+   */
   render(taskId: string, entries: readonly Entry[], lastSequence = this.lastSequence): Buffer {
     const numbering = { taskId, lastSequence };
-    return renderTaskFile({ ...this.#content, entries, numbering }, new Date().toISOString());
+    const content = renderTaskFile({ ...this.#content, entries, numbering }, new Date().toISOString());
+    if (content.length <= MAX_TASK_FILE_BYTES) return content;
+    throw new StorageError(
+      `${this.#path} would have ${content.length} bytes with this change, and more than ${MAX_TASK_FILE_BYTES} are not read ` +
+        "again. Nothing was changed. Remove some of its checkpoints, by a retention policy as a rule, or keep so large states " +
+        "in another storage.",
+    );
   }
 
   /** The same without what damage has made of the first line, so that what can't be read of it isn't written again. */
@@ -192,7 +208,7 @@ export async function readContents(
 
 async function readOrRefuse(path: string): Promise<Buffer | undefined | UnreadableError> {
   try {
-    return await readStored(path);
+    return await readStored(path, MAX_TASK_FILE_BYTES);
   } catch (error) {
     if (error instanceof UnreadableError) return error;
     throw error;

@@ -53,8 +53,8 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
  * ```
  *
  * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. A
- * save writes all of the task's checkpoints anew: keep them few and small, by a retention policy. Files have mode 0600,
- * folders 0700.
+ * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention policy.
+ * A file of more than 256 MiB isn't read, so a save that would make one is refused. Files have mode 0600, folders 0700.
  */
 export class TaskFileAdapter implements StorageAdapter {
   readonly name = "task-file";

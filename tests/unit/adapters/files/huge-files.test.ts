@@ -4,8 +4,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, StorageError } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MAX_FIRST_LINE_BYTES, readFirstLine } from "../../../../adapters/files/stored-file.js";
+import { MAX_TASK_FILE_BYTES, TaskFileEntries } from "../../../../adapters/files/task-file-entries.js";
 import { recordingLogger } from "../../../support/recording-logger.js";
 import { tempFolder } from "../../../support/temp-folder.js";
+import { collect, draft } from "./drafts.js";
+import { newJsonStore, newTaskStore } from "./stores.js";
 
 const NAME = "000000000003-x.json";
 const OPENING = Buffer.from('{"waymark":');
@@ -44,6 +47,44 @@ describe("a file that is nothing but a hole", () => {
     expect(await manager.removeTask("t")).toBe(4);
     expect(readdirSync(root)).toEqual([]);
   });
+});
+
+describe("a task's file", () => {
+  const MIB = 1024 ** 2;
+
+  it("of more than is read is damaged, and left as it is", async () => {
+    const { adapter, root, pathOf } = await newTaskStore();
+    for (const task of ["t", "u"]) await adapter.append(draft(task, "i1"));
+    truncateSync(pathOf("t"), MAX_TASK_FILE_BYTES + 1);
+    const reason = `it has ${MAX_TASK_FILE_BYTES + 1} bytes, and more than ${MAX_TASK_FILE_BYTES} are not read`;
+    expect(await collect(adapter.list({ taskId: "t", order: "newest" }))).toMatchObject([{ corrupt: true, reason }]);
+    expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([{ reason }, { taskId: "u" }]);
+    await expect(adapter.append(draft("t", "i2"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    const [step] = await collect(adapter.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
+    expect(step).toMatchObject({ action: "left", finding: { kind: "record", reason } });
+    expect(readdirSync(root)).toEqual(["t", "u"]);
+  });
+
+  it("is never written so large that it isn't read again", () => {
+    const line = Buffer.alloc(64 * MIB);
+    const entries = [1, 2, 3, 4].map(() => ({ reason: "it was damaged before", line }));
+    const file = new TaskFileEntries("/store/t/checkpoints.json", { entries, extra: {} });
+    expect(file.render("t", entries.slice(1)).length).toBeGreaterThan(3 * line.length);
+    expect(() => file.render("t", entries)).toThrow(StorageError);
+    expect(() => file.render("t", entries)).toThrow(
+      /^\/store\/t\/checkpoints\.json would have \d+ bytes .* Nothing was changed/,
+    );
+  });
+});
+
+it("a numbering that is a hole is mended by repair", async () => {
+  const { adapter, root } = await newJsonStore();
+  for (const id of ["i1", "i2"]) await adapter.append(draft("t", id));
+  await adapter.remove("t", ["i2"]);
+  // More than a text can hold, less than is read of a file.
+  writeSparse(join(root, "t", "numbering.json"), '{"waymark":1,"taskId":"t","lastSequence":2,', 520 * 1024 ** 2);
+  const steps = await collect(adapter.repair({ dryRun: true, leftoversOlderThanMs: 0 }));
+  expect(steps).toMatchObject([{ action: "renumbered" }]);
 });
 
 describe("a first line", () => {
