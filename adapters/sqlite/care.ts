@@ -3,6 +3,7 @@ import { damageIn, type StoredCheckpoint } from "../../src/checkpoint.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import { COLUMNS, damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
+import { refuseChangedTables } from "./schema.js";
 import {
   CHECKPOINTS,
   INSERT_TASK,
@@ -55,6 +56,11 @@ export class SqliteCare {
   constructor(database: SqliteConnection, path: string) {
     this.#database = database;
     this.#path = path;
+  }
+
+  /** @throws {UnsupportedFormatError} Since the database was opened, somebody has changed what our tables do. */
+  refuseChangedTables(): void {
+    refuseChangedTables(this.#database, this.#path);
   }
 
   /** What SQLite's own check says; empty where all is well. */

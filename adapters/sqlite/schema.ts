@@ -1,5 +1,7 @@
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import { SqliteConnection } from "./connection.js";
 import type { SqliteDatabase } from "./driver.js";
+import { refusePlanted } from "./planted.js";
 
 /** `WYMK`: what tells a database of ours from anybody else's. */
 export const APPLICATION_ID = 0x57594d4b;
@@ -46,10 +48,14 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
+/** The last is made by the first repair that finds damage. */
+const TABLES: readonly string[] = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads", "waymark_quarantine"];
+
 /**
  * Whether the database holds a store. If not, one may be added: there is nothing of another program in its way.
  *
- * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed.
+ * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed, or somebody has
+ *   changed its tables.
  * @throws {CheckpointCorruptError} It says that it is ours, of a version that there never was.
  */
 export function holdsStore(database: SqliteDatabase, path: string): boolean {
@@ -62,7 +68,10 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
         "It was left untouched; run the newer program, or choose another path.",
     );
   }
-  if (application === APPLICATION_ID && version > 0) return true;
+  if (application === APPLICATION_ID && version > 0) {
+    refuseChangedTables(new SqliteConnection(database), path);
+    return true;
+  }
   if (application === APPLICATION_ID) {
     // Both are set in one transaction, so this was never written: it is no empty store.
     throw new CheckpointCorruptError(
@@ -82,6 +91,11 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
     `The database ${path} has tables named waymark_… that are not a store of Waymark. ` +
       "It was left untouched; choose another path.",
   );
+}
+
+/** @throws {UnsupportedFormatError} One of our tables has a trigger, or isn't as it was made. */
+export function refuseChangedTables(connection: SqliteConnection, path: string): void {
+  refusePlanted(connection, path, TABLES, MIGRATIONS);
 }
 
 /** Brings the database to the newest schema, in one transaction; concurrent calls wait for each other. */

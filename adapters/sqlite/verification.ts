@@ -101,6 +101,7 @@ async function* inspectStore(
     return;
   }
   if (log) yield log;
+  await read((care) => care.refuseChangedTables());
   const messages = await read((care) => care.integrity(quick));
   for (const reason of messages ?? []) yield { kind: "database", location: path, reason };
 
@@ -171,7 +172,7 @@ async function settle(
 function malformed(finding: StorageFinding, path: string): RepairStep {
   const name = basename(path);
   if (finding.kind === "refused") {
-    return { action: "left", finding, advice: "It isn't damaged: run the program that wrote it." };
+    return { action: "left", finding, advice: "It isn't damaged: what is wrong with it says what to do." };
   }
   if (finding.location.endsWith("-wal")) return { action: "left", finding, advice: LOG_ADVICE };
   return {

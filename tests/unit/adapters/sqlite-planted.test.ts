@@ -1,0 +1,106 @@
+// A database that somebody else had in hand: what they may leave in it that works on what is saved later.
+import { readFileSync } from "node:fs";
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { CheckpointManager, UnsupportedFormatError } from "waymark";
+import { draft } from "../../../src/conformance/drafts.js";
+import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
+
+/** A closed store with a checkpoint, in which that SQL was run. */
+async function storeWith(...statements: string[]): Promise<string> {
+  const { adapter, path } = await newStore();
+  await adapter.append(draft("t", "c1"));
+  await adapter.close();
+  const database = new Database(path);
+  for (const sql of statements) database.exec(sql);
+  database.close();
+  return path;
+}
+
+/** As SQLite wouldn't let anybody change a table; whoever writes the file's bytes needs nobody's leave. */
+function redefine(table: string, from: string, to: string): string[] {
+  const bump = "PRAGMA schema_version = 1000";
+  return [
+    "PRAGMA writable_schema = ON",
+    `UPDATE sqlite_schema SET sql = replace(sql, '${from}', '${to}') WHERE name = '${table}'`,
+    bump,
+  ];
+}
+
+function alter(path: string, ...statements: string[]): void {
+  const database = new Database(path);
+  database.unsafeMode();
+  for (const sql of statements) database.exec(sql);
+  database.close();
+}
+
+const TRIGGER = `CREATE TRIGGER "their own" AFTER INSERT ON WAYMARK_checkpoints BEGIN DELETE FROM waymark_checkpoints; END`;
+
+describe("tables of ours that would do more than they are told to", () => {
+  it.each<[string, string[], RegExp]>([
+    ["a trigger", [TRIGGER], /has the trigger "their own" on waymark_checkpoints\..*DROP TRIGGER "their own";$/],
+    [
+      "a trigger on the quarantine",
+      [
+        "CREATE TABLE waymark_quarantine (a)",
+        "CREATE TRIGGER x BEFORE INSERT ON waymark_quarantine BEGIN SELECT RAISE(IGNORE); END",
+      ],
+      /has the trigger "x" on waymark_quarantine/,
+    ],
+    [
+      "a view in a table's place",
+      ["ALTER TABLE waymark_tasks RENAME TO kept", "CREATE VIEW waymark_tasks AS SELECT * FROM kept"],
+      /has a view "waymark_tasks" that isn't as Waymark makes it.*put back a backup/,
+    ],
+    [
+      "a definition that replaces other rows",
+      redefine("waymark_tasks", "PRIMARY KEY", "PRIMARY KEY ON CONFLICT REPLACE"),
+      /has a table "waymark_tasks" that isn't as Waymark makes it/,
+    ],
+  ])("are refused before anything is read or written, and named: %s", async (_what, statements, message) => {
+    const path = await storeWith();
+    alter(path, ...statements);
+    const before = readFileSync(path);
+    const adapter = openAdapter({ path });
+    for (const call of [() => listed(adapter), () => adapter.append(draft("t", "c2"))]) {
+      await expect(call()).rejects.toThrow(UnsupportedFormatError);
+      await expect(call()).rejects.toThrow(message);
+    }
+    const manager = new CheckpointManager({ storage: adapter });
+    const reason = expect.stringMatching(message);
+    expect((await manager.verify({ quick: true })).findings).toEqual([{ kind: "refused", location: path, reason }]);
+    expect((await manager.repair()).steps).toMatchObject([{ action: "left", finding: { reason } }]);
+    await adapter.close();
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it("are found by verify, and written to by no repair, also where the store is open already", async () => {
+    const path = await storeWith();
+    const adapter = openAdapter({ path });
+    expect(await listed(adapter)).toEqual(["c1"]);
+    connect(path).exec(TRIGGER);
+    const manager = new CheckpointManager({ storage: adapter });
+    const reason = expect.stringContaining('the trigger "their own"');
+    expect((await manager.verify()).findings).toEqual([{ kind: "refused", location: path, reason }]);
+    expect((await manager.repair()).steps).toMatchObject([{ action: "left", finding: { kind: "refused" } }]);
+  });
+
+  it("are not there where somebody has tables, views, triggers and indexes of their own in the database", async () => {
+    const path = await storeWith(
+      "CREATE TABLE theirs (a)",
+      "CREATE TRIGGER counted AFTER INSERT ON theirs BEGIN DELETE FROM theirs WHERE a < new.a; END",
+      "CREATE VIEW newest AS SELECT task_id, max(sequence) FROM waymark_checkpoints GROUP BY task_id",
+      "CREATE INDEX by_stage ON waymark_checkpoints (stage)",
+    );
+    const adapter = openAdapter({ path });
+    expect(await adapter.append(draft("t", "c2"))).toBe(2);
+    expect(await listed(adapter)).toEqual(["c2", "c1"]);
+    expect(await collect(adapter.verify({ quick: false }))).toMatchObject([{ kind: "checked" }, { kind: "checked" }]);
+  });
+
+  it("are ours still where a tool has copied them with other spaces, quotes and capitals", async () => {
+    const path = await storeWith();
+    alter(path, ...redefine("waymark_tasks", "task_id TEXT", '"task_id"   text'));
+    expect(await listed(openAdapter({ path }))).toEqual(["c1"]);
+  });
+});
