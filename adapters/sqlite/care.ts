@@ -1,17 +1,10 @@
-import type { CorruptRecord } from "../../src/adapter.js";
+import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
 import { damageIn, type StoredCheckpoint } from "../../src/checkpoint.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import { COLUMNS, damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
 import { refuseChangedTables } from "./schema.js";
-import {
-  CHECKPOINTS,
-  INSERT_TASK,
-  NEWEST_SEQUENCE,
-  REMOVE_CHECKPOINT,
-  REMOVE_PAYLOAD,
-  SUMMARIES,
-} from "./statements.js";
+import { CHECKPOINTS, KEEP_SEQUENCE, NUMBER, REMOVE_CHECKPOINT, REMOVE_PAYLOAD, SUMMARIES } from "./statements.js";
 
 const MOST_MESSAGES = 100;
 const PARTS = COLUMNS.replace("c.number, ", "c.number, c.task_id, ");
@@ -30,13 +23,18 @@ const QUARANTINE_PAYLOAD = `
 const NEXT_TASK = `
   SELECT min(task_id) FROM (SELECT min(task_id) AS task_id FROM waymark_tasks WHERE task_id > ?
     UNION ALL SELECT min(task_id) FROM waymark_checkpoints WHERE task_id > ?)`;
-const IS_LISTED = "SELECT 1 FROM waymark_tasks WHERE task_id = ?";
+const GIVEN = "SELECT given_sequence FROM waymark_tasks WHERE task_id = ?";
+/** One that no JavaScript number can hold was never given. */
+const NEWEST = `SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence <= ${Number.MAX_SAFE_INTEGER}`;
+const RENUMBER = "INSERT OR REPLACE INTO waymark_tasks (task_id, given_sequence) VALUES (?, ?)";
 const NUMBERS_IN_ORDER = `
-  SELECT number FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence WHERE task_id = ? ORDER BY sequence`;
-const STRAY_PAYLOADS = `
-  SELECT number FROM waymark_payloads p
-  WHERE number > ? AND NOT EXISTS (SELECT 1 FROM waymark_checkpoints WHERE number = p.number) ORDER BY number LIMIT 100`;
-const KEEP_SEQUENCE = "UPDATE waymark_tasks SET given_sequence = max(given_sequence, ?) WHERE task_id = ?";
+  SELECT ${NUMBER} FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence WHERE task_id = ? ORDER BY sequence`;
+const IS_STRAY = "NOT EXISTS (SELECT 1 FROM waymark_checkpoints WHERE number = p.number)";
+const STRAY_PAYLOADS = `SELECT ${NUMBER} FROM waymark_payloads p WHERE number > ? AND ${IS_STRAY} ORDER BY number LIMIT 100`;
+const STRAY_PAYLOAD = `SELECT 1 FROM waymark_payloads p WHERE number = ? AND ${IS_STRAY}`;
+/** Below every integer of SQLite's. */
+export const BELOW_ALL = "-1e19";
+const NONE_ABOVE = "its number is the last there is, so nothing more can be saved";
 
 /** A checkpoint's row as verification looks at it. */
 export interface InspectedRow {
@@ -81,25 +79,33 @@ export class SqliteCare {
     return typeof next === "string" ? next : undefined;
   }
 
-  /** Whether lists of tasks show the task. */
-  isListed(taskId: string): boolean {
-    return this.#database.one(IS_LISTED, taskId) !== undefined;
+  /** What is wrong with the row that keeps the last sequence of a task. */
+  numberingDamage(taskId: string): string | undefined {
+    const row = this.#database.one(GIVEN, taskId);
+    if (row === undefined) return "it has no row for the task, which keeps its last sequence";
+    const [given] = row;
+    const isSequence = typeof given === "number" && Number.isSafeInteger(given) && given >= 0;
+    return isSequence ? undefined : `its last sequence for the task is ${String(given)}, which was never given`;
   }
 
-  /** The numbers of a task's rows, the oldest first. */
-  numbersOf(taskId: string): readonly unknown[] {
-    return this.#database.all(NUMBERS_IN_ORDER, taskId).map(([number]) => number);
+  /** The numbers of a task's rows, the oldest first; as text, since a damaged one may be any that SQLite can hold. */
+  numbersOf(taskId: string): readonly string[] {
+    return this.#database.all(NUMBERS_IN_ORDER, taskId).map(([number]) => String(number));
   }
 
   /** `undefined` where it was removed meanwhile. */
-  inspect(taskId: string, number: unknown, quick: boolean): InspectedRow | undefined {
+  inspect(taskId: string, number: string, quick: boolean): InspectedRow | undefined {
     try {
       const row = this.#database.one((quick ? SUMMARIES : CHECKPOINTS).byNumber, number);
       if (row === undefined) return undefined;
       const found = (quick ? sealedCheckpointOf : storedCheckpointOf)(taskId, row, this.#path);
-      if ("corrupt" in found) return { sizeBytes: 0, ...createdAtIn(row[3]), damage: found, isReadable: true };
+      if (isCorrupt(found)) {
+        const damage = damagedRow(this.#path, number, { taskId, ...found }, found.reason, found.cause);
+        return { sizeBytes: 0, ...createdAtIn(row[3]), damage, isReadable: true };
+      }
       const { sizeBytes, createdAt } = found;
-      const reason = isWhole(found) ? damageIn(found) : undefined;
+      const isLast = number === String(Number.MAX_SAFE_INTEGER);
+      const reason = isLast ? NONE_ABOVE : isWhole(found) ? damageIn(found) : undefined;
       const damage = reason === undefined ? undefined : damagedRow(this.#path, number, found, reason);
       return { sizeBytes, createdAt, damage, isReadable: true };
     } catch (error) {
@@ -110,29 +116,28 @@ export class SqliteCare {
   }
 
   /** The numbers of payloads whose checkpoints are gone, after this one; some at a time. */
-  strayPayloads(after: number): readonly number[] {
-    return this.#database.all(STRAY_PAYLOADS, after).map(([number]) => Number(number));
+  strayPayloads(after: string): readonly string[] {
+    return this.#database.all(STRAY_PAYLOADS, after).map(([number]) => String(number));
   }
 
   /** Moves a row to quarantine, with its payload and in one transaction, unless it is whole by now. */
-  quarantine(taskId: string, number: unknown, reason: string): boolean {
+  quarantine(taskId: string, number: string, reason: string): boolean {
     return this.#database.atomically(() => {
       if (this.inspect(taskId, number, false)?.damage === undefined) return false;
       this.#database.run(CREATE_QUARANTINE);
       this.#database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), reason, number);
-      // Its sequence isn't given again. One that no JavaScript number can hold was never given.
+      // Its sequence isn't given again.
       const newest = this.newestSequence(taskId);
       this.#database.run(REMOVE_PAYLOAD, number);
       this.#database.run(REMOVE_CHECKPOINT, number);
-      this.#list(taskId);
-      if (Number.isSafeInteger(newest)) this.#database.run(KEEP_SEQUENCE, newest, taskId);
+      this.#database.run(KEEP_SEQUENCE, taskId, newest);
       return true;
     });
   }
 
-  quarantinePayload(number: number, reason: string): void {
+  quarantinePayload(number: string, reason: string): void {
     this.#database.atomically(() => {
-      if (!this.strayPayloads(number - 1).includes(number)) return;
+      if (this.#database.one(STRAY_PAYLOAD, number) === undefined) return;
       this.#database.run(CREATE_QUARANTINE);
       this.#database.run(QUARANTINE_PAYLOAD, new Date().toISOString(), reason, number);
       this.#database.run(REMOVE_PAYLOAD, number);
@@ -140,17 +145,15 @@ export class SqliteCare {
   }
 
   newestSequence(taskId: string): number {
-    const [newest] = this.#database.one(NEWEST_SEQUENCE, taskId) ?? [];
+    const [newest] = this.#database.one(NEWEST, taskId) ?? [];
     return typeof newest === "number" ? newest : 0;
   }
 
-  /** Gives a task its row back. Its numbering goes on after its newest checkpoint. */
-  list(taskId: string): void {
-    this.#database.atomically(() => this.#list(taskId));
-  }
-
-  #list(taskId: string): void {
-    if (!this.isListed(taskId)) this.#database.run(INSERT_TASK, taskId);
+  /** Makes a task's row anew, unless it is whole by now: its numbering goes on after its newest checkpoint. */
+  renumber(taskId: string): void {
+    this.#database.atomically(() => {
+      if (this.numberingDamage(taskId) !== undefined) this.#database.run(RENUMBER, taskId, this.newestSequence(taskId));
+    });
   }
 }
 

@@ -51,6 +51,7 @@ interface FileIdentity {
   readonly dev: number;
   readonly ino: number;
   readonly size: number;
+  isFile(): boolean;
 }
 
 /**
@@ -63,7 +64,8 @@ interface FileIdentity {
 export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> | undefined {
   const { path } = place;
   const file = identityOf(path);
-  if (file === undefined || file.size < SMALLEST_DATABASE_BYTES) refuseLoss(path, file, format);
+  // A folder, which SQLite refuses, may be of any size.
+  if (file === undefined || (file.isFile() && file.size < SMALLEST_DATABASE_BYTES)) refuseLoss(path, file, format);
   if (file === undefined) return undefined;
   refusePlanted(path);
   return connect(place, path, (database) => {

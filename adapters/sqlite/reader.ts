@@ -23,7 +23,8 @@ import {
   TASKS,
 } from "./statements.js";
 
-const ABOVE_ALL = Number.MAX_SAFE_INTEGER + 1;
+/** Above every integer of SQLite's: a damaged sequence may be any of them, and is to be reported. */
+const ABOVE_ALL = 2 ** 63;
 const SALVAGED_AT_ONCE = 16;
 const UNREADABLE = "SQLite can't read it";
 
@@ -88,7 +89,7 @@ export class SqliteReader {
       else if (statuses.includes(newest.status)) items.push({ taskId, count, newest: summaryOf(newest) });
     };
     try {
-      const rows = this.#database.all(TASKS, range.from, range.below, ...fourOf(statuses), size);
+      const rows = this.#database.all(TASKS, range.from, range.below, range.below, ...fourOf(statuses), size);
       for (const [taskId, count, ...row] of rows) add(String(taskId), numberOr0(count), row);
       return { items, next: rows.length < size ? undefined : idAfter(String(rows.at(-1)?.[0])) };
     } catch (error) {
@@ -134,7 +135,8 @@ export class SqliteReader {
     const range = [taskId, query.beforeSequence ?? ABOVE_ALL, query.afterSequence ?? 0];
     const page = (rows: readonly SqliteRow[], parsed: readonly (Found | CorruptRecord)[]): Page<Found, number> => ({
       items: filtered ? parsed.filter((found) => isCorrupt(found) || matchesQuery(found, query)) : parsed,
-      next: rows.length < size ? undefined : numberOr0(rows.at(-1)?.[1]),
+      // Two sequences that JavaScript can't tell apart must not make a page that comes again.
+      next: rows.length < size ? undefined : Math.min(numberOr0(rows.at(-1)?.[1]), Number.MAX_SAFE_INTEGER + 1),
     });
     try {
       const rows = filtered

@@ -29,8 +29,9 @@ const WIDTH = 15;
 export const SUSPECT = `NOT (
   ${["id", "created_at", "encoding", "sha256", "seal"].map((column) => `typeof(c.${column}) = 'text'`).join(" AND ")}
   AND ${["stage", "label", "parent_id"].map((column) => `typeof(c.${column}) IN ('text', 'null')`).join(" AND ")}
+  AND ${["number", "sequence", "state_version"].map((column) => `c.${column} BETWEEN 1 AND ${Number.MAX_SAFE_INTEGER}`).join(" AND ")}
   AND ${["sequence", "state_version", "size_bytes"].map((column) => `typeof(c.${column}) = 'integer'`).join(" AND ")}
-  AND c.sequence > 0 AND c.state_version > 0 AND c.size_bytes >= 0 AND c.seal <> ''
+  AND c.size_bytes BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER} AND c.seal <> ''
   AND c.status IN (${CHECKPOINT_STATUSES.map((status) => `'${status}'`).join(", ")})
   AND CASE WHEN c.metadata IS NULL THEN 1 WHEN json_valid(c.metadata) THEN json_type(c.metadata) = 'object' ELSE 0 END
   AND CASE WHEN c.error IS NULL THEN 1 WHEN json_valid(c.error) THEN
@@ -48,6 +49,7 @@ export function checkpointOf(taskId: string, row: SqliteRow, path: string): Seal
     return damagedRow(path, number, known, `its ${column} can't be read`, cause);
   };
 
+  if (!isCount(number)) return wrong("number");
   if (!isCount(sequence)) return wrong("sequence");
   if (!isText(id)) return wrong("id");
   if (!isText(createdAt)) return wrong("created_at");

@@ -28,19 +28,31 @@ export const ENTRIES = inBothOrders(
     `SELECT c.number, c.sequence FROM ${TABLE} INDEXED BY waymark_checkpoints_by_sequence
     WHERE ${IN_RANGE} ORDER BY c.sequence ${direction} ${PART}`,
 );
-export const NUMBER_BY_ID = `SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?`;
-export const NUMBERS = `SELECT number FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_id WHERE task_id = ?`;
+/** As text, which SQLite takes for the number in comparisons: a damaged one may be more than JavaScript's numbers hold. */
+export const NUMBER = "CAST(number AS TEXT)";
+export const NUMBER_BY_ID = `SELECT ${NUMBER} FROM waymark_checkpoints WHERE task_id = ? AND id = ?`;
+export const NUMBERS = `SELECT ${NUMBER} FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_id WHERE task_id = ?`;
 
 export const NEWEST_SEQUENCE = `SELECT max(sequence) ${OF_TASK}`;
 export const COUNT = `SELECT count(*) ${OF_TASK}`;
 export const TASK_IDS = `SELECT task_id FROM waymark_tasks WHERE task_id >= ? AND task_id < ? ORDER BY task_id LIMIT (? + 0)`;
+/**
+ * The tasks are those of the checkpoints, one step down the index for each, in order: a task whose row in waymark_tasks was
+ * lost is listed all the same.
+ */
 export const TASKS = `
+  WITH RECURSIVE next_task (task_id) AS (
+    SELECT min(task_id) FROM waymark_checkpoints WHERE task_id >= ?
+    UNION ALL
+    SELECT (SELECT min(task_id) FROM waymark_checkpoints WHERE task_id > t.task_id AND task_id < ?) FROM next_task t
+    WHERE t.task_id IS NOT NULL
+  )
   SELECT t.task_id, (SELECT count(*) FROM waymark_checkpoints WHERE task_id = t.task_id), ${COLUMNS}
-  FROM waymark_tasks t CROSS JOIN ${TABLE}
-  WHERE t.task_id >= ? AND t.task_id < ? AND c.task_id = t.task_id
+  FROM next_task t CROSS JOIN ${TABLE}
+  WHERE t.task_id < ? AND c.task_id = t.task_id
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = t.task_id)
     AND (${IN_STATUS} OR ${SUSPECT})
-  ORDER BY t.task_id LIMIT (? + 0)`;
+  LIMIT (? + 0)`;
 
 /** All that an append has to know, in one statement. */
 export const POSITION = `
@@ -57,7 +69,9 @@ export const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error =
 export const UPDATE_PAYLOAD =
   "UPDATE waymark_checkpoints SET size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
 export const UPDATE_BODY = "UPDATE waymark_payloads SET body = ? WHERE number = ?";
-export const UPDATE_GIVEN = "UPDATE waymark_tasks SET given_sequence = max(given_sequence, ?) WHERE task_id = ?";
+export const KEEP_SEQUENCE = `
+  INSERT INTO waymark_tasks (task_id, given_sequence) VALUES (?, ?)
+  ON CONFLICT (task_id) DO UPDATE SET given_sequence = max(given_sequence, excluded.given_sequence)`;
 export const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
 export const REMOVE_PAYLOAD = "DELETE FROM waymark_payloads WHERE number = ?";
 export const REMOVE_TASK = "DELETE FROM waymark_tasks WHERE task_id = ?";

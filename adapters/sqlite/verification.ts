@@ -13,7 +13,7 @@ import type {
 } from "../../src/adapter.js";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "../../src/errors.js";
 import { storageFailure } from "../files/storage-failure.js";
-import type { InspectedRow, SqliteCare } from "./care.js";
+import { BELOW_ALL, type InspectedRow, type SqliteCare } from "./care.js";
 import { damageInLog } from "./log-check.js";
 
 /** How an adapter gets at its open store: `undefined` where there is none. */
@@ -80,7 +80,7 @@ export async function* repairDatabase(
 interface DamagedRow extends Omit<InspectedRow, "sizeBytes" | "damage"> {
   readonly kind: "row";
   readonly damage: CorruptRecord;
-  readonly number: unknown;
+  readonly number: string;
   readonly taskId: string;
 }
 
@@ -115,17 +115,15 @@ async function* inspectStore(
       if (row.damage) yield { kind: "row", number, taskId: current, ...row, damage: row.damage };
       await nextTurn();
     }
-    if (!(await read((care) => care.isListed(current)))) {
-      const location = `${path}, table waymark_tasks`;
-      yield { kind: "numbering", location, reason: "it has no row for the task, so no list shows it", taskId };
-    }
+    const reason = await read((care) => care.numberingDamage(current));
+    if (reason !== undefined) yield { kind: "numbering", location: `${path}, table waymark_tasks`, reason, taskId };
     taskId = await read((care) => care.taskAfter(current));
   }
   if (!quick) yield* strayPayloads(path, read);
 }
 
 async function* strayPayloads(path: string, read: CareAccess["read"]): AsyncGenerator<Inspected, void, void> {
-  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+  for (let after = BELOW_ALL; ; ) {
     const numbers = (await read((care) => care.strayPayloads(after))) ?? [];
     for (const number of numbers) {
       yield { kind: "stray", location: `${path}, table waymark_payloads, number ${number}`, reason: STRAY_PAYLOAD };
@@ -158,11 +156,11 @@ async function settle(
   const { taskId } = finding;
   if (finding.kind === "numbering" && taskId !== undefined) {
     const lastSequence = (await read((care) => care.newestSequence(taskId))) ?? 0;
-    if (!dryRun) await write((care) => care.list(taskId));
+    if (!dryRun) await write((care) => care.renumber(taskId));
     return { action: "renumbered", finding, lastSequence };
   }
   if (finding.kind === "stray") {
-    const number = Number(/\d+$/.exec(finding.location)?.[0]);
+    const [number = ""] = /-?\d+$/.exec(finding.location) ?? [];
     if (!dryRun) await write((care) => care.quarantinePayload(number, finding.reason));
     return { action: "quarantined", finding, to: `${path}, ${QUARANTINE}` };
   }

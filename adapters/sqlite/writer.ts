@@ -21,6 +21,7 @@ import {
   INSERT_CHECKPOINT,
   INSERT_PAYLOAD,
   INSERT_TASK,
+  KEEP_SEQUENCE,
   NEWEST_SEQUENCE,
   NUMBER_BY_ID,
   NUMBERS,
@@ -31,7 +32,6 @@ import {
   REMOVE_TASK,
   SUMMARY_BY_ID,
   UPDATE_BODY,
-  UPDATE_GIVEN,
   UPDATE_PAYLOAD,
   UPDATE_STATUS,
 } from "./statements.js";
@@ -60,7 +60,7 @@ export class SqliteWriter {
       const position = { newestSequence, lastSequence: Math.max(numberOr0(given), newestSequence) };
       const record = sealDraft(draft, nextSequence(taskId, position, condition));
       // Above both: in a damaged database one table may have lost what the other one still has.
-      const number = Math.max(numberOr0(lastNumber), numberOr0(lastPayload)) + 1;
+      const number = this.#numberAfter(Math.max(numberOr0(lastNumber), numberOr0(lastPayload)));
       if (given === null) this.#database.run(INSERT_TASK, taskId);
       this.#insert(number, record);
       return record.sequence;
@@ -104,7 +104,7 @@ export class SqliteWriter {
         }
         if (ids === "all") this.#database.run(REMOVE_TASK, taskId);
         // Without this, the sequence of a newest checkpoint that is gone would be given again.
-        else if (this.#newestSequence(taskId) !== newest) this.#database.run(UPDATE_GIVEN, newest, taskId);
+        else if (this.#newestSequence(taskId) !== newest) this.#database.run(KEEP_SEQUENCE, taskId, newest);
         return removed;
       });
     const removePayload = (number: unknown) => this.#database.run(REMOVE_PAYLOAD, number);
@@ -116,6 +116,15 @@ export class SqliteWriter {
       const damaged = this.#damagedPayloads(taskId, ids);
       return remove((number) => damaged.has(number) || removePayload(number));
     }
+  }
+
+  /** @throws {CheckpointCorruptError} There is none: damage, or somebody, has given a row the last one. */
+  #numberAfter(last: number): number {
+    if (last < Number.MAX_SAFE_INTEGER) return last + 1;
+    throw new CheckpointCorruptError(
+      `The database ${this.#path} has a row whose number is ${last}, which no program came to by counting, and none is left ` +
+        "above it. Nothing was stored, and what is there is intact. Verify names the row, and repair moves it to quarantine.",
+    );
   }
 
   /** @throws {CheckpointCorruptError} It can't be read; `harmless` is what was therefore not done. */
