@@ -1,5 +1,5 @@
 import { CommanderError } from "@commander-js/extra-typings";
-import { CheckpointError } from "waymark";
+import { CheckpointError, KeyUnavailableError } from "waymark";
 import { Cli } from "./cli.js";
 import { CommandError, ExitCode, exitCodeOf } from "./exit-code.js";
 import { printable } from "./printable.js";
@@ -27,8 +27,16 @@ async function fail(error: unknown): Promise<void> {
   cli.exitCode = exitCodeOf(error);
   const origin = error instanceof CommandError ? error.cause : error;
   const code = origin instanceof CheckpointError ? ` [${origin.code}]` : "";
-  await cli.errors.line(`${cli.errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}`);
+  await cli.errors.line(
+    `${cli.errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}${reasonOf(origin)}`,
+  );
   if (program.command.opts().verbose) for (const line of causesOf(error)) await cli.errors.line(line);
+}
+
+/** Why the configuration's own function gave no key: the error itself can't say it, and nothing else shows it. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof KeyUnavailableError) || error.cause === undefined) return "";
+  return `: ${printable(messageOf(error.cause))}`;
 }
 
 /** On one line, where an error lists several things on lines of their own. */

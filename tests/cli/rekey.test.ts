@@ -170,6 +170,21 @@ describe("waymark rekey", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining("No transforms are configured")]);
   });
 
+  it("says why the function that gives a key has failed, in a line that no terminal obeys", async () => {
+    const { cwd, run } = await mixedPlace("sqlite:store.db");
+    const failing = `() => { throw new Error("the KMS is down \\u001b[31m", { cause: new Error(old.toString("hex")) }); }`;
+    configure(cwd, { keys: `old, current: ${failing}` });
+    for (const command of ["rekey", "show"]) {
+      const { code, stderr } = await run(command, ...(command === "show" ? ["task-0"] : []));
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(
+          /^waymark: The key current could not .*\[KEY_UNAVAILABLE\]: the KMS is down \\u001b\[31m\n$/,
+        ),
+      ]);
+    }
+  });
+
   it("shows nothing of a key where a state can't be shown for want of one", async () => {
     const { cwd, run } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });

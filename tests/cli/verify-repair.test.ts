@@ -1,8 +1,10 @@
 // verify and repair: what they find, show, ask, change, and exit with.
+import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect, it } from "vitest";
-import { newPlace } from "./waymark.js";
+import { newPlace, start } from "./waymark.js";
 
 /** A store of files with three checkpoints, the newest of which is damaged. */
 async function damagedPlace() {
@@ -75,4 +77,61 @@ it("repair exits with 1 where damage is left that it can't repair", async () => 
   ]);
   const { code, stdout } = await run("repair", "--yes", "--json");
   expect([code, JSON.parse(stdout)]).toMatchObject([1, { steps: [{ action: "left", finding: { kind: "database" } }] }]);
+});
+
+/** A database of which so many checkpoints are damaged, and what it holds besides. */
+async function damagedDatabase(damaged: number, ...statements: string[]) {
+  const place = await newPlace();
+  for (let n = 1; n <= damaged; n++) await place.manager.save("build-42", { n });
+  await place.manager.close();
+  const database = new Database(join(place.cwd, "checkpoints.db"));
+  for (const sql of ["UPDATE waymark_checkpoints SET label = 'another'", ...statements]) database.exec(sql);
+  database.close();
+  return place;
+}
+
+it("repair tells damaged records from strays, which are whole", async () => {
+  const { run } = await damagedDatabase(2, "INSERT INTO waymark_payloads VALUES (77, 'x')");
+  const { stdout } = await run("repair", "--dry-run");
+  expect(stdout).toContain("Move 2 damaged records and 1 stray to quarantine, in sqlite:checkpoints.db.");
+  expect((await run("repair", "--yes")).code).toBe(0);
+});
+
+it.each(["text", "--json"])("repair shows at Ctrl-C what it has done, and run again goes on: %s", async (form) => {
+  const { cwd, place, run } = await damagedDatabase(40);
+  // The second row that goes to quarantine is given its date.
+  const interrupting = `
+    const { toISOString } = Date.prototype;
+    let calls = 0;
+    Date.prototype.toISOString = function () {
+      calls += 1;
+      if (calls === 2) process.kill(process.pid, "SIGINT");
+      return toISOString.call(this);
+    };
+    export default {};`;
+  writeFileSync(join(cwd, "waymark.config.mjs"), interrupting);
+  const args = ["repair", "--yes", ...(form === "--json" ? [form] : [])];
+  const child = start(place, args, { stdio: ["ignore", "pipe", "inherit"] });
+  let stdout = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  // As it would have ended without a listener: a shell shows 130.
+  expect(await once(child, "close")).toEqual([null, "SIGINT"]);
+  const database = new Database(join(cwd, "checkpoints.db"), { readonly: true });
+  const moved = Number(database.prepare("SELECT count(*) FROM waymark_quarantine").pluck().get());
+  database.close();
+  // A signal takes its time to arrive: one or two more may have been moved by then.
+  expect(moved).toBeGreaterThan(1);
+  expect(moved).toBeLessThan(40);
+  if (form === "text") {
+    expect(stdout.match(/^quarantined +build-42/gm)).toHaveLength(moved);
+    expect(stdout).toContain(
+      `Stopped. Move ${moved} damaged records to quarantine: done, in sqlite:checkpoints.db. Run it again to go on.\n`,
+    );
+  } else expect([JSON.parse(stdout).stopped, JSON.parse(stdout).steps.length]).toEqual([true, moved]);
+
+  writeFileSync(join(cwd, "waymark.config.mjs"), "export default {};");
+  expect((await run("repair", "--yes")).stdout).toContain(`Move ${40 - moved} damaged records to quarantine: done`);
+  expect((await run("verify")).code).toBe(0);
 });

@@ -3,6 +3,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";
 import { printSteps } from "../findings.js";
+import { Interruption } from "../interruption.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { counted, durationArgument, timeText } from "../words.js";
@@ -16,46 +17,80 @@ export const repair: CommandFile = {
       .description(
         "Moves damaged records to quarantine (the folder .quarantine of the storage, or its table waymark_quarantine), " +
           "byte for byte and with the reason, and removes old leftovers of killed writes. It deletes no record, and no " +
-          "sequence is given again. Ends with 1 where damage is left that it can't repair.",
+          "sequence is given again. Ends with 1 where damage is left that it can't repair. At Ctrl-C it shows what it has " +
+          "done; run again, it goes on from there.",
       )
       .option("--leftovers-older-than <age>", "which leftovers go: 1h unless told", durationArgument)
       .option("--dry-run", "show what it would do, change nothing")
       .option("--yes", "don't ask")
       .option("--json", "for programs: the steps, and what is newest now")
-      .action((options) =>
-        cli.withStore(async (session) => {
-          const { manager, output, name } = session;
-          const how = { leftoversOlderThanMs: options.leftoversOlderThan };
-          const plan = await manager.repair({ ...how, dryRun: true });
-          const changes = plan.steps.filter(({ action }) => action !== "left");
-          const isPlanOnly = options.dryRun === true || changes.length === 0;
-          if (!isPlanOnly && options.yes !== true) {
-            if (!options.json) await printSteps(session, plan.steps, true);
+      .action(async (options) => {
+        // From when on anything is changed: until then Ctrl-C ends the command as it ends any.
+        let interruption: Interruption | undefined;
+        try {
+          await cli.withStore(async (session) => {
+            const { manager, output, name } = session;
+            const how = { leftoversOlderThanMs: options.leftoversOlderThan };
+            const plan = await manager.repair({ ...how, dryRun: true });
+            const changes = plan.steps.filter(({ action }) => action !== "left");
+            const isPlanOnly = options.dryRun === true || changes.length === 0;
+            if (!isPlanOnly && options.yes !== true) {
+              if (!options.json) await printSteps(session, plan.steps, true);
+              await output.flush();
+              await confirm(`${changesText(changes)} in ${name}?`, false);
+            }
+            if (!isPlanOnly) interruption = new Interruption();
+            const result = interruption ? await repairAll(session, how, changes.length, interruption.signal) : plan;
+            if (options.json) await output.line(jsonText(result));
+            else await print(session, result, options.dryRun === true);
             await output.flush();
-            await confirm(`${changesText(changes)} in ${name}?`, false);
-          }
-          const result = isPlanOnly ? plan : await repairAll(session, how, changes.length);
-          if (options.json) await output.line(jsonText(result));
-          else await print(session, result, options.dryRun === true);
-          const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind !== "leftover";
-          if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
-        }),
-      );
+            const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind !== "leftover";
+            if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
+          });
+        } finally {
+          await interruption?.end();
+        }
+      });
   },
 };
 
-async function repairAll({ manager }: Session, how: RepairOptions, total: number): Promise<RepairResult> {
+/** What a repair has done that was told to stop before its end: its steps up to then. */
+interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
+  readonly stopped: true;
+}
+
+async function repairAll(
+  { manager }: Session,
+  how: RepairOptions,
+  total: number,
+  signal: AbortSignal,
+): Promise<RepairResult | StoppedRepair> {
   const progress = await showProgress("repairing", () => total);
+  const steps: RepairStep[] = [];
+  const onProgress = (step: RepairStep): void => {
+    steps.push(step);
+    progress.advance();
+  };
   try {
-    return await manager.repair({ ...how, onProgress: () => progress.advance() });
+    return await manager.repair({ ...how, signal, onProgress });
+  } catch (error) {
+    if (error !== signal.reason) throw error;
+    return { dryRun: false, steps, stopped: true };
   } finally {
     progress.stop();
   }
 }
 
-async function print(session: Session, { steps, tasks }: RepairResult, isDryRun: boolean): Promise<void> {
+async function print(session: Session, result: RepairResult | StoppedRepair, isDryRun: boolean): Promise<void> {
   const { output, name } = session;
+  const { steps } = result;
   await printSteps(session, steps, isDryRun);
+  if ("stopped" in result) {
+    const soFar = changesText(steps.filter(({ action }) => action !== "left"));
+    await output.line(output.colors.bold(printable(`Stopped. ${soFar}: done, in ${name}. Run it again to go on.`)));
+    return;
+  }
+  const { tasks } = result;
   for (const { taskId, newest } of tasks) {
     const now =
       newest === undefined
@@ -68,14 +103,17 @@ async function print(session: Session, { steps, tasks }: RepairResult, isDryRun:
   await output.line(output.colors.bold(printable(`${done}, in ${name}.${isDryRun ? " Nothing was changed." : ""}`)));
 }
 
-/** `Move 2 damaged records to quarantine, renumber 1 task, remove 1 leftover` */
+/** `Move 2 damaged records and 1 stray to quarantine, renumber 1 task, remove 1 leftover` */
 function changesText(changes: readonly RepairStep[]): string {
-  const count = (action: RepairStep["action"]) => changes.filter((step) => step.action === action).length;
-  const [moved, renumbered, removed] = [count("quarantined"), count("renumbered"), count("removed")];
+  const some = (action: RepairStep["action"], kind: RepairStep["finding"]["kind"], noun: string): string[] => {
+    const { length } = changes.filter((step) => step.action === action && step.finding.kind === kind);
+    return length > 0 ? [counted(length, noun)] : [];
+  };
+  const moved = [...some("quarantined", "record", "damaged record"), ...some("quarantined", "stray", "stray")];
   const parts = [
-    ...(moved > 0 ? [`move ${counted(moved, "damaged record")} to quarantine`] : []),
-    ...(renumbered > 0 ? [`renumber ${counted(renumbered, "task")}`] : []),
-    ...(removed > 0 ? [`remove ${counted(removed, "leftover")}`] : []),
+    ...(moved.length > 0 ? [`move ${moved.join(" and ")} to quarantine`] : []),
+    ...some("renumbered", "numbering", "task").map((tasks) => `renumber ${tasks}`),
+    ...some("removed", "leftover", "leftover").map((leftovers) => `remove ${leftovers}`),
   ];
   const text = parts.length === 0 ? "change nothing" : parts.join(", ");
   return text.charAt(0).toUpperCase() + text.slice(1);
