@@ -2,6 +2,7 @@ import { checkKeys } from "../adapter.js";
 import { DecryptionFailedError } from "../errors.js";
 import { type EncryptionKey, NamedKey } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
+import { shortPath } from "./path.js";
 import { subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 /** The options of {@link encrypt}. */
@@ -51,8 +52,12 @@ const NAME = "encrypt";
 export function encrypt(options: EncryptOptions): Transform {
   checkKeys("EncryptOptions", options, ["keys", "current", "requireEncrypted"]);
   const { keys, current, requireEncrypted = false } = options;
-  if (typeof keys !== "object" || keys === null || Array.isArray(keys) || keys instanceof Uint8Array) {
-    throw new TypeError("EncryptOptions.keys must be an object with a key under each key's id.");
+  // Of a Map, say, Object.entries would give no key.
+  const shape = Object.prototype.toString.call(keys).slice("[object ".length, -1);
+  if (shape !== "Object") {
+    throw new TypeError(
+      `EncryptOptions.keys must be a plain object with a key under each key's id, as in { "2026-11": key }; it is of type ${shape}.`,
+    );
   }
   if (typeof requireEncrypted !== "boolean") {
     throw new TypeError("EncryptOptions.requireEncrypted must be true or false.");
@@ -107,7 +112,7 @@ function wrongKey(context: TransformContext, keyId: string): DecryptionFailedErr
 
 function refusePlain(context: TransformContext): never {
   throw new DecryptionFailedError(
-    `${subjectOf(context)} can't be loaded: its encoding is ${JSON.stringify(context.encoding)}, which isn't encrypted, and requireEncrypted is set. ` +
+    `${subjectOf(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(context.encoding))}, which isn't encrypted, and requireEncrypted is set. ` +
       "It was left untouched. If it is one of your own, from before encryption, run rekey without requireEncrypted first.",
     undefined,
   );

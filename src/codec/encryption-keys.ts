@@ -2,6 +2,7 @@ import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
 import { checkKeys } from "../adapter.js";
 import { checkInteger, checkText } from "../arguments.js";
 import { KeyUnavailableError } from "../errors.js";
+import { isKeyId } from "./envelope.js";
 
 /** AES-256. */
 const KEY_BYTES = 32;
@@ -35,7 +36,7 @@ const MIN_PASSPHRASE = 15;
 /**
  * A key derived from a passphrase by scrypt, on another thread, at the first need of it and once.
  *
- * @param passphrase - At least 15 characters: nobody limits how often whoever has the store may guess. Its Unicode form
+ * @param passphrase - At least 15 characters, not counting white space around them: nobody limits how often whoever has the store may guess. Its Unicode form
  *   doesn't matter (it is normalized to NFKC).
  * @throws {TypeError | RangeError} Something is missing, misspelled, too short or out of range; never shows the passphrase.
  * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt; its parameters N = 2^17, r = 8, p = 1 are what OWASP's Password
@@ -44,8 +45,10 @@ const MIN_PASSPHRASE = 15;
 export function keyFromPassphrase(passphrase: string, options: PassphraseOptions): () => Promise<Uint8Array> {
   checkText("A passphrase", passphrase);
   const normalized = passphrase.normalize("NFKC");
-  if ([...normalized].length < MIN_PASSPHRASE) {
-    throw new RangeError(`A passphrase must have at least ${MIN_PASSPHRASE} characters.`);
+  if ([...normalized.trim()].length < MIN_PASSPHRASE) {
+    throw new RangeError(
+      `A passphrase must have at least ${MIN_PASSPHRASE} characters; white space before and after them doesn't count.`,
+    );
   }
   checkKeys("PassphraseOptions", options, ["salt", "cost"]);
   const { salt, cost = MIN_COST } = options;
@@ -75,8 +78,6 @@ function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uin
   });
 }
 
-const KEY_ID = /^[\x21-\x7e]{1,128}$/;
-
 /** A key under its id, fetched at its first need. It can't be shown: it is one of Node's own key objects from then on. */
 export class NamedKey {
   readonly id: string;
@@ -85,7 +86,7 @@ export class NamedKey {
 
   /** @throws {TypeError | RangeError} The id or the key is none. */
   constructor(id: string, key: EncryptionKey) {
-    if (!KEY_ID.test(id)) {
+    if (!isKeyId(id)) {
       throw new TypeError(
         `${JSON.stringify(id)} is no key id: it must be 1 to 128 printable ASCII characters, no spaces.`,
       );

@@ -24,6 +24,13 @@ const TAG_BYTES = 16;
 /** So many bytes at a time, some milliseconds' work: other work gets its turn in between. */
 const SLICE_BYTES = 4 * 1024 * 1024;
 
+/** The ids that keys may have. What else stands in an id's place, no program wrote: it isn't shown, nor looked for. */
+const KEY_ID = /^[\x21-\x7e]{1,128}$/;
+
+export function isKeyId(id: string): boolean {
+  return KEY_ID.test(id);
+}
+
 /** An envelope taken apart. */
 export interface Envelope {
   readonly keyId: string;
@@ -54,9 +61,11 @@ export function parseEnvelope(bytes: Uint8Array): Envelope | undefined {
   const nonceAt = 2 + idLength;
   const textAt = nonceAt + NONCE_BYTES;
   const tagAt = bytes.byteLength - TAG_BYTES;
-  if (version !== VERSION || idLength === 0 || tagAt < textAt) return undefined;
+  if (version !== VERSION || tagAt < textAt) return undefined;
+  const keyId = Buffer.from(bytes.subarray(2, nonceAt)).toString("latin1");
+  if (!isKeyId(keyId)) return undefined;
   return {
-    keyId: Buffer.from(bytes.subarray(2, nonceAt)).toString("latin1"),
+    keyId,
     nonce: bytes.subarray(nonceAt, textAt),
     ciphertext: bytes.subarray(textAt, tagAt),
     tag: bytes.subarray(tagAt),

@@ -23,7 +23,7 @@ export function formatPath(steps: readonly PathStep[]): string {
   return path;
 }
 
-/** A path for a message: one that goes through a hundred levels, or a key of a megabyte, is cut in its middle. */
+/** A path, or another stored text, for a message: one that goes through a hundred levels, or a key of a megabyte, is cut in its middle. */
 export function shortPath(path: string): string {
   return path.length <= 240 ? path : `${path.slice(0, 120)} … ${path.slice(-100)}`;
 }

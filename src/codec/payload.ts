@@ -4,6 +4,7 @@ import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from 
 import type { JsonEncoding } from "./encoder.js";
 import { decodeJson, encodeJson } from "./json.js";
 import type { KnownBodies } from "./known-bodies.js";
+import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redaction.js";
 import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
@@ -66,7 +67,7 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   const [base = "", ...names] = encoding.split("+");
   if (base !== "json" && base !== "json-tagged") {
     throw new UnsupportedFormatError(
-      `${subjectOf(options.context)} can't be loaded: this version of Waymark doesn't know its encoding ${JSON.stringify(base)}. ` +
+      `${subjectOf(options.context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
         "It was left untouched; load it with the version that saved it, or a newer one.",
     );
   }
@@ -205,7 +206,7 @@ function transformNamed(
   const found = transforms.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
-    `${subjectOf(context)} can't be loaded: its encoding is ${JSON.stringify(encoding)}, and no transform named ${JSON.stringify(name)} is configured. ` +
+    `${subjectOf(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(encoding))}, and no transform named ${shortPath(JSON.stringify(name))} is configured. ` +
       "It was left untouched; add the transform to the manager's `transforms`.",
   );
 }

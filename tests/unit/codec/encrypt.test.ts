@@ -166,6 +166,20 @@ describe("encrypt", () => {
     );
   });
 
+  it.each([
+    ["an escape sequence", "\u009b31mk1"],
+    ["a control character", "k1\u001b[2J"],
+    ["nothing", ""],
+    ["a space", "k 1"],
+    ["more than an id may have", "k".repeat(129)],
+  ])("shows no id that can be none: %s", async (_what, id) => {
+    const sealed = await encrypting().encode(text, context);
+    const planted = Buffer.concat([Buffer.from([1, id.length]), Buffer.from(id, "latin1"), sealed.subarray(4)]);
+    const opening = encrypting().decode(planted, context);
+    await expect(opening).rejects.toThrow(/no encrypted one that this version of Waymark knows/);
+    await expect(opening).rejects.toMatchObject({ code: "DECRYPTION_FAILED", keyId: undefined });
+  });
+
   it("tells a wrong key, with its id and both possibilities, from damage", async () => {
     const payload = await payloadOf({ n: 1 }, encrypting());
     const transforms = [encrypting({ keys: { k1: OTHER } })];
@@ -185,7 +199,9 @@ describe("encrypt", () => {
     expect((await openPayload(plain, lenient)).state).toEqual({ n: 1 });
     expect((await openPayload(packed, lenient)).state).toEqual({ n: 1 });
     const strict = { transforms: [gzip(), encrypting({ requireEncrypted: true })], context: owner };
-    for (const payload of [plain, packed]) {
+    const long = { ...plain, encoding: `json${"+gzip".repeat(100_000)}` };
+    for (const payload of [plain, packed, long]) {
+      expect(() => openPayload(payload, strict)).toThrow(/^.{0,700}$/);
       expect(() => openPayload(payload, strict)).toThrow(DecryptionFailedError);
       expect(() => openPayload(payload, strict)).toThrow(/which isn't encrypted, and requireEncrypted is set/);
     }
@@ -208,7 +224,16 @@ describe("encrypt", () => {
 describe("the options of encrypt", () => {
   it.each<[string, object, RegExp]>([
     ["no keys", { keys: {}, current: "k1" }, /current must be the id of one of the keys: there is none/],
-    ["keys that are none", { keys: KEY, current: "k1" }, /keys must be an object/],
+    ["keys that are none", { keys: KEY, current: "k1" }, /keys must be a plain object.*it is of type Uint8Array/],
+    ["keys in a Map", { keys: new Map([["k1", KEY]]), current: "k1" }, /as in \{ "2026-11": key \}; it is of type Map/],
+    ["keys in an array", { keys: [KEY], current: "0" }, /of type Array/],
+    ["keys that are still to come", { keys: Promise.resolve({ k1: KEY }), current: "k1" }, /of type Promise/],
+    ["keys that are missing", { current: "k1" }, /of type Undefined/],
+    [
+      "a key that is still to come",
+      { keys: { k1: Promise.resolve(KEY) }, current: "k1" },
+      /or a function that gives them/,
+    ],
     ["a current key that isn't there", { keys: { k1: KEY }, current: "k2" }, /one of the keys: k1/],
     ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys: k1/],
     ["a misspelled one", { keys: { k1: KEY }, current: "k1", require: true }, /has no "require"/],

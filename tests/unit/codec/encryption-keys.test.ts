@@ -37,6 +37,9 @@ describe("a key from a passphrase", () => {
 
   it.each<[string, unknown, object, RegExp]>([
     ["too short", "swordfish", { salt: SALT }, /at least 15 characters/],
+    ["blank", " ".repeat(40), { salt: SALT }, /at least 15 characters; white space before and after/],
+    ["padded with spaces", `swordfish${"\u00a0".repeat(40)}`, { salt: SALT }, /at least 15 characters/],
+    ["empty", "", { salt: SALT }, /at least 15 characters/],
     ["no text", 42, { salt: SALT }, /passphrase must be a string, not number/],
     ["without salt", PASSPHRASE, {}, /salt must be text or bytes/],
     ["with a short salt", PASSPHRASE, { salt: "pepper" }, /at least 16 bytes; this one has 6/],
