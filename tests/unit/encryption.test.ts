@@ -35,6 +35,13 @@ function managerOn(storage: StorageAdapter, options: Partial<CheckpointManagerOp
   return new CheckpointManager({ storage, ownsStorage: false, transforms: encrypted(), ...options });
 }
 
+async function failureOf(call: Promise<unknown>): Promise<unknown> {
+  return call.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
 /** Every byte of every file below a folder. */
 function bytesIn(folder: string): string {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -163,9 +170,24 @@ describe("keys", () => {
         show(error);
       }
     }
+    // What a function gives that is no key may be all but one.
+    const almost: unknown[] = [KEY.subarray(1), KEY.toString("hex"), { key: KEY }, [...KEY], Buffer.concat([KEY, KEY])];
+    for (const given of almost) {
+      const transforms = [encrypt({ keys: { k: async () => given as Uint8Array }, current: "k" })];
+      const manager = new CheckpointManager({ storage: new MemoryAdapter(), transforms, logger });
+      manager.on("autoSaveFailed", show);
+      for (let failure: unknown = await failureOf(manager.save("t", {})); failure; failure = Object(failure).cause) {
+        show(failure);
+      }
+      const autoSave = manager.autoSave("t", () => ({ n: 1 }));
+      show(await failureOf(autoSave.flush()));
+      show(await failureOf(autoSave.stop()));
+    }
     show(logger.lines);
     const all = shown.join("\n");
     expect(all).toContain("DECRYPTION_FAILED");
-    for (const form of [...formsOf(KEY), ...formsOf(OTHER), passphrase]) expect(all.includes(form)).toBe(false);
+    expect(all).toContain("KEY_UNAVAILABLE");
+    for (const form of [KEY, KEY.subarray(1), OTHER].flatMap(formsOf).concat(passphrase))
+      expect(all.includes(form)).toBe(false);
   });
 });
