@@ -11,12 +11,13 @@ import { treeOf } from "../../support/tree.js";
 
 const LOG_HEADER_BYTES = 32;
 
-/** A database as a killed program leaves it: with what was committed still in its log. */
-async function killed() {
+/** A database as a killed program leaves it: with what was committed still in its log. `before` is done to it first. */
+async function killed(before = (_path: string): void => {}) {
   const folder = await tempFolder();
   const path = join(folder, "x.db");
   const made = await openAt(join(folder, "made.db"));
   for (const n of [1, 2, 3]) await made.save("t", { n });
+  before(join(folder, "made.db"));
   for (const suffix of ["", "-wal"]) copyFileSync(join(folder, `made.db${suffix}`), `${path}${suffix}`);
   await made.close();
   return { folder, path, log: readFileSync(`${path}-wal`) };
@@ -66,6 +67,17 @@ describe("a damaged log that nobody has open", () => {
     expect(step).toMatchObject({ action: "left", advice: expect.stringContaining("Copy the file and its -wal") });
   });
 
+  it.each<[string, number, RegExp]>([
+    ["a frame's salt, of which no checksum tells", LOG_HEADER_BYTES + 8, /^frame 1 of the log is damaged/],
+    ["the header's own checksum, on which no frame depends", 24, /^the log's header is damaged/],
+  ])("is found where it is %s", async (_what, at, reason) => {
+    const { path, log } = await killed();
+    log.writeUInt8(log.readUInt8(at) ^ 0x01, at);
+    writeFileSync(`${path}-wal`, log);
+    const { findings } = await (await openAt(path)).verify();
+    expect(findings).toEqual([{ kind: "database", location: `${path}-wal`, reason: expect.stringMatching(reason) }]);
+  });
+
   it.each([0, 511, 131_072, 0xffff_ffff])(
     "is found also where its pages would have %i bytes, and a hole after it",
     async (size) => {
@@ -78,6 +90,18 @@ describe("a damaged log that nobody has open", () => {
       ]);
     },
   );
+});
+
+it("a log that was begun anew is whole, though committed frames of the former one follow", async () => {
+  const { path } = await killed((made) => {
+    const database = new Database(made);
+    database.pragma("wal_checkpoint(RESTART)");
+    database.exec("UPDATE waymark_tasks SET given_sequence = 3");
+    database.close();
+  });
+  const manager = await openAt(path);
+  expect((await manager.verify()).findings).toEqual([]);
+  expect((await manager.save("t", {})).sequence).toBe(4);
 });
 
 it.skipIf(process.platform === "win32")(

@@ -1,5 +1,5 @@
 // A database that somebody else had in hand: what they may leave in it that works on what is saved later.
-import { readFileSync } from "node:fs";
+import { linkSync, readFileSync, writeFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, UnsupportedFormatError } from "waymark";
@@ -104,3 +104,21 @@ describe("tables of ours that would do more than they are told to", () => {
     expect(await listed(openAdapter({ path }))).toEqual(["c1"]);
   });
 });
+
+it.each(["-wal", "-shm", "-journal"])(
+  "a %s with a second name is refused, since SQLite would write to both",
+  async (suffix) => {
+    const path = await storeWith();
+    const elsewhere = `${path}-elsewhere`;
+    writeFileSync(elsewhere, "");
+    linkSync(elsewhere, `${path}${suffix}`);
+    const adapter = openAdapter({ path });
+    for (const call of [() => listed(adapter), () => adapter.append(draft("t", "c2"))]) {
+      await expect(call()).rejects.toMatchObject({
+        code: "STORAGE_FAILED",
+        message: expect.stringMatching(/has a second name.*was not opened, and nothing was changed\. Put a copy/),
+      });
+    }
+    expect(readFileSync(elsewhere, "utf8")).toBe("");
+  },
+);
