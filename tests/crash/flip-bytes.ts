@@ -1,11 +1,11 @@
 // What becomes of a small store when any one byte of it is another, or it ends there: each outcome, counted.
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import Database from "better-sqlite3";
 import { type Checkpoint, CheckpointError, CheckpointManager, type CheckpointSummary, gzip } from "waymark";
 import { openStorage } from "waymark/adapters";
+import { PLACE } from "./place.js";
 
 /** What a user sees of a damaged store. */
 export type Outcome =
@@ -53,8 +53,6 @@ export async function flipBytes(storage: Flipped, { stride, offset = 0 }: FlipOp
   }
 }
 
-/** Memory, where there is such a disk: nothing here depends on what was synced. */
-const PLACE = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wrong: 0 } satisfies Record<
   Outcome,
   number

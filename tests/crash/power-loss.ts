@@ -1,25 +1,19 @@
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import type { StorageAdapter } from "waymark";
-import { JsonFileAdapter } from "waymark/adapters/json-file";
-import { SqliteAdapter } from "waymark/adapters/sqlite";
-import { TaskFileAdapter } from "waymark/adapters/task-file";
 import type { Answer } from "./crash-process.js";
 import { storeIn } from "./crash-site.js";
 import type { Disk, DiskModel, Fate } from "./disk-model.js";
+import { openAdapter } from "./open-adapter.mjs";
 import { type Contents, perform, plain, type StoreKind } from "./operations.js";
+import { PLACE } from "./place.js";
 import { quarantined } from "./quarantined.mjs";
 import { examination, wrongs } from "./verdict.js";
 
 /** What may be found: as it was before a call, or as it is after it. */
 export type Allowed = readonly [before: Contents, after: Contents];
 
-/** Memory, where there is such a disk: what is lost is lost by the model, and syncing costs nothing. */
-const PLACE = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 /** How many mixtures of kept and lost changes are tried at each moment, besides the extremes. */
 const MIXTURES = 6;
 
@@ -105,11 +99,11 @@ async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
 
 /** What this process finds in the store in that folder. */
 export async function examinedHere(kind: StoreKind, folder: string): Promise<Answer[]> {
-  const adapter = openStore(kind, storeIn(folder));
+  const adapter = await openAdapter(kind, storeIn(folder));
   const answers: Answer[] = [];
   for (const call of examination("after-loss")) {
     answers.push(
-      await (call[0] === "quarantined" ? asked(kind, folder) : perform(adapter, call)).then(
+      await (call[0] === "quarantined" ? quarantined(kind, storeIn(folder)) : perform(adapter, call)).then(
         (value) => ({ value: plain(value) }),
         (error: unknown) => ({ code: "failed", message: String(error) }),
       ),
@@ -117,15 +111,4 @@ export async function examinedHere(kind: StoreKind, folder: string): Promise<Ans
   }
   await adapter.close();
   return answers;
-}
-
-async function asked(kind: StoreKind, folder: string): Promise<string[]> {
-  return quarantined(kind, storeIn(folder));
-}
-
-export function openStore(kind: StoreKind, path: string): StorageAdapter {
-  if (kind === "json-file") return new JsonFileAdapter({ path });
-  if (kind === "task-file") return new TaskFileAdapter({ path });
-  const durability = kind === "sqlite" ? "full" : "normal";
-  return new SqliteAdapter({ path: join(path, "checkpoints.db"), durability });
 }

@@ -9,8 +9,8 @@ import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
 import { count } from "./counts.js";
 import { isFull } from "./extent.js";
+import { openAdapter } from "./open-adapter.mjs";
 import { STORES, type StoreKind } from "./operations.js";
-import { openStore } from "./power-loss.js";
 
 const PROCESSES = 8;
 const VICTIMS = 2;
@@ -84,7 +84,7 @@ async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
   const lines = createInterface({ input: stalled.stdout })[Symbol.asyncIterator]();
   expect((await lines.next()).value).toBe("stalled");
 
-  const adapter = openStore(kind, folder);
+  const adapter = await openAdapter(kind, folder);
   onTestFinished(() => adapter.close());
   let isOver = false;
   const answered = lines.next().then(({ value }) => {
@@ -192,7 +192,7 @@ function startScript(name: string, args: readonly string[]) {
 /** What a new process finds wrong in a store that these were acknowledged of. */
 async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]) {
   // Whoever was killed last holds no lock any more: there is no time to wait for one.
-  const adapter = openStore(kind, folder);
+  const adapter = await openAdapter(kind, folder);
   onTestFinished(() => adapter.close());
   const wrong: string[] = [];
   const found = new Map<string, StoredCheckpoint>();

@@ -1,1 +1,1 @@
-export function quarantined(kind: string, folder: string): string[];
+export function quarantined(kind: string, folder: string): Promise<string[]>;

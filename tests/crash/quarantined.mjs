@@ -1,14 +1,13 @@
 // What a store's quarantine holds.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 
 /**
  * The damaged records of task `t` as they were moved, each with the reason for it.
  *
- * @param {string} kind @param {string} folder @returns {string[]} One JSON text each.
+ * @param {string} kind @param {string} folder @returns {Promise<string[]>} One JSON text each.
  */
-export function quarantined(kind, folder) {
+export async function quarantined(kind, folder) {
   return kind.startsWith("sqlite") ? rowsIn(join(folder, "checkpoints.db")) : filesIn(join(folder, ".quarantine", "t"));
 }
 
@@ -28,8 +27,10 @@ function reasonBeside(folder, name, names) {
 }
 
 /** @param {string} path */
-function rowsIn(path) {
+async function rowsIn(path) {
   if (!existsSync(path)) return [];
+  // Here, since the file adapters' processes needn't load it.
+  const { default: Database } = await import("better-sqlite3");
   const database = new Database(path, { readonly: true });
   try {
     const isMade = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'waymark_quarantine'").get();
