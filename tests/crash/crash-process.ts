@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile, rm } from "node:fs/promises";
 import { text } from "node:stream/consumers";
@@ -10,7 +10,7 @@ import type { Question } from "./verdict.js";
 const PROGRAM = fileURLToPath(new URL("program.mjs", import.meta.url));
 
 /** Far more than any takes: what hasn't ended by then never will, and its answers are missing. */
-const HANGING_MS = 120_000;
+export const HANGING_MS = 120_000;
 
 /** What a call in another process resolved to, or how it failed. */
 export interface Answer {
@@ -66,19 +66,25 @@ export async function recorded(
   kind: StoreKind,
   folder: string,
   calls: readonly Question[],
-  { calls: names, data = false, injection, thread }: Recording,
+  recording: Recording,
 ): Promise<Recorded> {
   const record = `${folder}.strace`;
-  const command = ["strace", "-f", "-qq", "-xx", "-s", data ? "16777216" : "0", "-o", record];
-  command.push("-e", `trace=${["access", "faccessat", "faccessat2", ...names].map((name) => `?${name}`).join(",")}`);
-  // Makes the process stop only at what is recorded. A signal can't be injected then.
-  if (injection?.fault !== "signal=KILL") command.push("--seccomp-bpf");
-  if (injection) command.push("-e", `inject=${injection.call.name}:${injection.fault}:when=${injection.call.ordinal}`);
-  const environment = { UV_THREADPOOL_SIZE: "1", RUN_AHEAD: thread === "main" ? "1" : "" };
+  const command = straceCommand(record, recording);
+  const environment = { UV_THREADPOOL_SIZE: "1", RUN_AHEAD: recording.thread === "main" ? "1" : "" };
   const ended = await run([...command, process.execPath, PROGRAM, kind, folder], calls, environment);
   const parsed = parseRecord(await readFile(record, "utf8"));
   await rm(record);
   return { ...ended, ...parsed };
+}
+
+/** What records the program that follows it on a command line. */
+export function straceCommand(record: string, { calls, data = false, injection }: Omit<Recording, "thread">): string[] {
+  const command = ["strace", "-f", "-qq", "-xx", "-s", data ? "16777216" : "0", "-o", record];
+  command.push("-e", `trace=${["access", "faccessat", "faccessat2", ...calls].map((name) => `?${name}`).join(",")}`);
+  // Makes the process stop only at what is recorded. A signal can't be injected then.
+  if (injection?.fault !== "signal=KILL") command.push("--seccomp-bpf");
+  if (injection) command.push("-e", `inject=${injection.call.name}:${injection.fault}:when=${injection.call.ordinal}`);
+  return command;
 }
 
 async function run(
@@ -89,11 +95,7 @@ async function run(
   // A group of its own, so that what strace runs ends with it.
   const child = spawn(command, args, { stdio: "pipe", detached: true, env: { ...process.env, ...environment } });
   const ended = once(child, "close");
-  const isHanging = setTimeout(() => {
-    // As long as it hasn't ended, its number is nobody else's.
-    const isRunning = child.exitCode === null && child.signalCode === null;
-    if (isRunning && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
-  }, HANGING_MS);
+  const isHanging = setTimeout(() => killGroup(child), HANGING_MS);
   // It may have been killed before it has read its calls.
   child.stdin.on("error", () => undefined).end(JSON.stringify(plain(calls)));
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]).finally(() =>
@@ -101,6 +103,12 @@ async function run(
   );
   const answers = stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Answer]));
   return { answers, stderr, signal: child.signalCode };
+}
+
+/** Kills a process that was started as a group's first, and what it runs. */
+export function killGroup({ pid, exitCode, signalCode }: ChildProcess): void {
+  // As long as it hasn't ended, its number is nobody else's.
+  if (exitCode === null && signalCode === null && pid !== undefined) process.kill(-pid, "SIGKILL");
 }
 
 function whyNoStrace(): string | undefined {

@@ -1,10 +1,11 @@
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { aimedFaults } from "./aimed-fault.js";
-import { type Ended, inProcess, recorded } from "./crash-process.js";
+import { inProcess, recorded } from "./crash-process.js";
 import { damage } from "./damage.js";
+import { type Examined, Examiner } from "./examiner.js";
 import {
   type Before,
   type Contents,
@@ -16,6 +17,7 @@ import {
   type Past,
   type StoreKind,
 } from "./operations.js";
+import { PLACE } from "./place.js";
 import type { SystemCall } from "./system-calls.js";
 import { examination, wrongs } from "./verdict.js";
 
@@ -42,6 +44,7 @@ export class CrashSite {
   /** What the store must hold before the first call of the operation, and after each. */
   readonly contents: readonly Contents[];
   readonly #folder: string;
+  #examiner: Examiner | undefined;
   #copies = 0;
 
   private constructor(kind: StoreKind, operation: Operation, contents: readonly Contents[], folder: string) {
@@ -52,7 +55,7 @@ export class CrashSite {
   }
 
   static async make(kind: StoreKind, operation: Operation): Promise<CrashSite> {
-    const folder = await mkdtemp(join(tmpdir(), "waymark-crash-"));
+    const folder = await mkdtemp(join(PLACE, "waymark-crash-"));
     const past = await prepare(kind, operation.before, join(folder, "prepared"));
     return new CrashSite(kind, operation, await expectedContents(past, operation.calls), folder);
   }
@@ -69,13 +72,14 @@ export class CrashSite {
     return copy;
   }
 
-  /** What a new process finds wrong in that copy, where `answered` of the operation's calls were acknowledged. */
-  async examine(copy: string, answered: number): Promise<string[]> {
-    return this.verdict(await inProcess(this.kind, storeIn(copy), examination("next")), answered);
+  /** What another process finds in that copy, which it has never seen. */
+  async examine(copy: string): Promise<Examined> {
+    this.#examiner ??= new Examiner(this.kind, join(this.#folder, "examiner.strace"), [...CHANGING, ...OPENING]);
+    return this.#examiner.ask(storeIn(copy), examination("next"));
   }
 
   /** What is wrong with what a process has found. */
-  verdict({ answers, stderr }: Ended, answered: number): string[] {
+  verdict({ answers, stderr }: Examined, answered: number): string[] {
     return [...wrongs(answers, ...this.around(answered)), ...(stderr === "" ? [] : [stderr])];
   }
 
@@ -87,6 +91,7 @@ export class CrashSite {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#examiner?.[Symbol.asyncDispose]();
     await rm(this.#folder, { recursive: true, force: true });
   }
 }

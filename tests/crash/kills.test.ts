@@ -6,10 +6,10 @@ import { count } from "./counts.js";
 import { type Answer, noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, changes, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
+import type { Examined } from "./examiner.js";
 import { drawn, isFull } from "./extent.js";
 import { type Contents, keyOf, OPERATIONS, STORES } from "./operations.js";
 import { PowerLosses } from "./power-loss.js";
-import { examination } from "./verdict.js";
 
 /** What `npm test` has time for. */
 const SOME: Readonly<Record<string, readonly string[]>> = {
@@ -75,23 +75,25 @@ async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
   let met = false;
   for await (const kill of aimedFaults(site.kind, () => site.copy(), site.operation.calls, point, "signal=KILL")) {
     met = kill.met;
-    const { answers } = kill.run;
-    if (isFull && changes(point.call)) wrong.push(...(await examineAndLosePower(site, kill, losses)));
-    else wrong.push(...(await site.examine(kill.folder, answers.length)));
+    const found = await site.examine(kill.folder);
+    const wrongHere = site.verdict(found, kill.run.answers.length);
+    wrong.push(...wrongHere);
+    // Where it changed nothing, the disk is as before the next one that does.
+    if (isFull && changes(point.call) && wrongHere.length === 0) await losePower(site, kill, found, losses);
     await rm(kill.folder, { recursive: true });
   }
   return { name: point.name, met, wrong };
 }
 
 /** What a process saves that comes after a killed one must survive too, though it found what the other had not synced. */
-async function examineAndLosePower(site: CrashSite, { folder, run }: Attempt, losses: PowerLosses): Promise<string[]> {
+async function losePower(
+  site: CrashSite,
+  { folder, run }: Attempt,
+  next: Examined,
+  losses: PowerLosses,
+): Promise<void> {
   const model = new DiskModel(folder, site.prepared);
   for (const _ of model.run(run.ofStore));
-  const what = { calls: [...CHANGING, ...OPENING], data: true, thread: "other" } as const;
-  const next = await recorded(site.kind, storeIn(folder), examination("next"), what);
-  const wrong = site.verdict(next, run.answers.length);
-  if (wrong.length > 0) return wrong;
-
   let answered = 0;
   for (const call of model.run(next.ofStore)) {
     if (call.args[0] === "1") answered += 1;
@@ -100,7 +102,6 @@ async function examineAndLosePower(site: CrashSite, { folder, run }: Attempt, lo
   const [before, after] = site.around(run.answers.length);
   const allowed = [withSaved(before, next.answers), withSaved(after, next.answers)] as const;
   await losses.lose(model, [allowed], "after a kill and another process's save", losses.disks);
-  return wrong;
 }
 
 /** The contents, and what was saved to see whether the store can go on; and it was repaired. */

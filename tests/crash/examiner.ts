@@ -1,0 +1,73 @@
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rm, truncate } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { type Answer, HANGING_MS, killGroup, type Recorded, straceCommand } from "./crash-process.js";
+import { plain, type StoreKind } from "./operations.js";
+import { parseRecord } from "./system-calls.js";
+import type { Question } from "./verdict.js";
+
+const PROGRAM = fileURLToPath(new URL("examiner.mjs", import.meta.url));
+
+export type Examined = Omit<Recorded, "signal">;
+
+/**
+ * A process that opens one killed store after another, under strace. It finds in each what a process finds that was started
+ * for this one store: it never had the store open, and locks, connections and whatever an adapter remembers are one
+ * store's own, and an adapter's, of which each store gets a new one.
+ */
+export class Examiner implements AsyncDisposable {
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #closed: Promise<unknown>;
+  readonly #lines: AsyncIterator<string>;
+  readonly #record: string;
+  #stderr = "";
+  #last: Promise<unknown> = Promise.resolve();
+
+  /**
+   * @param record - Where strace writes.
+   * @param calls - What it records.
+   */
+  constructor(kind: StoreKind, record: string, calls: readonly string[]) {
+    // Appending: the record is emptied before each store.
+    const [command = "", ...args] = [...straceCommand(record, { calls, data: true }), "-A"];
+    const environment = { ...process.env, UV_THREADPOOL_SIZE: "1" };
+    this.#child = spawn(command, [...args, process.execPath, PROGRAM, kind], { detached: true, env: environment });
+    this.#closed = once(this.#child, "close");
+    this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
+    this.#record = record;
+    this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      this.#stderr += text;
+    });
+    // Where it has ended, its answers are missing.
+    this.#child.stdin.on("error", () => undefined);
+  }
+
+  /** Asks about the store in that folder, once all that was asked before is answered. */
+  async ask(folder: string, questions: readonly Question[]): Promise<Examined> {
+    const asked = this.#last.then(() => this.#ask(folder, questions));
+    this.#last = asked.catch(() => undefined);
+    return asked;
+  }
+
+  async #ask(folder: string, questions: readonly Question[]): Promise<Examined> {
+    const isHanging = setTimeout(() => killGroup(this.#child), HANGING_MS);
+    await truncate(this.#record).catch(() => undefined);
+    this.#child.stdin.write(`${JSON.stringify([folder, plain(questions)])}\n`);
+    const answers: Answer[] = [];
+    for (let line = await this.#lines.next(); !line.done && line.value !== ""; line = await this.#lines.next()) {
+      answers.push(JSON.parse(line.value) as Answer);
+    }
+    clearTimeout(isHanging);
+    const stderr = this.#stderr;
+    this.#stderr = "";
+    return { answers, stderr, ...parseRecord(await readFile(this.#record, "utf8")) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.stdin.end();
+    await this.#closed;
+    await rm(this.#record, { force: true });
+  }
+}
