@@ -11,7 +11,7 @@ await runSteps([
     { name: "types", command: "npm run types" },
   ],
   ...(butTests ? [] : [{ name: "tests with coverage", command: "npx vitest run --coverage" }]),
-  { name: "crashes: every second kill and fault, every power loss", command: "node scripts/crash.mjs --half" },
+  { name: "crashes: every kill, fault and power loss", command: "node scripts/crash.mjs" },
   [
     { name: "a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 60" },
     { name: "memory of the command over 100,000 checkpoints", command: "node scripts/cli-memory.mjs" },

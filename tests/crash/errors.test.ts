@@ -5,15 +5,19 @@ import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
-import { drawn, isFull } from "./extent.js";
+import { isFull } from "./extent.js";
 import { OPERATIONS, STORES } from "./operations.js";
 import { examinedHere, PowerLosses } from "./power-loss.js";
+import type { SystemCall } from "./system-calls.js";
 import { wrongs } from "./verdict.js";
 
 const ERRORS = ["EIO", "ENOSPC", "EINTR"] as const;
 
 /** Whatever may fail for want of room, or because of the disk. */
 const FAILING = /^(p?write(64)?|f(data)?sync|ftruncate|rename(at2?)?|link(at)?|mkdir(at)?|unlink(at)?|rmdir)$/;
+
+/** A file is made all the same after an interruption: the call begins again. */
+const ERRORS_OF_MAKING = ["EIO", "ENOSPC"] as const;
 
 /** What `npm test` has time for. */
 const SOME: Readonly<Record<string, readonly string[]>> = { "json-file": ["payload"], "task-file": ["create"] };
@@ -30,7 +34,7 @@ describe.skipIf(noStrace !== undefined)(`a system call that fails${noStrace ? ` 
         await using site = await CrashSite.make(kind, operation);
         const faults = await rehearse(site);
         const losses = new PowerLosses(kind);
-        const outcomes = await forAll(drawn(faults), (fault) => inject(site, fault, losses));
+        const outcomes = await forAll(faults, (fault) => inject(site, fault, losses));
 
         const where = { store: kind, operation: operation.name };
         const lost = outcomes.filter(({ wrong }) => wrong.length > 0);
@@ -52,13 +56,18 @@ async function rehearse(site: CrashSite): Promise<Fault[]> {
     const calls = [...CHANGING, ...OPENING];
     const { ofStore } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
     for (const [call, name] of namesOf(ofStore, copy)) {
-      if (call.thread !== thread || !FAILING.test(call.name) || call.path === undefined) continue;
+      if (call.thread !== thread || call.path === undefined) continue;
       // SQLite makes room for its shared memory by eight writes alike, of one byte each: the first stands for them.
       if (call.path.endsWith("-shm") && !name.endsWith("(1)")) continue;
-      faults.push(...ERRORS.map((error) => ({ name, call, error })));
+      faults.push(...errorsOf(call).map((error) => ({ name, call, error })));
     }
   }
   return faults;
+}
+
+function errorsOf({ name, args }: SystemCall): readonly Fault["error"][] {
+  if (FAILING.test(name)) return ERRORS;
+  return name.startsWith("open") && args.some((arg) => arg.includes("O_CREAT")) ? ERRORS_OF_MAKING : [];
 }
 
 async function inject(site: CrashSite, fault: Fault, losses: PowerLosses) {

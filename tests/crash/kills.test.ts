@@ -7,7 +7,7 @@ import { type Answer, noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, changes, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import type { Examined } from "./examiner.js";
-import { drawn, isFull } from "./extent.js";
+import { isFull } from "./extent.js";
 import { type Contents, keyOf, OPERATIONS, STORES } from "./operations.js";
 import { PowerLosses } from "./power-loss.js";
 
@@ -36,7 +36,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
         await using site = await CrashSite.make(kind, operation);
         const points = await rehearse(site);
         const losses = new PowerLosses(kind);
-        const outcomes = await forAll(drawn(points), (point) => killAt(site, point, losses));
+        const outcomes = await forAll(points, (point) => killAt(site, point, losses));
 
         const lost = outcomes.filter(({ wrong }) => wrong.length > 0);
         const where = { store: kind, operation: operation.name };
