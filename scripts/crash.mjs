@@ -3,10 +3,11 @@
 // was lost.
 // `-- --every-call` kills SQLite and repairs at their reads and locks as well, which takes some minutes more.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { build } from "rolldown";
+import { fileURLToPath } from "node:url";
+import { bundled } from "../tests/support/bundled.mjs";
 
 /** One line that a test has counted: see tests/crash/counts.ts. @typedef {{ what: string, store: string, operation: string, tried: number, lost: number }} Count */
 
@@ -28,7 +29,6 @@ const file = join(folder, "counts");
 const startedMs = Date.now();
 try {
   const tests = ["tests/crash", "tests/hostile/naughty-strings"];
-  await bundle(folder);
   const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=1200000"], {
     stdio: "inherit",
     shell: process.platform === "win32",
@@ -37,7 +37,8 @@ try {
       WAYMARK_CRASH: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
-      WAYMARK_CRASH_PROGRAM: join(folder, "program.js"),
+      // Some thousand processes are started with it, and one file is loaded faster than twenty.
+      WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
     },
   });
   const counts = counted(file);
@@ -51,20 +52,6 @@ try {
   process.exitCode = status ?? 1;
 } finally {
   rmSync(folder, { recursive: true, force: true });
-}
-
-/**
- * The program that is started some thousand times, under strace, in a few files instead of some fifty: it starts in two
- * thirds of the time.
- *
- * @param {string} dir
- */
-async function bundle(dir) {
-  const root = join(import.meta.dirname, "..");
-  const input = join(root, "tests", "crash", "program.mjs");
-  await build({ input, platform: "node", external: ["better-sqlite3"], output: { dir } });
-  // Where it looks for what is not in those files.
-  symlinkSync(join(root, "node_modules"), join(dir, "node_modules"));
 }
 
 /** @param {string} path @returns {Count[]} */

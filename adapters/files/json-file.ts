@@ -201,7 +201,6 @@ export class JsonFileAdapter implements StorageAdapter {
     return path === undefined ? undefined : new CheckpointFolder(path, taskId);
   }
 
-  /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
   /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
   async #changeFile(
     verb: string,
@@ -230,6 +229,7 @@ export class JsonFileAdapter implements StorageAdapter {
     });
   }
 
+  /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
     open: (folder: CheckpointFolder, file: CheckpointFile) => Found<Item> | Promise<Found<Item>>,
