@@ -7,6 +7,7 @@ import {
   summaryOf,
   type TaskSummary,
 } from "../../src/checkpoint.js";
+import { assertAbsent, assertNoneInRange } from "./absence.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
@@ -26,6 +27,7 @@ import {
 /** Above every integer of SQLite's: a damaged sequence may be any of them, and is to be reported. */
 const ABOVE_ALL = 2 ** 63;
 const SALVAGED_AT_ONCE = 16;
+const LOST = "an index has the task, and none of its checkpoints is found by it";
 const UNREADABLE = "SQLite can't read it";
 
 /** Some of a longer answer, and where the next part begins, if there may be one. */
@@ -59,12 +61,14 @@ export class SqliteReader {
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
     try {
       const row = this.#database.one(CHECKPOINT_BY_ID, taskId, id);
-      return row && storedCheckpointOf(taskId, row, this.#path);
+      if (row !== undefined) return storedCheckpointOf(taskId, row, this.#path);
     } catch (error) {
       if (!isDamaged(error)) throw error;
       const [number] = this.#database.one(NUMBER_BY_ID, taskId, id) ?? [];
       return damagedRow(this.#path, number, { taskId, id }, UNREADABLE, error);
     }
+    assertAbsent(this.#database, this.#path, taskId);
+    return undefined;
   }
 
   /** At most `size` summaries that the query asks for; `next` is the bound of the query to go on with. */
@@ -90,6 +94,7 @@ export class SqliteReader {
     };
     try {
       const rows = this.#database.all(TASKS, range.from, range.below, range.below, ...fourOf(statuses), size);
+      if (rows.length === 0) assertNoneInRange(this.#database, this.#path, range);
       for (const [taskId, count, ...row] of rows) add(String(taskId), numberOr0(count), row);
       return { items, next: rows.length < size ? undefined : idAfter(String(rows.at(-1)?.[0])) };
     } catch (error) {
@@ -121,7 +126,7 @@ export class SqliteReader {
       }
       beforeSequence = next;
     } while (beforeSequence !== undefined);
-    return damaged;
+    return damaged.length > 0 ? damaged : [damagedRow(this.#path, "unknown", { taskId }, LOST)];
   }
 
   #page<Found extends CheckpointSummary>(
@@ -150,6 +155,7 @@ export class SqliteReader {
             skip,
           )
         : this.#database.all(statements.plain[order], ...range, size, skip);
+      if (rows.length === 0) assertAbsent(this.#database, this.#path, taskId);
       return page(rows, rows.map(parse));
     } catch (error) {
       if (!isDamaged(error)) throw error;

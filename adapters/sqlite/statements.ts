@@ -11,6 +11,8 @@ export interface Statements {
 const TABLE = "waymark_checkpoints c";
 /** LEFT: a checkpoint whose payload is gone is damaged, not absent. */
 const WITH_PAYLOAD = `${TABLE} LEFT JOIN waymark_payloads p ON p.number = c.number`;
+/** By this index and no other, so that it is clear which one an empty answer is of: see absence.ts. */
+const IN_SEQUENCE = "waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence";
 const IN_RANGE = "c.task_id = ? AND c.sequence < ? AND c.sequence > ?";
 const IN_STATUS = "c.status IN (?, ?, ?, ?)";
 const OF_TASK = "FROM waymark_checkpoints WHERE task_id = ?";
@@ -33,30 +35,29 @@ export const NUMBER = "CAST(number AS TEXT)";
 export const NUMBER_BY_ID = `SELECT ${NUMBER} FROM waymark_checkpoints WHERE task_id = ? AND id = ?`;
 export const NUMBERS = `SELECT ${NUMBER} FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_id WHERE task_id = ?`;
 
-export const NEWEST_SEQUENCE = `SELECT max(sequence) ${OF_TASK}`;
+export const NEWEST_SEQUENCE = `SELECT max(sequence) FROM ${IN_SEQUENCE} WHERE task_id = ?`;
 export const COUNT = `SELECT count(*) ${OF_TASK}`;
 export const TASK_IDS = `SELECT task_id FROM waymark_tasks WHERE task_id >= ? AND task_id < ? ORDER BY task_id LIMIT (? + 0)`;
 /**
  * The tasks are those of the checkpoints, one step down the index for each, in order: a task whose row in waymark_tasks was
- * lost is listed all the same.
+ * lost is listed all the same. LEFT: one that isn't found again is damaged, not absent.
  */
 export const TASKS = `
   WITH RECURSIVE next_task (task_id) AS (
-    SELECT min(task_id) FROM waymark_checkpoints WHERE task_id >= ?
-    UNION ALL
-    SELECT (SELECT min(task_id) FROM waymark_checkpoints WHERE task_id > t.task_id AND task_id < ?) FROM next_task t
+    SELECT min(task_id) FROM ${IN_SEQUENCE} WHERE task_id >= ?
+    UNION -- and not UNION ALL: an index in disorder may lead back
+    SELECT (SELECT min(task_id) FROM ${IN_SEQUENCE} WHERE task_id > t.task_id AND task_id < ?) FROM next_task t
     WHERE t.task_id IS NOT NULL
   )
   SELECT t.task_id, (SELECT count(*) FROM waymark_checkpoints WHERE task_id = t.task_id), ${COLUMNS}
-  FROM next_task t CROSS JOIN ${TABLE}
-  WHERE t.task_id < ? AND c.task_id = t.task_id
-    AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = t.task_id)
-    AND (${IN_STATUS} OR ${SUSPECT})
+  FROM next_task t LEFT JOIN ${TABLE} ON c.task_id = t.task_id
+    AND c.sequence = (SELECT max(sequence) FROM ${IN_SEQUENCE} WHERE task_id = t.task_id)
+  WHERE t.task_id < ? AND (${IN_STATUS} OR ${SUSPECT})
   LIMIT (? + 0)`;
 
 /** All that an append has to know, in one statement. */
 export const POSITION = `
-  SELECT (SELECT given_sequence FROM waymark_tasks WHERE task_id = ?), (SELECT max(sequence) ${OF_TASK}),
+  SELECT (SELECT given_sequence FROM waymark_tasks WHERE task_id = ?), (${NEWEST_SEQUENCE}),
     (SELECT max(number) FROM waymark_checkpoints), (SELECT max(number) FROM waymark_payloads), (${NUMBER_BY_ID})`;
 export const PAYLOAD = "SELECT body FROM waymark_payloads WHERE number = ?";
 export const DIGEST = "SELECT sequence, sha256 FROM waymark_checkpoints WHERE number = ?";

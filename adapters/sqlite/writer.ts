@@ -12,6 +12,7 @@ import {
   withStatus,
 } from "../../src/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/errors.js";
+import { assertAbsent } from "./absence.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
@@ -55,6 +56,7 @@ export class SqliteWriter {
       const [given, newest, lastNumber, lastPayload, taken] =
         this.#database.one(POSITION, taskId, taskId, taskId, id) ?? [];
       if (taken !== null) return this.#sequenceOfSame(taken, draft);
+      if (newest === null) assertAbsent(this.#database, this.#path, taskId);
 
       const newestSequence = numberOr0(newest);
       const position = { newestSequence, lastSequence: Math.max(numberOr0(given), newestSequence) };
@@ -70,7 +72,7 @@ export class SqliteWriter {
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
     return this.#database.atomically(() => {
       const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
-      if (row === undefined) return false;
+      if (row === undefined) return this.#absent(taskId);
       checkExpected(taskId, this.#newestSequence(taskId), condition);
       const record = this.#intact(taskId, id, row, "Its status was not changed");
       const { status, error, seal } = withStatus(record, change);
@@ -82,7 +84,7 @@ export class SqliteWriter {
   replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): boolean {
     return this.#database.atomically(() => {
       const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
-      if (row === undefined) return false;
+      if (row === undefined) return this.#absent(taskId);
       const record = this.#intact(taskId, id, row, "Its payload was not replaced");
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
@@ -98,7 +100,9 @@ export class SqliteWriter {
         const newest = this.#newestSequence(taskId);
         checkExpected(taskId, newest, condition);
         let removed = 0;
-        for (const [number] of this.#numbersOf(taskId, ids)) {
+        const numbers = this.#numbersOf(taskId, ids);
+        if (numbers.length === 0) this.#absent(taskId);
+        for (const [number] of numbers) {
           removePayload(number);
           removed += this.#database.run(REMOVE_CHECKPOINT, number);
         }
@@ -136,6 +140,12 @@ export class SqliteWriter {
         `${harmless}, and it was left untouched.`,
       { cause: record.cause },
     );
+  }
+
+  /** @throws {CheckpointCorruptError} There may be what was looked for. */
+  #absent(taskId: string): false {
+    assertAbsent(this.#database, this.#path, taskId);
+    return false;
   }
 
   #sequenceOfSame(number: unknown, draft: CheckpointDraft): number {

@@ -1,7 +1,15 @@
 import { hash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { gzip } from "../../../src/codec/gzip.js";
-import { byteLengthOf, makePayload, type OpenPayloadOptions, openPayload } from "../../../src/codec/payload.js";
+import {
+  byteLengthOf,
+  digestOf,
+  makePayload,
+  type OpenPayloadOptions,
+  openPayload,
+  openToRenew,
+} from "../../../src/codec/payload.js";
 import type { PayloadOwner, Transform, TransformContext } from "../../../src/codec/transforms.js";
 import {
   CheckpointCorruptError,
@@ -117,6 +125,14 @@ describe("a payload with transforms", () => {
     const opening = openPayload(payload, { transforms: [xor()], context: { ...context, id: "c2" } });
     await expect(opening).rejects.toThrow(UnsupportedFormatError);
     await expect(opening).rejects.toMatchObject({ cause: new Error("bound to another checkpoint") });
+  });
+
+  it("opens no payload that has a transform twice: layer in layer, a bomb would keep within each one's limits", async () => {
+    const { body } = await makePayload({ a: 1 }, options(gzip()));
+    const twice = gzipSync(body);
+    const payload = { encoding: "json+gzip+gzip", body: twice, sha256: digestOf(twice) };
+    expect(() => openPayload(payload, options(gzip()))).toThrow(CheckpointCorruptError);
+    await expect(openToRenew(payload, options(gzip()))).rejects.toThrow(/names a transform twice/);
   });
 
   it("names the transform that is missing", async () => {
