@@ -43,7 +43,7 @@ export interface Recording {
   readonly injection?: Injection;
   /**
    * Whose calls are to be met. Each thread counts its own, and an injection meets whichever thread comes to that number
-   * first: so the main thread makes its count run ahead, by calls that do nothing.
+   * first: so that thread makes its count run ahead, by calls that do nothing.
    */
   readonly thread: SystemCall["thread"];
 }
@@ -71,7 +71,7 @@ export async function recorded(
 ): Promise<Recorded> {
   const record = `${folder}.strace`;
   const command = straceCommand(record, recording);
-  const environment = { UV_THREADPOOL_SIZE: "1", RUN_AHEAD: recording.thread === "main" ? "1" : "" };
+  const environment = { UV_THREADPOOL_SIZE: "1", RUN_AHEAD: recording.thread };
   const ended = await run([...command, process.execPath, PROGRAM, kind, folder], calls, environment);
   const parsed = parseRecord(await readFile(record, "utf8"));
   await rm(record);

@@ -1,14 +1,18 @@
 // One process of the crash tests: node program.mjs <adapter> <folder>. Its calls come on stdin, as a JSON list; what each
 // resolved to is printed. See answers.mjs.
-import { closeSync, fstatSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, readSync, write, writeSync } from "node:fs";
+import { promisify } from "node:util";
 import { begin, printAnswers } from "./answers.mjs";
 import { openAdapter } from "./open-adapter.mjs";
 
 const [, , kind, folder] = process.argv;
 
+const writeElsewhere = promisify(write);
+
 const adapter = await openAdapter(kind, folder);
 const calls = JSON.parse(readFileSync(0, "utf8"));
-if (process.env.RUN_AHEAD) runAhead();
+if (process.env.RUN_AHEAD === "main") runAhead();
+if (process.env.RUN_AHEAD === "other") await runOtherAhead();
 begin();
 await printAnswers(adapter, kind, folder, calls);
 await adapter.close();
@@ -25,4 +29,14 @@ function runAhead() {
     fstatSync(file);
     closeSync(file);
   }
+}
+
+/**
+ * The same of the thread that files are synced by, and large ones written: this one writes some twenty times before the
+ * first save, where signals are listened to, and a write that fails there hangs Node.
+ */
+async function runOtherAhead() {
+  const file = openSync("/dev/null", "r+");
+  for (let times = 0; times < 100; times++) await writeElsewhere(file, Buffer.alloc(1));
+  closeSync(file);
 }
