@@ -44,7 +44,8 @@ export class CrashSite {
   /** What the store must hold before the first call of the operation, and after each. */
   readonly contents: readonly Contents[];
   readonly #folder: string;
-  #examiner: Examiner | undefined;
+  readonly #examiners: Examiner[] = [];
+  readonly #idle: Examiner[] = [];
   #copies = 0;
 
   private constructor(kind: StoreKind, operation: Operation, contents: readonly Contents[], folder: string) {
@@ -74,8 +75,17 @@ export class CrashSite {
 
   /** What another process finds in that copy, which it has never seen. */
   async examine(copy: string): Promise<Examined> {
-    this.#examiner ??= new Examiner(this.kind, join(this.#folder, "examiner.strace"), [...CHANGING, ...OPENING]);
-    return this.#examiner.ask(storeIn(copy), examination("next"));
+    const examiner = this.#idle.pop() ?? this.#startExaminer();
+    const found = await examiner.ask(storeIn(copy), examination("next"));
+    this.#idle.push(examiner);
+    return found;
+  }
+
+  #startExaminer(): Examiner {
+    const record = join(this.#folder, `examiner-${this.#examiners.length}.strace`);
+    const examiner = new Examiner(this.kind, record, [...CHANGING, ...OPENING]);
+    this.#examiners.push(examiner);
+    return examiner;
   }
 
   /** What is wrong with what a process has found. */
@@ -91,7 +101,7 @@ export class CrashSite {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#examiner?.[Symbol.asyncDispose]();
+    await Promise.all(this.#examiners.map((examiner) => examiner[Symbol.asyncDispose]()));
     await rm(this.#folder, { recursive: true, force: true });
   }
 }
@@ -128,7 +138,10 @@ function steady(path: string, folder: string): string {
     .replaceAll(/\.new-\d+-[0-9a-f]+/g, ".new");
 }
 
-/** Does the work for each item, as many at a time as there are processors, and gives the results in order. */
+/**
+ * Does the work for each item, several at a time, and gives the results in order. More at a time than there are processors,
+ * since a killed process may leave a lock, and whoever comes next waits until it is stale.
+ */
 export async function forAll<Item, Result>(
   items: readonly Item[],
   work: (item: Item) => Promise<Result>,
@@ -138,7 +151,7 @@ export async function forAll<Item, Result>(
   const worker = async (): Promise<void> => {
     for (const [at, item] of entries) results[at] = await work(item);
   };
-  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+  await Promise.all(Array.from({ length: 4 * availableParallelism() }, worker));
   return results;
 }
 

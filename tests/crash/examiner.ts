@@ -23,7 +23,6 @@ export class Examiner implements AsyncDisposable {
   readonly #lines: AsyncIterator<string>;
   readonly #record: string;
   #stderr = "";
-  #last: Promise<unknown> = Promise.resolve();
 
   /**
    * @param record - Where strace writes.
@@ -44,14 +43,8 @@ export class Examiner implements AsyncDisposable {
     this.#child.stdin.on("error", () => undefined);
   }
 
-  /** Asks about the store in that folder, once all that was asked before is answered. */
+  /** Asks about the store in that folder. All that was asked before must be answered. */
   async ask(folder: string, questions: readonly Question[]): Promise<Examined> {
-    const asked = this.#last.then(() => this.#ask(folder, questions));
-    this.#last = asked.catch(() => undefined);
-    return asked;
-  }
-
-  async #ask(folder: string, questions: readonly Question[]): Promise<Examined> {
     const isHanging = setTimeout(() => killGroup(this.#child), HANGING_MS);
     await truncate(this.#record).catch(() => undefined);
     this.#child.stdin.write(`${JSON.stringify([folder, plain(questions)])}\n`);
