@@ -27,7 +27,7 @@ import {
   type StoredCheckpoint,
   type TaskSummary,
 } from "../src/checkpoint.js";
-import { ClosedError } from "../src/errors.js";
+import { CheckpointCorruptError, ClosedError } from "../src/errors.js";
 import { exposuresOf } from "./exposure.js";
 import { SqliteCare } from "./sqlite/care.js";
 import { SqliteConnection } from "./sqlite/connection.js";
@@ -194,8 +194,14 @@ export class SqliteAdapter implements StorageAdapter {
         yield item;
         if (!isCorrupt(item)) wanted -= 1;
       }
-      if (found.next === undefined) return;
-      rest = { ...rest, skip: 0, [rest.order === "newest" ? "beforeSequence" : "afterSequence"]: found.next };
+      const { next } = found;
+      if (next === undefined) return;
+      const isNewestFirst = rest.order === "newest";
+      const last = isNewestFirst ? (rest.beforeSequence ?? Number.POSITIVE_INFINITY) : (rest.afterSequence ?? 0);
+      if (isNewestFirst ? next >= last : next <= last) throw outOfOrder(this.#path);
+      // What comes after has a sequence that JavaScript can't tell from the last one's.
+      if (!isNewestFirst && next > Number.MAX_SAFE_INTEGER) return;
+      rest = { ...rest, skip: 0, [isNewestFirst ? "beforeSequence" : "afterSequence"]: next };
       sinceTurn += found.items.length;
       if (sinceTurn >= PAGE_SIZE) {
         await nextTurn();
@@ -216,6 +222,7 @@ export class SqliteAdapter implements StorageAdapter {
         if (!isCorrupt(item)) wanted -= 1;
       }
       if (found.next === undefined) return;
+      if (compareTaskIds(found.next, range.from) <= 0) throw outOfOrder(this.#path);
       range = { ...range, from: found.next };
       await nextTurn();
     }
@@ -317,6 +324,14 @@ function checkOptions(options: SqliteAdapterOptions): void {
   if (durability !== undefined && durability !== "full" && durability !== "normal") {
     throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
   }
+}
+
+/** To go on would give the same again and again. */
+function outOfOrder(path: string): CheckpointCorruptError {
+  return new CheckpointCorruptError(
+    `What the database ${path} holds is out of order, so what comes after can't be found. It was left untouched; ` +
+      "`waymark verify` shows what is wrong with it.",
+  );
 }
 
 function rangeOf({ prefix = "", after }: TaskQuery): TaskRange {

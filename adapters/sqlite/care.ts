@@ -1,6 +1,7 @@
 import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
 import { damageIn, type StoredCheckpoint } from "../../src/checkpoint.js";
 import type { SqliteConnection } from "./connection.js";
+import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
 import { COLUMNS, damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
 import { refuseChangedTables } from "./schema.js";
@@ -20,21 +21,34 @@ const QUARANTINE_CHECKPOINT = `
 const QUARANTINE_PAYLOAD = `
   INSERT INTO waymark_quarantine (quarantined_at, reason, number, body)
   SELECT ?, ?, number, body FROM waymark_payloads WHERE number = ?`;
+/** As bytes: what is no UTF-8 would come as other text than it is, and nothing after it be found by that. */
 const NEXT_TASK = `
-  SELECT min(task_id) FROM (SELECT min(task_id) AS task_id FROM waymark_tasks WHERE task_id > ?
-    UNION ALL SELECT min(task_id) FROM waymark_checkpoints WHERE task_id > ?)`;
+  SELECT CASE typeof(min(task_id)) WHEN 'text' THEN CAST(min(task_id) AS BLOB) END FROM (
+    SELECT min(task_id) AS task_id FROM waymark_tasks WHERE task_id > CAST(? AS TEXT)
+    UNION ALL SELECT min(task_id) FROM waymark_checkpoints WHERE task_id > CAST(? AS TEXT))`;
 const GIVEN = "SELECT given_sequence FROM waymark_tasks WHERE task_id = ?";
 /** One that no JavaScript number can hold was never given. */
 const NEWEST = `SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence <= ${Number.MAX_SAFE_INTEGER}`;
 const RENUMBER = "INSERT OR REPLACE INTO waymark_tasks (task_id, given_sequence) VALUES (?, ?)";
+/** How many rows are taken at a time. */
+export const ENTRIES_AT_ONCE = 100;
 const NUMBERS_IN_ORDER = `
-  SELECT ${NUMBER} FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence WHERE task_id = ? ORDER BY sequence`;
+  SELECT CAST(sequence AS TEXT), ${NUMBER} FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence
+  WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ${ENTRIES_AT_ONCE}`;
 const IS_STRAY = "NOT EXISTS (SELECT 1 FROM waymark_checkpoints WHERE number = p.number)";
-const STRAY_PAYLOADS = `SELECT ${NUMBER} FROM waymark_payloads p WHERE number > ? AND ${IS_STRAY} ORDER BY number LIMIT 100`;
+const STRAY_PAYLOADS = `
+  SELECT ${NUMBER}, ${NUMBER} FROM waymark_payloads p
+  WHERE number > ? AND ${IS_STRAY} ORDER BY number LIMIT ${ENTRIES_AT_ONCE}`;
 const STRAY_PAYLOAD = `SELECT 1 FROM waymark_payloads p WHERE number = ? AND ${IS_STRAY}`;
 /** Below every integer of SQLite's. */
-export const BELOW_ALL = "-1e19";
+export const BELOW_ALL = "-10000000000000000000";
 const NONE_ABOVE = "its number is the last there is, so nothing more can be saved";
+
+/** What a row is found by, and its number; as text, since damaged ones may be any that SQLite can hold. */
+export interface Entry {
+  readonly key: string;
+  readonly number: string;
+}
 
 /** A checkpoint's row as verification looks at it. */
 export interface InspectedRow {
@@ -73,10 +87,10 @@ export class SqliteCare {
     }
   }
 
-  /** The first task after this one, in either of the tables that name tasks. */
-  taskAfter(taskId: string): string | undefined {
+  /** The first task after this one, in either of the tables that name tasks; both as bytes. */
+  taskAfter(taskId: Uint8Array): Uint8Array | undefined {
     const [next] = this.#database.one(NEXT_TASK, taskId, taskId) ?? [];
-    return typeof next === "string" ? next : undefined;
+    return next instanceof Uint8Array ? next : undefined;
   }
 
   /** What is wrong with the row that keeps the last sequence of a task. */
@@ -88,9 +102,9 @@ export class SqliteCare {
     return isSequence ? undefined : `its last sequence for the task is ${String(given)}, which was never given`;
   }
 
-  /** The numbers of a task's rows, the oldest first; as text, since a damaged one may be any that SQLite can hold. */
-  numbersOf(taskId: string): readonly string[] {
-    return this.#database.all(NUMBERS_IN_ORDER, taskId).map(([number]) => String(number));
+  /** Some of a task's rows, the oldest first: those after this sequence. */
+  entriesOf(taskId: string, after: string): readonly Entry[] {
+    return this.#database.all(NUMBERS_IN_ORDER, taskId, after).map(entryOf);
   }
 
   /** `undefined` where it was removed meanwhile. */
@@ -115,9 +129,9 @@ export class SqliteCare {
     }
   }
 
-  /** The numbers of payloads whose checkpoints are gone, after this one; some at a time. */
-  strayPayloads(after: string): readonly string[] {
-    return this.#database.all(STRAY_PAYLOADS, after).map(([number]) => String(number));
+  /** Some of the payloads whose checkpoints are gone: those after this number. */
+  strayPayloads(after: string): readonly Entry[] {
+    return this.#database.all(STRAY_PAYLOADS, after).map(entryOf);
   }
 
   /** Moves a row to quarantine, with its payload and in one transaction, unless it is whole by now. */
@@ -155,6 +169,10 @@ export class SqliteCare {
       if (this.numberingDamage(taskId) !== undefined) this.#database.run(RENUMBER, taskId, this.newestSequence(taskId));
     });
   }
+}
+
+function entryOf([key, number]: SqliteRow): Entry {
+  return { key: String(key), number: String(number) };
 }
 
 function isWhole(found: object): found is StoredCheckpoint {

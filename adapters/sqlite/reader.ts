@@ -124,7 +124,8 @@ export class SqliteReader {
           return statuses.includes(item.status) ? [...damaged, { taskId, count, newest: item }] : damaged;
         damaged.push(item);
       }
-      beforeSequence = next;
+      // Damaged, the index may give the same page again.
+      beforeSequence = next !== undefined && next < (beforeSequence ?? Number.POSITIVE_INFINITY) ? next : undefined;
     } while (beforeSequence !== undefined);
     return damaged.length > 0 ? damaged : [damagedRow(this.#path, "unknown", { taskId }, LOST)];
   }

@@ -13,7 +13,7 @@ import type {
 } from "../../src/adapter.js";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "../../src/errors.js";
 import { storageFailure } from "../files/storage-failure.js";
-import { BELOW_ALL, type InspectedRow, type SqliteCare } from "./care.js";
+import { BELOW_ALL, ENTRIES_AT_ONCE, type Entry, type InspectedRow, type SqliteCare } from "./care.js";
 import { damageInLog } from "./log-check.js";
 
 /** How an adapter gets at its open store: `undefined` where there is none. */
@@ -28,6 +28,8 @@ export interface CareAccess {
 /** Nobody takes as long to make a database. */
 const STALE_DRAFT_MS = 60_000;
 const STRAY_PAYLOAD = "it is the payload of a checkpoint that isn't there";
+/** Of an id that can't be shown as text. */
+const SHOWN_BYTES = 32;
 const QUARANTINE = "table waymark_quarantine";
 const LOG_ADVICE =
   "Copy the file and its -wal before anything else: the next program that opens the database goes on without what the " +
@@ -105,33 +107,90 @@ async function* inspectStore(
   const messages = await read((care) => care.integrity(quick));
   for (const reason of messages ?? []) yield { kind: "database", location: path, reason };
 
-  let taskId = await read((care) => care.taskAfter(""));
-  while (taskId !== undefined) {
-    const current = taskId;
-    for (const number of (await read((care) => care.numbersOf(current))) ?? []) {
-      const row = await read((care) => care.inspect(current, number, quick));
-      if (row === undefined) continue;
-      yield { kind: "checked", taskId: current, sizeBytes: row.sizeBytes };
-      if (row.damage) yield { kind: "row", number, taskId: current, ...row, damage: row.damage };
-      await nextTurn();
-    }
-    const reason = await read((care) => care.numberingDamage(current));
-    if (reason !== undefined) yield { kind: "numbering", location: `${path}, table waymark_tasks`, reason, taskId };
-    taskId = await read((care) => care.taskAfter(current));
+  for await (const task of tasksIn(path, read)) {
+    if (typeof task === "string") yield* inspectTask(path, task, read, quick);
+    else yield task;
   }
-  if (!quick) yield* strayPayloads(path, read);
+  // Where SQLite's check found something, it may be trees in which one payload comes up many times.
+  if (quick || (messages ?? []).length > 0) return;
+  for await (const stray of ascending(path, "waymark_payloads", (after) => read((care) => care.strayPayloads(after)))) {
+    if (typeof stray !== "string") yield stray;
+    else yield { kind: "stray", location: `${path}, table waymark_payloads, number ${stray}`, reason: STRAY_PAYLOAD };
+  }
 }
 
-async function* strayPayloads(path: string, read: CareAccess["read"]): AsyncGenerator<Inspected, void, void> {
-  for (let after = BELOW_ALL; ; ) {
-    const numbers = (await read((care) => care.strayPayloads(after))) ?? [];
-    for (const number of numbers) {
-      yield { kind: "stray", location: `${path}, table waymark_payloads, number ${number}`, reason: STRAY_PAYLOAD };
+async function* inspectTask(
+  path: string,
+  taskId: string,
+  read: CareAccess["read"],
+  quick: boolean,
+): AsyncGenerator<Inspected, void, void> {
+  const entries = ascending(path, "waymark_checkpoints", (after) => read((care) => care.entriesOf(taskId, after)));
+  for await (const number of entries) {
+    if (typeof number !== "string") {
+      yield number;
+      continue;
     }
-    const last = numbers.at(-1);
-    if (last === undefined) return;
-    after = last;
+    const row = await read((care) => care.inspect(taskId, number, quick));
+    if (row === undefined) continue;
+    yield { kind: "checked", taskId, sizeBytes: row.sizeBytes };
+    if (row.damage) yield { kind: "row", number, taskId, ...row, damage: row.damage };
+    await nextTurn();
   }
+  const reason = await read((care) => care.numberingDamage(taskId));
+  if (reason !== undefined) yield { kind: "numbering", location: `${path}, table waymark_tasks`, reason, taskId };
+}
+
+/** Every task, by the bytes of its id. An id that is no text is found, and passed over: none of ours is. */
+async function* tasksIn(path: string, read: CareAccess["read"]): AsyncGenerator<string | DatabaseFinding, void, void> {
+  for (let last: Uint8Array = Buffer.alloc(0); ; ) {
+    const after = last;
+    const next = await read((care) => care.taskAfter(after));
+    if (next === undefined) return;
+    if (Buffer.compare(next, last) <= 0) {
+      yield outOfOrder(path, "waymark_tasks");
+      return;
+    }
+    const bytes = Buffer.from(next);
+    const id = bytes.toString();
+    yield Buffer.from(id).equals(bytes)
+      ? id
+      : { kind: "database", location: path, reason: `a task's id is no UTF-8: the bytes ${hexOf(bytes)}` };
+    last = next;
+  }
+}
+
+/** The numbers of what is read some at a time, in the order of its keys. A damaged tree may give the same for ever. */
+async function* ascending(
+  path: string,
+  table: string,
+  page: (after: string) => Promise<readonly Entry[] | undefined>,
+): AsyncGenerator<string | DatabaseFinding, void, void> {
+  for (let last = BELOW_ALL; ; ) {
+    const entries = (await page(last)) ?? [];
+    for (const { key, number } of entries) {
+      if (!isAbove(key, last)) {
+        yield outOfOrder(path, table);
+        return;
+      }
+      yield number;
+      last = key;
+    }
+    if (entries.length < ENTRIES_AT_ONCE) return;
+  }
+}
+
+/** Of integers as text. A damaged one may be something else. */
+function isAbove(key: string, last: string): boolean {
+  return /^-?\d+$/.test(key) && BigInt(key) > BigInt(last);
+}
+
+function outOfOrder(path: string, table: string): DatabaseFinding {
+  return { kind: "database", location: path, reason: `${table} is out of order, so what comes after can't be found` };
+}
+
+function hexOf(bytes: Buffer): string {
+  return `${bytes.toString("hex", 0, SHOWN_BYTES)}${bytes.length > SHOWN_BYTES ? "…" : ""}`;
 }
 
 function rowFinding({ damage, createdAt, taskId }: DamagedRow): RecordFinding {
