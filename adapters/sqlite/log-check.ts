@@ -12,52 +12,82 @@ const MAX_LOG_BYTES = 256 * 1024 ** 2;
 // A planted link isn't followed, and a planted pipe doesn't block: opening the database refuses them. Windows knows neither.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
+/** What is broken in a log, as it was read, and what that hides. */
+interface BrokenLog {
+  readonly header: Buffer;
+  /** The first frame that SQLite doesn't read; none where the header itself is broken. */
+  readonly frame: number | undefined;
+  readonly bytes: Buffer;
+  readonly reason: string;
+}
+
 /**
  * Damage in the middle of a database's log. SQLite reads a log up to the first frame whose checksum fails and takes the
  * rest for a torn tail: a transaction that never ended. That is right after a crash, but where whole transactions come
- * after that frame, they were committed, and are lost. Damage in the last one can't be told from a torn tail.
+ * after that frame's own, they were committed, and are lost. Damage in the last one can't be told from a torn tail.
+ *
+ * Others may write meanwhile, so a frame may be read half written. Frames are written in order: one that whole
+ * transactions were seen after was ended before they were, so in a second look it is whole, unless it is damaged.
+ *
+ * @param look - Tests do something between the two looks.
  */
-export function damageInLog(path: string): DatabaseFinding | undefined {
+export function damageInLog(path: string, look = lookIntoLog): DatabaseFinding | undefined {
   const location = `${path}-wal`;
+  const first = look(location);
+  const second = first && look(location);
+  if (first === undefined || second === undefined) return undefined;
+  const isSame = first.frame === second.frame && first.header.equals(second.header) && first.bytes.equals(second.bytes);
+  return isSame ? { kind: "database", location, reason: second.reason } : undefined;
+}
+
+/** What is broken in that log, or is being written. */
+export function lookIntoLog(location: string): BrokenLog | undefined {
   const file = open(location);
   if (file === undefined) return undefined;
   try {
-    if (!fstatSync(file).isFile()) return undefined;
+    const stats = fstatSync(file);
     const header = Buffer.alloc(HEADER_BYTES);
+    // Nothing comes after the header: whatever it is, it hides nothing.
+    if (!stats.isFile() || stats.size <= HEADER_BYTES) return undefined;
     if (readSync(file, header, 0, HEADER_BYTES, 0) < HEADER_BYTES) return undefined;
-    const reason = damageIn(file, header);
-    const after = Buffer.alloc(HEADER_BYTES);
-    readSync(file, after, 0, HEADER_BYTES, 0);
-    // Somebody has begun it anew while it was read.
-    return reason === undefined || !after.equals(header) ? undefined : { kind: "database", location, reason };
+    return brokenIn(file, header);
   } finally {
     closeSync(file);
   }
 }
 
-function damageIn(file: number, header: Buffer): string | undefined {
+function brokenIn(file: number, header: Buffer): BrokenLog | undefined {
   const isBigEndian = (header.readUInt32BE(0) & 1) === 1;
   const start = checksum(header.subarray(0, 24), isBigEndian, [0, 0]);
   const pageBytes = header.readUInt32BE(8);
   if (header.readUInt32BE(0) >>> 1 !== MAGIC >>> 1 || !isSum(header, 24, start) || !isPageSize(pageBytes)) {
-    return "the log's header is damaged, so SQLite reads none of it: what was committed since the last checkpoint is hidden";
+    const reason =
+      "the log's header is damaged, so SQLite reads none of it: what was committed since the last checkpoint is hidden";
+    return { header, frame: undefined, bytes: header, reason };
   }
   const frame = Buffer.alloc(FRAME_HEADER_BYTES + pageBytes);
   const frames = Math.floor((Math.min(fstatSync(file).size, MAX_LOG_BYTES) - HEADER_BYTES) / frame.length);
   let sum = start;
-  let broken: number | undefined;
-  let hidden = 0;
+  let broken: { readonly frame: number; readonly bytes: Buffer } | undefined;
+  let ended = 0;
   for (let index = 0; index < frames; index++) {
     if (readSync(file, frame, 0, frame.length, HEADER_BYTES + index * frame.length) < frame.length) break;
     // Another generation's salt: left there from before the log was begun anew.
-    const isCurrent = frame.compare(header, 16, 24, 8, 16) === 0;
+    let isOfThisLog = frame.compare(header, 16, 24, 8, 16) === 0;
     if (broken === undefined) {
       sum = checksum(frame.subarray(FRAME_HEADER_BYTES), isBigEndian, checksum(frame.subarray(0, 8), isBigEndian, sum));
-      if (!isCurrent || !isSum(frame, 16, sum)) broken = index;
-    } else if (isCurrent && frame.readUInt32BE(4) !== 0) hidden += 1;
+      const isWhole = isSum(frame, 16, sum);
+      if (isOfThisLog && isWhole) continue;
+      broken = { frame: index + 1, bytes: Buffer.from(frame) };
+      // Then its salt alone is damaged, which the sum leaves out.
+      isOfThisLog ||= isWhole;
+    }
+    if (isOfThisLog && frame.readUInt32BE(4) !== 0) ended += 1;
   }
-  if (broken === undefined || hidden === 0) return undefined;
-  return `frame ${broken + 1} of the log is damaged, so SQLite reads none of what comes after it: ${hidden} transactions that were committed are hidden`;
+  // The first of them is the broken frame's own: a crash may have left it so before anybody was told that it had ended.
+  if (broken === undefined || ended < 2) return undefined;
+  const reason = `frame ${broken.frame} of the log is damaged, so SQLite reads none of what comes after it: ${ended} transactions that were committed are hidden`;
+  return { header, ...broken, reason };
 }
 
 function isPageSize(bytes: number): boolean {
