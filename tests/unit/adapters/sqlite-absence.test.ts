@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointCorruptError } from "waymark";
@@ -8,19 +8,23 @@ import { collect, idsOf, newStore, openAdapter } from "./sqlite-support.js";
 const BY_SEQUENCE = "waymark_checkpoints_by_sequence";
 const BY_ID = "waymark_checkpoints_by_id";
 
-/** A closed store with checkpoints c1 to c3 of task t, of which an index, to SQLite, has none: one byte of its root is 0. */
-async function storeWithout(index: string) {
+/** A store with checkpoints c1 to c3 of task t, in which somebody has changed an index's root page. */
+async function storeWith(index: string, change: (page: Buffer) => void) {
   const { adapter, path } = await newStore();
   for (const id of ["c1", "c2", "c3"]) await adapter.append(draft("t", id));
   await adapter.close();
   const database = new Database(path, { readonly: true });
-  const root = database.prepare("SELECT rootpage FROM sqlite_schema WHERE name = ?").pluck().get(index);
+  const root = Number(database.prepare("SELECT rootpage FROM sqlite_schema WHERE name = ?").pluck().get(index));
   database.close();
-  const file = openSync(path, "r+");
-  // The low byte of the number of the page's entries.
-  writeSync(file, Buffer.of(0), 0, 1, (Number(root) - 1) * 4096 + 4);
-  closeSync(file);
+  const content = readFileSync(path);
+  change(content.subarray((root - 1) * 4096, root * 4096));
+  writeFileSync(path, content);
   return openAdapter({ path });
+}
+
+/** To SQLite, the index has no entries: one byte, of their number, is 0. */
+function storeWithout(index: string) {
+  return storeWith(index, (page) => page.writeUInt8(0, 4));
 }
 
 describe("an index that has lost its entries to one damaged byte", () => {
@@ -52,6 +56,15 @@ describe("an index that has lost its entries to one damaged byte", () => {
     await expect(adapter.remove("t", "all")).rejects.toThrow(CheckpointCorruptError);
     expect(await idsOf(adapter.list({ taskId: "t", order: "newest" }))).toEqual(["c3", "c2", "c1"]);
   });
+});
+
+it("an index in which a task has another name makes no empty list of tasks", async () => {
+  const adapter = await storeWith(BY_SEQUENCE, (page) => {
+    // No UTF-8: so it can't be asked for by the text that SQLite gives for it.
+    for (const [at, byte] of page.entries()) if (byte === "t".charCodeAt(0)) page.writeUInt8(byte ^ 0xff, at);
+  });
+  const [task] = await collect(adapter.tasks({ order: "taskId" }));
+  expect(task).toMatchObject({ corrupt: true, reason: expect.stringContaining("none of its checkpoints is found") });
 });
 
 it("what isn't there is absent where both indexes say so", async () => {
