@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { types } from "node:util";
 import { type CheckpointQuery, checkKeys, type StorageAdapter, type TaskQuery } from "./adapter.js";
 import { checkFunction, checkId, checkInteger, checkStatus, checkText, checkWord } from "./arguments.js";
 import type { CheckpointStatus, JsonObject } from "./checkpoint.js";
@@ -152,7 +153,11 @@ export function resolveOptions<Schema extends StateSchema>(
 ): ResolvedOptions<Schema> {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
-    throw new TypeError("CheckpointManagerOptions.storage must be a StorageAdapter, for example new SqliteAdapter(…).");
+    const promised = "It is a promise: put `await` before openStorage(…).";
+    const example = "For example new SqliteAdapter(…).";
+    throw new TypeError(
+      `CheckpointManagerOptions.storage must be a StorageAdapter. ${types.isPromise(options.storage) ? promised : example}`,
+    );
   }
   if (options.schema !== undefined && typeof options.schema["~standard"]?.validate !== "function") {
     throw new TypeError(

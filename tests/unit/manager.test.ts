@@ -336,6 +336,7 @@ describe("the manager's options", () => {
   it.each<[object, string]>([
     [{ storge: 1 }, "storge"],
     [{ storage: {} }, "storage"],
+    [{ storage: Promise.resolve(new MemoryAdapter()) }, "put `await` before openStorage"],
     [{ storage: new MemoryAdapter(), schema: {} }, "schema"],
     [{ storage: new MemoryAdapter(), stateVersion: 0 }, "stateVersion"],
     [{ storage: new MemoryAdapter(), maxPayloadBytes: 0 }, "maxPayloadBytes"],
