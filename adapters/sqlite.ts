@@ -35,6 +35,7 @@ import { CurrentStore } from "./sqlite/current-store.js";
 import { lazyDriver, type SqliteDatabase, type SqliteDriver } from "./sqlite/driver.js";
 import { explain } from "./sqlite/errors.js";
 import { LockQueue } from "./sqlite/lock-queue.js";
+import { warningsOfLog } from "./sqlite/log-check.js";
 import { databaseFiles } from "./sqlite/opening.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./sqlite/options.js";
 import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteReader, type TaskRange } from "./sqlite/reader.js";
@@ -167,7 +168,8 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async warnings(): Promise<readonly StorageWarning[]> {
-    return exposuresOf(dirname(this.#path), databaseFiles(this.#path));
+    const exposures = exposuresOf(dirname(this.#path), databaseFiles(this.#path));
+    return this.#current.isOpen ? exposures : [...exposures, ...warningsOfLog(this.#path)];
   }
 
   close(): Promise<void> {

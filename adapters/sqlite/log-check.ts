@@ -1,5 +1,5 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
-import type { DatabaseFinding } from "../../src/adapter.js";
+import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from "node:fs";
+import type { DatabaseFinding, StorageWarning } from "../../src/adapter.js";
 
 /** See https://www.sqlite.org/fileformat2.html#the_write_ahead_log. The magic's last bit tells the words' byte order. */
 const MAGIC = 0x377f0682;
@@ -9,6 +9,8 @@ const SMALLEST_PAGE_BYTES = 512;
 const LARGEST_PAGE_BYTES = 65_536;
 /** What is looked at: SQLite keeps a log at 4 MB, unless somebody reads for long; a planted one may be a hole of any size. */
 const MAX_LOG_BYTES = 256 * 1024 ** 2;
+/** What is looked at before a database is opened: some 10 ms. */
+const MAX_BYTES_AT_OPENING = 8 * 1024 ** 2;
 // A planted link isn't followed, and a planted pipe doesn't block: opening the database refuses them. Windows knows neither.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
@@ -32,12 +34,26 @@ interface BrokenLog {
  * @param look - Tests do something between the two looks.
  */
 export function damageInLog(path: string, look = lookIntoLog): DatabaseFinding | undefined {
-  const location = `${path}-wal`;
+  // It is beside the file that a link leads to.
+  const location = `${realPathOf(path)}-wal`;
   const first = look(location);
   const second = first && look(location);
   if (first === undefined || second === undefined) return undefined;
   const isSame = first.frame === second.frame && first.header.equals(second.header) && first.bytes.equals(second.bytes);
   return isSame ? { kind: "database", location, reason: second.reason } : undefined;
+}
+
+/** What whoever is about to open the database should know of its log, since SQLite says nothing. */
+export function warningsOfLog(path: string): StorageWarning[] {
+  const found = damageInLog(path, (location) =>
+    sizeOf(location) > MAX_BYTES_AT_OPENING ? undefined : lookIntoLog(location),
+  );
+  if (found === undefined) return [];
+  const { location, reason } = found;
+  const advice =
+    "Whoever opens the database goes on without what that hides, and the last one to close it deletes the log: " +
+    "copy both files now, and run `waymark verify` on the copies.";
+  return [{ path: location, message: `${location}: ${reason}. ${advice}` }];
 }
 
 /** What is broken in that log, or is being written. */
@@ -97,12 +113,13 @@ function isPageSize(bytes: number): boolean {
 type Sum = readonly [number, number];
 
 function checksum(bytes: Buffer, isBigEndian: boolean, [first, second]: Sum): Sum {
-  let [a, b] = [first, second];
+  const words = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  let [a, b] = [first | 0, second | 0];
   for (let at = 0; at + 8 <= bytes.length; at += 8) {
-    a = (a + b + (isBigEndian ? bytes.readUInt32BE(at) : bytes.readUInt32LE(at))) >>> 0;
-    b = (b + a + (isBigEndian ? bytes.readUInt32BE(at + 4) : bytes.readUInt32LE(at + 4))) >>> 0;
+    a = (a + b + words.getInt32(at, !isBigEndian)) | 0;
+    b = (b + a + words.getInt32(at + 4, !isBigEndian)) | 0;
   }
-  return [a, b];
+  return [a >>> 0, b >>> 0];
 }
 
 function isSum(bytes: Buffer, at: number, [a, b]: Sum): boolean {
@@ -115,5 +132,23 @@ function open(path: string): number | undefined {
   } catch {
     // There is no log, or SQLite itself will say why it can't be read.
     return undefined;
+  }
+}
+
+function sizeOf(path: string): number {
+  try {
+    return lstatSync(path).size;
+  } catch {
+    // Then there is nothing to look at either.
+    return 0;
+  }
+}
+
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    // Then there is no database, or opening it says why not.
+    return path;
   }
 }

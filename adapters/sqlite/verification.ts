@@ -1,4 +1,4 @@
-import { readdirSync, realpathSync, rmSync, statSync } from "node:fs";
+import { readdirSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type {
@@ -97,7 +97,7 @@ async function* inspectStore(
   { path, isOpen, read }: CareAccess,
   quick: boolean,
 ): AsyncGenerator<Inspected, void, void> {
-  const log = damageInLog(realPathOf(path));
+  const log = damageInLog(path);
   if (log && !isOpen()) {
     yield { ...log, reason: `${log.reason}. The database was not opened, which would delete the log` };
     return;
@@ -247,16 +247,6 @@ function databaseFinding(path: string, error: unknown): DatabaseFinding | Extrac
     return { kind: "database", location: path, reason: error.message };
   }
   throw error;
-}
-
-/** The log is beside the file that a link leads to. */
-function realPathOf(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    // Then there is no database, or opening it says why not.
-    return path;
-  }
 }
 
 /** @throws {StorageError} */

@@ -23,8 +23,10 @@ async function killed(before = (_path: string): void => {}) {
   return { folder, path, log: readFileSync(`${path}-wal`) };
 }
 
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+
 async function openAt(path: string): Promise<CheckpointManager> {
-  const manager = new CheckpointManager({ storage: await openStorage(`sqlite:${path}`) });
+  const manager = new CheckpointManager({ storage: await openStorage(`sqlite:${path}`), logger: SILENT });
   onTestFinished(() => manager.close());
   return manager;
 }

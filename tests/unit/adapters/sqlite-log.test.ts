@@ -5,7 +5,7 @@ import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { CheckpointManager } from "waymark";
+import { CheckpointManager, type Logger } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { damageInLog, lookIntoLog } from "../../../adapters/sqlite/log-check.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -41,8 +41,10 @@ beforeEach(async () => {
   killed = { path, log, ends, placeOf };
 });
 
-async function openAt(path: string): Promise<CheckpointManager> {
-  const manager = new CheckpointManager({ storage: await openStorage(`sqlite:${path}`) });
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+
+async function openAt(path: string, logger: Logger = SILENT): Promise<CheckpointManager> {
+  const manager = new CheckpointManager({ storage: await openStorage(`sqlite:${path}`), logger });
   onTestFinished(() => manager.close());
   return manager;
 }
@@ -97,6 +99,22 @@ describe("a broken frame", () => {
     writeFileSync(`${killed.path}-wal`, log);
     expect(damageInLog(killed.path)).toBeUndefined();
   });
+});
+
+it("a damaged log is warned of before its database is opened, once, and whole ones aren't", async () => {
+  const warned = async () => {
+    const messages: string[] = [];
+    const warn = (_fields: unknown, message?: string) => void messages.push(message ?? "");
+    const manager = await openAt(killed.path, { ...SILENT, warn });
+    for (let time = 0; time < 2; time++) await manager.list("t");
+    return messages;
+  };
+  writeFileSync(`${killed.path}-wal`, brokenAt(transaction(1)[0] ?? 0));
+  expect(await warned()).toEqual([
+    expect.stringMatching(/x\.db-wal: frame \d+ of the log is damaged.*copy both files now/),
+  ]);
+  writeFileSync(`${killed.path}-wal`, killed.log);
+  expect(await warned()).toEqual([]);
 });
 
 describe("a log that somebody writes to meanwhile", () => {
