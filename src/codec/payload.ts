@@ -128,11 +128,11 @@ function layersOf(
   names: readonly string[],
   options: Omit<OpenPayloadOptions, "known">,
 ): readonly Transform[] {
-  // None is ever used twice: each layer of a bomb in a bomb would be within its limits.
-  if (new Set(names).size < names.length) throw corrupt(options.context, "its encoding names a transform twice");
   for (const transform of options.transforms) {
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
   }
+  // None is ever used twice: each layer of a bomb in a bomb would be within its limits.
+  if (new Set(names).size < names.length) throw corrupt(options.context, "its encoding names a transform twice");
   return names.map((name) => transformNamed(name, encoding, options)).reverse();
 }
 
