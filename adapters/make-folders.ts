@@ -34,8 +34,10 @@ export function makeFolder(path: string): boolean {
     if (codeOf(error) === "EEXIST") return false;
     throw error;
   }
+  // Gone again where another process has removed it: it was empty.
+  const made = lstatSync(path, { throwIfNoEntry: false });
   // A umask takes bits away, the owner's too. Only then: a file system without permissions refuses to change them.
-  if ((lstatSync(path).mode & 0o700) !== 0o700) chmodSync(path, 0o700);
+  if (made && (made.mode & 0o700) !== 0o700) chmodSync(path, 0o700);
   return true;
 }
 

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type CorruptRecord, checkKeys, type StorageWarning, type TaskQuery } from "../../src/adapter.js";
 import type { TaskSummary } from "../../src/checkpoint.js";
@@ -207,9 +208,9 @@ export class FolderStore {
       const { leavesFolder } = this.#lock;
       return await FolderLock.acquire(join(folder, lockName), { kind, leavesFolder }, this.#lockTimeoutMs);
     } catch (error) {
-      // Another process removed the task just now.
-      if (codeOf(error) === "ENOENT") return undefined;
-      throw error;
+      if (codeOf(error) !== "ENOENT") throw error;
+      // Another process removed the task just now, or removed no more than the lock's folder.
+      return existsSync(folder) ? this.#acquire({ folder, lockName, isOwn }, kind) : undefined;
     }
   }
 
