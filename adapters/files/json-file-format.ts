@@ -32,7 +32,7 @@ const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
 /** A sequence of more digits has no zeros before it: each has one form. */
 const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
-const RENAMED_FILE = /^(\d{12}|[1-9]\d{12,15})-.+\.json/i;
+const RENAMED_FILE = /^(\d{12})-.+\.json/i;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 

@@ -5,8 +5,8 @@ const BY_SEQUENCE = "FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_
 const BY_ID = "FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_id";
 /** One index from its end and from its beginning, as lists go, and both as a whole: where there is nothing, each says so. */
 const OF_TASK = `
-  SELECT (SELECT max(sequence) ${BY_SEQUENCE} WHERE task_id = ? AND sequence > 0 AND sequence < 1e19) IS NULL,
-    (SELECT min(sequence) ${BY_SEQUENCE} WHERE task_id = ? AND sequence > 0 AND sequence < 1e19) IS NULL,
+  SELECT (SELECT max(sequence) ${BY_SEQUENCE} WHERE task_id = ? AND sequence > -1e19 AND sequence < 1e19) IS NULL,
+    (SELECT min(sequence) ${BY_SEQUENCE} WHERE task_id = ? AND sequence > -1e19 AND sequence < 1e19) IS NULL,
     NOT EXISTS (SELECT 1 ${BY_SEQUENCE} WHERE task_id = ?),
     NOT EXISTS (SELECT 1 ${BY_ID} WHERE task_id = ?)`;
 const IN_RANGE = `

@@ -152,6 +152,8 @@ function connect<Result>(place: StorePlace, path: string, use: (database: Sqlite
   try {
     // What the file itself holds (a view, a default, an index on an expression) calls no function that does something.
     database.exec("PRAGMA trusted_schema = OFF");
+    // Nor does it change other rows than a statement says: better-sqlite3 turns foreign keys on, and ours have none.
+    database.exec("PRAGMA foreign_keys = OFF");
     return use(database);
   } catch (error) {
     database.close();

@@ -3,6 +3,9 @@ import type { SqliteConnection } from "./connection.js";
 
 /** SQLite itself sees to it that these columns agree with the statement beside them. */
 const OBJECTS = "SELECT type, name, lower(tbl_name), sql FROM sqlite_schema WHERE type <> 'index'";
+/** What may hold anything: comments, quoted names, texts. */
+const TOKEN = /--[^\n]*|\/\*[\s\S]*?\*\/|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|'(?:[^']|'')*'/g;
+const QUOTED_NAME = /^["`[]\w+["`\]]$/;
 /** The table's name and all that follows, whatever its end. */
 const CREATE_TABLE = /CREATE TABLE (\w+) [^;]*/g;
 
@@ -29,7 +32,7 @@ export function refusePlanted(
   const planted = connection.all(OBJECTS).flatMap(([type, name, table, sql]) => {
     if (!tables.includes(String(table))) return [];
     const expected = made.get(String(table));
-    const isOurs = type === "table" && (expected === undefined || expected === bare(withoutComments(String(sql))));
+    const isOurs = type === "table" && (expected === undefined || expected === bare(String(sql)));
     return isOurs ? [] : [{ type: String(type), name: JSON.stringify(name), table: String(table) }];
   });
   if (planted.length === 0) return;
@@ -47,10 +50,15 @@ export function refusePlanted(
 }
 
 function withoutComments(sql: string): string {
-  return sql.replace(/--.*/g, "");
+  return sql.replace(TOKEN, (token) => (/^(--|\/\*)/.test(token) ? " " : token));
 }
 
-/** What tools that copy a database may write otherwise doesn't count: spaces, quotes and capitals. */
+/** What tools that copy a database may write otherwise doesn't count: comments, spaces, quotes and capitals. */
 function bare(sql: string): string {
-  return sql.replace(/[\s"`[\]]/g, "").toLowerCase();
+  return withoutComments(sql)
+    .replace(TOKEN, (token) => (QUOTED_NAME.test(token) ? token.slice(1, -1) : token))
+    .replace(/\s+/g, " ")
+    .replace(/ ?([(),]) ?/g, "$1")
+    .trim()
+    .toLowerCase();
 }

@@ -26,6 +26,7 @@ import {
 
 /** Above every integer of SQLite's: a damaged sequence may be any of them, and is to be reported. */
 const ABOVE_ALL = 2 ** 63;
+const BELOW_ALL = -ABOVE_ALL;
 const SALVAGED_AT_ONCE = 16;
 const LOST = "an index has the task, and none of its checkpoints is found by it";
 const UNREADABLE = "SQLite can't read it";
@@ -138,7 +139,7 @@ export class SqliteReader {
   ): Page<Found, number> {
     const { taskId, order, stage, status, skip = 0 } = query;
     const filtered = stage !== undefined || status !== undefined;
-    const range = [taskId, query.beforeSequence ?? ABOVE_ALL, query.afterSequence ?? 0];
+    const range = [taskId, query.beforeSequence ?? ABOVE_ALL, query.afterSequence ?? BELOW_ALL];
     const page = (rows: readonly SqliteRow[], parsed: readonly (Found | CorruptRecord)[]): Page<Found, number> => ({
       items: filtered ? parsed.filter((found) => isCorrupt(found) || matchesQuery(found, query)) : parsed,
       // Two sequences that JavaScript can't tell apart must not make a page that comes again.

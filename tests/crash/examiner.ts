@@ -19,7 +19,7 @@ export type Examined = Omit<Recorded, "signal">;
  */
 export class Examiner implements AsyncDisposable {
   readonly #child: ChildProcessWithoutNullStreams;
-  readonly #closed: Promise<unknown>;
+  readonly #closed: Promise<unknown[]>;
   readonly #lines: AsyncIterator<string>;
   readonly #record: string;
   #stderr = "";
@@ -60,7 +60,9 @@ export class Examiner implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#child.stdin.end();
-    await this.#closed;
+    const [exitCode] = await this.#closed;
     await rm(this.#record, { force: true });
+    // After its last answer nobody else would see it, a timer that throws, say.
+    if (exitCode !== 0 || this.#stderr !== "") throw new Error(`The examiner ended with ${exitCode}: ${this.#stderr}`);
   }
 }

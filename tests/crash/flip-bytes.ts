@@ -24,7 +24,7 @@ export type Outcome =
   | "found by verify"
   /** All that is given was saved, the newest may be missing, and nothing tells: SQLite's rule for a log's torn tail. */
   | "torn tail"
-  /** Another state than was saved, an empty answer (but for a log's), an untyped error, a sequence that was given before. */
+  /** Another state than was saved, an empty answer (but for a log's), an untyped error, a save that isn't there afterwards. */
   | "wrong";
 
 /** How often each outcome was met, and what was wrong, for a person. */
@@ -213,8 +213,8 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
   try {
     const reads = await judgeReads(manager, expected);
     const judged = reads.is === "torn tail" ? await excuse(storage, manager, reads) : reads;
-    const untold = saves && judged.is !== "wrong" ? await saveAnew(manager) : undefined;
-    return untold === undefined ? judged : await excuse(storage, manager, { is: "torn tail", why: untold });
+    const saved = saves && judged.is !== "wrong" ? await saveAnew(manager) : undefined;
+    return saved?.is === "torn tail" ? await excuse(storage, manager, saved) : (saved ?? judged);
   } catch (error) {
     return { is: "wrong", why: String(error) };
   } finally {
@@ -231,16 +231,16 @@ async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judg
   return storage === "sqlite's log" ? judged : { ...judged, is: "wrong" };
 }
 
-/** Saves to each task: what is acknowledged must come after all that was, and be there. */
-async function saveAnew(manager: CheckpointManager): Promise<string | undefined> {
+/** Saves to each task: what is acknowledged must be there, and come after all that was, or after all that can be seen. */
+async function saveAnew(manager: CheckpointManager): Promise<Judged | undefined> {
   for (const task of TASKS) {
     try {
       const { id, sequence } = await manager.save(task, { saved: "anew" });
-      if (sequence <= LAST_SEQUENCES[task]) return `a save to ${task} got the sequence ${sequence}`;
       await manager.restore(task, id);
+      if (sequence <= LAST_SEQUENCES[task]) return { is: "torn tail", why: `a save to ${task} got ${sequence} again` };
     } catch (error) {
-      if (!(error instanceof CheckpointError)) return `a save to ${task} threw ${String(error)}`;
-      if (error.code === "CHECKPOINT_NOT_FOUND") return `what was saved to ${task} isn't there`;
+      if (!(error instanceof CheckpointError)) return { is: "wrong", why: `a save to ${task} threw ${String(error)}` };
+      if (error.code === "CHECKPOINT_NOT_FOUND") return { is: "wrong", why: `what was saved to ${task} isn't there` };
     }
   }
   return undefined;

@@ -48,6 +48,20 @@ describe("a task whose row in waymark_tasks is gone", () => {
   });
 });
 
+it("a sequence below 1 is reported by reads, alone or among others", async () => {
+  for (const others of [[1, 2], []]) {
+    const { storage } = await storeAfter(
+      `DELETE FROM waymark_checkpoints WHERE task_id = 't' AND sequence <> 3 AND sequence NOT IN (${others.join()})`,
+      "UPDATE waymark_checkpoints SET sequence = -1 WHERE task_id = 't' AND sequence = 3",
+    );
+    for (const order of ["newest", "oldest"] as const) {
+      const listed = await collect(storage.list({ taskId: "t", order }));
+      expect(listed.filter((one) => !isCorrupt(one))).toHaveLength(others.length);
+      expect(listed.filter(isCorrupt)).toMatchObject([{ id: "t-3", reason: "its sequence can't be read" }]);
+    }
+  }
+});
+
 describe("a row's number that leaves none above it", () => {
   it.each([
     [LAST_INTEGER, "its number can't be read"],

@@ -57,6 +57,15 @@ describe("tables of ours that would do more than they are told to", () => {
       redefine("waymark_tasks", "PRIMARY KEY", "PRIMARY KEY ON CONFLICT REPLACE"),
       /has a table "waymark_tasks" that isn't as Waymark makes it/,
     ],
+    [
+      "a definition that hides a column in what looks like a comment",
+      redefine(
+        "waymark_tasks",
+        "task_id TEXT",
+        `"task_id--" TEXT UNIQUE ON CONFLICT REPLACE DEFAULT 1, task_id\n TEXT`,
+      ),
+      /has a table "waymark_tasks" that isn't as Waymark makes it/,
+    ],
   ])("are refused before anything is read or written, and named: %s", async (_what, statements, message) => {
     const path = await storeWith();
     alter(path, ...statements);
@@ -96,6 +105,20 @@ describe("tables of ours that would do more than they are told to", () => {
     expect(await adapter.append(draft("t", "c2"))).toBe(2);
     expect(await listed(adapter)).toEqual(["c2", "c1"]);
     expect(await collect(adapter.verify({ quick: false }))).toMatchObject([{ kind: "checked" }, { kind: "checked" }]);
+  });
+
+  it("are not changed by a foreign key of somebody else's table, nor held by one", async () => {
+    const path = await storeWith(
+      "CREATE TABLE notes (n INTEGER REFERENCES waymark_checkpoints (number) ON DELETE CASCADE)",
+      "INSERT INTO notes SELECT number FROM waymark_checkpoints",
+      "CREATE TRIGGER planted AFTER DELETE ON notes BEGIN DELETE FROM waymark_checkpoints; END",
+      "CREATE TABLE holding (n INTEGER REFERENCES waymark_checkpoints (number))",
+      "INSERT INTO holding SELECT number FROM waymark_checkpoints",
+    );
+    const adapter = openAdapter({ path });
+    for (const id of ["c2", "c3"]) await adapter.append(draft("t", id));
+    expect(await adapter.remove("t", ["c1"])).toBe(1);
+    expect(await listed(adapter)).toEqual(["c3", "c2"]);
   });
 
   it("are ours still where a tool has copied them with other spaces, quotes and capitals", async () => {
