@@ -15,9 +15,7 @@ await runSteps([
   [
     { name: "a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 60" },
     { name: "memory of the command over 100,000 checkpoints", command: "node scripts/cli-memory.mjs" },
-  ],
-  { name: "examples", command: "npm run examples" },
-  [
+    { name: "examples", command: "npm run examples" },
     { name: "API pages", command: "npm run docs" },
     { name: "unused code and dependencies", command: "npm run unused" },
     { name: "the package: publint, attw, installed elsewhere", command: "npm run package" },

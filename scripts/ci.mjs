@@ -31,7 +31,10 @@ const NODE_20_ALONE = [
   "tests/fuzz",
   "tests/hostile",
   "tests/examples",
-  "tests/cli/kills",
+  ...["kills", "oneshot", "prp", "rekey", "changing", "wrong-storage", "verify-repair"].map(
+    (file) => `tests/cli/${file}`,
+  ),
+  "tests/conformance/unstorage",
   "broken-adapters",
 ];
 
