@@ -198,6 +198,8 @@ export function decodeText(bytes: Uint8Array): string {
   }
 }
 
+export const NOT_JSON = "it is not JSON, or cut short";
+
 /** @throws {UnreadableError} Not JSON, or none that may be walked through. */
 export function parseJson(source: string): JsonValue {
   let value: JsonValue;
@@ -205,7 +207,7 @@ export function parseJson(source: string): JsonValue {
     // What JSON.parse gives is, by its definition, a JsonValue.
     value = JSON.parse(source) as JsonValue;
   } catch (error) {
-    throw new UnreadableError("it is not JSON, or cut short", { cause: error });
+    throw new UnreadableError(NOT_JSON, { cause: error });
   }
   if (nestsTooDeep(value, LEVELS_OF_A_FILE)) throw new UnreadableError("it nests deeper than anything that is saved");
   return value;

@@ -5,6 +5,7 @@ import {
   attempt,
   decodeText,
   isJsonObject,
+  NOT_JSON,
   type Numbering,
   parseNumbering,
   parseObject,
@@ -44,6 +45,7 @@ const FORMAT_VERSION = "1.0";
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
+const OBJECT_START = /^\s*\{/;
 const COMMA = 0x2c;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -292,6 +294,8 @@ function parseLines(lines: readonly Line[], read: ReadRecords): readonly (Entry 
 
 function parseLine({ content, number }: Line, { folder, adopt }: ReadRecords): Entry | ForeignEntry {
   const line = withoutComma(content);
+  // Another kind of file has very many such lines, and to throw an error takes longer than all the rest.
+  if (!OBJECT_START.test(startOf(line))) return { ...damagedEntry({ message: NOT_JSON }, line), lineNumber: number };
   const entry = attempt(() =>
     ofTask(folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), adopt)),
   );
@@ -310,6 +314,13 @@ function withoutComma(line: string | Buffer): string | Buffer {
   return line.at(-1) === COMMA ? line.subarray(0, -1) : line;
 }
 
-function damagedEntry({ message, cause }: UnreadableError, line: string | Buffer): DamagedEntry {
+function startOf(line: string | Buffer): string {
+  return typeof line === "string" ? line : line.toString("latin1", 0, 64);
+}
+
+function damagedEntry(
+  { message, cause }: Pick<UnreadableError, "message" | "cause">,
+  line: string | Buffer,
+): DamagedEntry {
   return { reason: message, cause, line, ...hintsOf(typeof line === "string" ? line : line.toString("latin1")) };
 }
