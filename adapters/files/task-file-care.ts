@@ -26,8 +26,9 @@ import { entryNames, isOwner, otherEntries, type TaskFolder, taskFolders } from 
 
 /** The name of the folder that is the lock of a task's file. */
 export const TASK_LOCK_NAME = `${TASK_FILE_NAME}.lock`;
-/** By which a file of ours is told from another program's, if it is in the wrong place. */
+/** What `setAside` names a file. */
 const SET_ASIDE_PREFIX = `${TASK_FILE_NAME}.damaged-`;
+/** By which a file of ours is told from another program's, if it is in the wrong place. */
 const OURS = /"waymark":\{"taskId":/;
 
 /** All that is wrong below a root folder, task by task. */

@@ -46,6 +46,7 @@ export class Examiner implements AsyncDisposable {
   /** Asks about the store in that folder. All that was asked before must be answered. */
   async ask(folder: string, questions: readonly Question[]): Promise<Examined> {
     const isHanging = setTimeout(() => killGroup(this.#child), HANGING_MS);
+    // Before the first store strace may not have made it.
     await truncate(this.#record).catch(() => undefined);
     this.#child.stdin.write(`${JSON.stringify([folder, plain(questions)])}\n`);
     const answers: Answer[] = [];

@@ -41,6 +41,16 @@ function claimsIn(lockPath: string): string[] {
   return readdirSync(lockPath).map((claim) => join(lockPath, claim));
 }
 
+/** A claim of another machine's process, in a lock whose time a mocked clock tells. */
+function claimFromElsewhere(lockFolder: string): string {
+  vi.useFakeTimers({ toFake: ["Date", "performance"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const claim = join(lockFolder, "1@elsewhere+0123abcd+0123456789abcdef00000000");
+  mkdirSync(lockFolder);
+  writeFileSync(claim, "");
+  return claim;
+}
+
 describe("FolderLock", () => {
   it.each(["file", "folder"] as const)(
     "is held by one at a time, and free once released, with a claim by %s",
@@ -161,11 +171,7 @@ describe("FolderLock", () => {
     ["three seconds", 3_000],
   ])("is anybody's five seconds after its claim was first seen, if that is dated %s ahead", async (_what, aheadMs) => {
     const { acquire, path } = await newLock();
-    vi.useFakeTimers({ toFake: ["Date", "performance"] });
-    onTestFinished(() => void vi.useRealTimers());
-    const claim = join(path, "1@elsewhere+0123abcd+0123456789abcdef00000000");
-    mkdirSync(path);
-    writeFileSync(claim, "");
+    const claim = claimFromElsewhere(path);
     const ahead = new Date(Date.now() + aheadMs);
     utimesSync(claim, ahead, ahead);
     await expect(acquire()).rejects.toBeInstanceOf(StorageError);
@@ -178,11 +184,7 @@ describe("FolderLock", () => {
 
   it("stays with a holder that renews it by a clock that is ahead", async () => {
     const { acquire, path } = await newLock();
-    vi.useFakeTimers({ toFake: ["Date", "performance"] });
-    onTestFinished(() => void vi.useRealTimers());
-    const claim = join(path, "1@elsewhere+0123abcd+0123456789abcdef00000000");
-    mkdirSync(path);
-    writeFileSync(claim, "");
+    const claim = claimFromElsewhere(path);
     for (let renewals = 0; renewals < 4; renewals++) {
       const ahead = new Date(Date.now() + 60 * 60_000);
       utimesSync(claim, ahead, ahead);
