@@ -31,9 +31,11 @@ const NODE_20_ALONE = [
   "tests/fuzz",
   "tests/hostile",
   "tests/examples",
-  ...["kills", "oneshot", "prp", "rekey", "changing", "wrong-storage", "verify-repair"].map(
+  ...["kills", "oneshot", "prp", "rekey", "changing", "looking", "wrong-storage", "verify-repair"].map(
     (file) => `tests/cli/${file}`,
   ),
+  "tests/systems/oneshot/interruption",
+  "tests/systems/prp",
   "tests/conformance/unstorage",
   "broken-adapters",
 ];

@@ -98,6 +98,11 @@ export function refuseChangedTables(connection: SqliteConnection, path: string):
   refusePlanted(connection, path, TABLES, MIGRATIONS);
 }
 
+/** What makes that index of ours; `undefined` where we have none of that name. */
+export function indexStatement(name: string): string | undefined {
+  return new RegExp(`CREATE UNIQUE INDEX ${name} [^;]*`).exec(MIGRATIONS.join(""))?.[0];
+}
+
 /** Brings the database to the newest schema, in one transaction; concurrent calls wait for each other. */
 export function migrate(database: SqliteDatabase, path: string): void {
   database.exec("BEGIN IMMEDIATE");
