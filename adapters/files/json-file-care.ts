@@ -106,14 +106,20 @@ async function* repairFolder(
   };
   if (dryRun) await mend(folder.path, undefined);
   else if (isDamaged || old.length > 0) {
-    await store.write({
-      taskId: folder.taskId ?? folder.name,
-      folderName: folder.name,
-      verb: "repair",
-      claim: "folder",
-      absent: () => undefined,
-      work: (lock, path) => mend(path, lock),
-    });
+    try {
+      await store.write({
+        taskId: folder.taskId ?? folder.name,
+        folderName: folder.name,
+        verb: "repair",
+        claim: "folder",
+        absent: () => undefined,
+        work: (lock, path) => mend(path, lock),
+      });
+    } catch (error) {
+      // What was done before is done, and told.
+      for (const step of steps.values()) if (step.action !== "left") yield step;
+      throw error;
+    }
   }
   for (const step of steps.values()) {
     // What somebody else has moved meanwhile, another repair too, isn't left.

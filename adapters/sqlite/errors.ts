@@ -1,5 +1,4 @@
 import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/errors.js";
-import { indexStatement } from "./schema.js";
 
 /** Another connection holds a lock; the same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {
@@ -30,18 +29,6 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
     return new CheckpointCorruptError(
       `The database ${path} is damaged: ${messageOf(error)}. Nothing was changed. Copy the file and its -wal before anything else; ` +
         "`PRAGMA integrity_check` says what is wrong, and `.recover` of the sqlite3 shell saves what can be read.",
-      options,
-    );
-  }
-  const missing = /^no such (?:index|table): (waymark_\w+)$/.exec(messageOf(error))?.[1];
-  if (missing !== undefined) {
-    const statement = indexStatement(missing);
-    return new CheckpointCorruptError(
-      `The database ${path} is damaged, or somebody has changed it: ${messageOf(error)}. Nothing was changed. ` +
-        "Copy the file and its -wal before anything else; " +
-        (statement === undefined
-          ? "then put back a backup."
-          : `no checkpoint is lost by this, and the sqlite3 shell makes the index anew: ${statement};`),
       options,
     );
   }

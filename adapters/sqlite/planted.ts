@@ -1,22 +1,24 @@
-import { UnsupportedFormatError } from "../../src/errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
 import type { SqliteConnection } from "./connection.js";
 
 /** SQLite itself sees to it that these columns agree with the statement beside them. */
-const OBJECTS = "SELECT type, name, lower(tbl_name), sql FROM sqlite_schema WHERE type <> 'index'";
+const OBJECTS = "SELECT type, name, lower(tbl_name), sql FROM sqlite_schema";
 /** What may hold anything: comments, quoted names, texts. */
 const TOKEN = /--[^\n]*|\/\*[\s\S]*?\*\/|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|'(?:[^']|'')*'/g;
 const QUOTED_NAME = /^["`[]\w+["`\]]$/;
-/** The table's name and all that follows, whatever its end. */
-const CREATE_TABLE = /CREATE TABLE (\w+) [^;]*/g;
+/** The name and all that follows, whatever its end. */
+const CREATE = /CREATE (?:TABLE|UNIQUE INDEX) (\w+) [^;]*/g;
 
 /**
  * Refuses a database in which a write to our tables would do more, or something else, than its statement says: a trigger
- * on one of them, or a view or an altered definition (`ON CONFLICT REPLACE`, `ON DELETE CASCADE`) in the place of one.
- * Whoever once had the file in hand could so change or remove what is saved later. Other tables are their owner's, and so
- * are more indexes.
+ * on one of them, or a view or an altered definition (`ON CONFLICT REPLACE`, `ON DELETE CASCADE`, an index that isn't
+ * unique) in the place of one. Whoever once had the file in hand could so change or remove what is saved later. Other
+ * tables are their owner's, and so are more indexes.
  *
  * @param tables - Our tables' names, in lower case.
- * @param scripts - What makes them. A table that none of these makes may have any definition.
+ * @param scripts - What makes them and their indexes. A table that none of these makes may have any definition.
+ * @throws {UnsupportedFormatError}
+ * @throws {CheckpointCorruptError} One of them is missing.
  */
 export function refusePlanted(
   connection: SqliteConnection,
@@ -26,26 +28,61 @@ export function refusePlanted(
 ): void {
   const made = new Map(
     scripts
-      .flatMap((script) => [...withoutComments(script).matchAll(CREATE_TABLE)])
-      .map(([sql, name]) => [name, bare(sql)]),
+      .flatMap((script) => [...withoutComments(script).matchAll(CREATE)])
+      .map(([sql, name = ""]) => [name, oneLine(sql)]),
   );
-  const planted = connection.all(OBJECTS).flatMap(([type, name, table, sql]) => {
-    if (!tables.includes(String(table))) return [];
-    const expected = made.get(String(table));
-    const isOurs = type === "table" && (expected === undefined || expected === bare(String(sql)));
-    return isOurs ? [] : [{ type: String(type), name: JSON.stringify(name), table: String(table) }];
+  const found = connection.all(OBJECTS).map(([type, name, table, sql]) => {
+    const itsName = String(type === "index" ? name : table).toLowerCase();
+    // As SQL quotes it: whoever named it mustn't get to write more of the statement that we tell people to run.
+    const quoted = `"${String(name).replaceAll('"', '""')}"`;
+    return { type: String(type), name: quoted, table: String(table), itsName, sql: String(sql) };
   });
-  if (planted.length === 0) return;
-  const named = planted.map(({ type, name, table }) =>
-    type === "trigger" ? `the trigger ${name} on ${table}` : `a ${type} ${name} that isn't as Waymark makes it`,
-  );
-  const drops = planted.filter(({ type }) => type === "trigger").map(({ name }) => `DROP TRIGGER ${name};`);
-  throw new UnsupportedFormatError(
-    `The database ${path} has ${named.join(", ")}. That could change or remove what is saved, so it was not read, and was left ` +
+  const planted = found.filter(({ type, table, itsName, sql }) => {
+    const expected = made.get(itsName);
+    if (type === "index") return expected !== undefined && bare(expected) !== bare(sql);
+    return tables.includes(table) && !(type === "table" && (expected === undefined || bare(expected) === bare(sql)));
+  });
+  if (planted.length > 0) {
+    throw refusal(
+      path,
+      planted.map(({ type, name, table }) =>
+        type === "trigger"
+          ? `the trigger ${name} on ${table}`
+          : `${type === "index" ? "an" : "a"} ${type} ${name} that isn't as Waymark makes it`,
+      ),
+      planted.map(({ type, name, itsName }) => {
+        if (type === "trigger") return `DROP TRIGGER ${name};`;
+        return type === "index" ? `DROP INDEX ${name}; ${made.get(itsName)};` : undefined;
+      }),
+    );
+  }
+  const names = new Set(found.map(({ itsName }) => itsName));
+  for (const [name, statement] of made) if (!names.has(name)) throw missing(path, name, statement);
+}
+
+/** @param mends - A statement for each of them; `undefined` where there is none. */
+function refusal(
+  path: string,
+  planted: readonly string[],
+  mends: readonly (string | undefined)[],
+): UnsupportedFormatError {
+  return new UnsupportedFormatError(
+    `The database ${path} has ${planted.join(", ")}. That could change or remove what is saved, so it was not read, and was left ` +
       "untouched. Find out who made it: they could write to this file. Then " +
-      (drops.length === planted.length
-        ? `look at what is stored, and remove it in the sqlite3 shell: ${drops.join(" ")}`
-        : "put back a backup, or choose another path."),
+      (mends.includes(undefined)
+        ? "put back a backup, or choose another path."
+        : `look at what is stored, and mend it in the sqlite3 shell: ${mends.join(" ")}`),
+  );
+}
+
+function missing(path: string, name: string, statement: string): CheckpointCorruptError {
+  const isIndex = !statement.startsWith("CREATE TABLE");
+  return new CheckpointCorruptError(
+    `The database ${path} lacks the ${isIndex ? "index" : "table"} ${name}: it is damaged, or somebody has changed it. It was not ` +
+      "read, and was left untouched. Copy the file and its -wal before anything else, then " +
+      (isIndex
+        ? `make the index anew in the sqlite3 shell; no checkpoint is lost by this: ${statement};`
+        : "put back a backup."),
   );
 }
 
@@ -53,12 +90,13 @@ function withoutComments(sql: string): string {
   return sql.replace(TOKEN, (token) => (/^(--|\/\*)/.test(token) ? " " : token));
 }
 
+function oneLine(sql: string): string {
+  return sql.replace(/\s+/g, " ").trim();
+}
+
 /** What tools that copy a database may write otherwise doesn't count: comments, spaces, quotes and capitals. */
 function bare(sql: string): string {
-  return withoutComments(sql)
-    .replace(TOKEN, (token) => (QUOTED_NAME.test(token) ? token.slice(1, -1) : token))
-    .replace(/\s+/g, " ")
+  return oneLine(withoutComments(sql).replace(TOKEN, (token) => (QUOTED_NAME.test(token) ? token.slice(1, -1) : token)))
     .replace(/ ?([(),]) ?/g, "$1")
-    .trim()
     .toLowerCase();
 }

@@ -56,7 +56,8 @@ const TABLES: readonly string[] = ["waymark_tasks", "waymark_checkpoints", "waym
  *
  * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed, or somebody has
  *   changed its tables.
- * @throws {CheckpointCorruptError} It says that it is ours, of a version that there never was.
+ * @throws {CheckpointCorruptError} It says that it is ours, of a version that there never was, or something of it is
+ *   missing.
  */
 export function holdsStore(database: SqliteDatabase, path: string): boolean {
   const version = Number(database.pragma("user_version", { simple: true }));
@@ -93,14 +94,12 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
   );
 }
 
-/** @throws {UnsupportedFormatError} One of our tables has a trigger, or isn't as it was made. */
+/**
+ * @throws {UnsupportedFormatError} One of our tables has a trigger, or isn't as it was made.
+ * @throws {CheckpointCorruptError} A table or an index of ours is missing.
+ */
 export function refuseChangedTables(connection: SqliteConnection, path: string): void {
   refusePlanted(connection, path, TABLES, MIGRATIONS);
-}
-
-/** What makes that index of ours; `undefined` where we have none of that name. */
-export function indexStatement(name: string): string | undefined {
-  return new RegExp(`CREATE UNIQUE INDEX ${name} [^;]*`).exec(MIGRATIONS.join(""))?.[0];
 }
 
 /** Brings the database to the newest schema, in one transaction; concurrent calls wait for each other. */

@@ -1,10 +1,11 @@
 // verify and repair: what they find, show, ask, change, and exit with.
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, it } from "vitest";
-import { newPlace, start } from "./waymark.js";
+import { cleanEnv, newPlace, start, WAYMARK } from "./waymark.js";
 
 /** A store of files with three checkpoints, the newest of which is damaged. */
 async function damagedPlace() {
@@ -135,3 +136,34 @@ it.each(["text", "--json"])("repair shows at Ctrl-C what it has done, and run ag
   expect((await run("repair", "--yes")).stdout).toContain(`Move ${40 - moved} damaged records to quarantine: done`);
   expect((await run("verify")).code).toBe(0);
 });
+
+it.skipIf(process.platform === "win32")(
+  "repair that fails midway shows what it has done, then why it failed, and run again goes on",
+  async () => {
+    const { cwd, place, manager, run } = await newPlace("files:store");
+    for (const state of ["small", "x".repeat(200_000), "small too"]) await manager.save("build-42", state);
+    await manager.close();
+    const folder = join(cwd, "store", "build-42");
+    for (const name of readdirSync(folder).filter((name) => name.endsWith(".json"))) {
+      const path = join(folder, name);
+      writeFileSync(path, readFileSync(path, "utf8").replace('"running"', '"completed"'));
+    }
+    // Whoever may write no file that large: the second record doesn't fit into quarantine.
+    const limited = ["-c", 'ulimit -f 100; exec "$0" "$@"', process.execPath, WAYMARK, "repair", "--yes"];
+    const child = spawn("sh", limited, { cwd, env: cleanEnv(place.env) });
+    const printed = { stdout: "", stderr: "" };
+    for (const stream of ["stdout", "stderr"] as const) {
+      child[stream].setEncoding("utf8").on("data", (text: string) => {
+        printed[stream] += text;
+      });
+    }
+    expect(await once(child, "close")).toEqual([1, null]);
+    expect(printed.stdout.match(/^quarantined +build-42 +1 /gm)).toHaveLength(1);
+    expect(printed.stdout).toContain(
+      "Stopped. Move 1 damaged record to quarantine: done, in files:store. Run it again",
+    );
+    expect(printed.stderr).toMatch(/EFBIG|too large/);
+    expect((await run("repair", "--yes")).stdout).toContain("Move 2 damaged records to quarantine: done");
+    expect((await run("verify")).code).toBe(0);
+  },
+);

@@ -17,8 +17,8 @@ export const repair: CommandFile = {
       .description(
         "Moves damaged records to quarantine (the folder .quarantine of the storage, or its table waymark_quarantine), " +
           "byte for byte and with the reason, and removes old leftovers of killed writes. It deletes no record, and no " +
-          "sequence is given again. Ends with 1 where damage is left that it can't repair. At Ctrl-C it shows what it has " +
-          "done; run again, it goes on from there.",
+          "sequence is given again. Ends with 1 where damage is left that it can't repair. At Ctrl-C, or where it fails " +
+          "midway, it shows what it has done; run again, it goes on from there.",
       )
       .option("--leftovers-older-than <age>", "which leftovers go: 1h unless told", durationArgument)
       .option("--dry-run", "show what it would do, change nothing")
@@ -40,10 +40,13 @@ export const repair: CommandFile = {
               await confirm(`${changesText(changes)} in ${name}?`, false);
             }
             if (!isPlanOnly) interruption = new Interruption();
-            const result = interruption ? await repairAll(session, how, changes.length, interruption.signal) : plan;
+            const { result, failure }: Repaired = interruption
+              ? await repairAll(session, how, changes.length, interruption.signal)
+              : { result: plan };
             if (options.json) await output.line(jsonText(result));
             else await print(session, result, options.dryRun === true);
             await output.flush();
+            if (failure !== undefined) throw failure;
             const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind !== "leftover";
             if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
           });
@@ -54,9 +57,15 @@ export const repair: CommandFile = {
   },
 };
 
-/** What a repair has done that was told to stop before its end: its steps up to then. */
+/** What a repair has done that came to a stop before its end: its steps up to then. */
 interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
   readonly stopped: true;
+}
+
+interface Repaired {
+  readonly result: RepairResult | StoppedRepair;
+  /** What stopped it, where nobody told it to. */
+  readonly failure?: unknown;
 }
 
 async function repairAll(
@@ -64,7 +73,7 @@ async function repairAll(
   how: RepairOptions,
   total: number,
   signal: AbortSignal,
-): Promise<RepairResult | StoppedRepair> {
+): Promise<Repaired> {
   const progress = await showProgress("repairing", () => total);
   const steps: RepairStep[] = [];
   const onProgress = (step: RepairStep): void => {
@@ -72,10 +81,10 @@ async function repairAll(
     progress.advance();
   };
   try {
-    return await manager.repair({ ...how, signal, onProgress });
+    return { result: await manager.repair({ ...how, signal, onProgress }) };
   } catch (error) {
-    if (error !== signal.reason) throw error;
-    return { dryRun: false, steps, stopped: true };
+    const result = { dryRun: false, steps, stopped: true } as const;
+    return error === signal.reason ? { result } : { result, failure: error };
   } finally {
     progress.stop();
   }

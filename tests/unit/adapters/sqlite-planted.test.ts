@@ -34,11 +34,17 @@ function alter(path: string, ...statements: string[]): void {
   database.close();
 }
 
+const BY_ID = "waymark_checkpoints_by_id";
 const TRIGGER = `CREATE TRIGGER "their own" AFTER INSERT ON WAYMARK_checkpoints BEGIN DELETE FROM waymark_checkpoints; END`;
 
 describe("tables of ours that would do more than they are told to", () => {
   it.each<[string, string[], RegExp]>([
     ["a trigger", [TRIGGER], /has the trigger "their own" on waymark_checkpoints\..*DROP TRIGGER "their own";$/],
+    [
+      "a trigger whose name goes on as a statement",
+      [TRIGGER.replace("their own", 'x""; DROP TABLE waymark_payloads; --')],
+      /DROP TRIGGER "x""; DROP TABLE waymark_payloads; --";$/,
+    ],
     [
       "a trigger on the quarantine",
       [
@@ -66,6 +72,11 @@ describe("tables of ours that would do more than they are told to", () => {
       ),
       /has a table "waymark_tasks" that isn't as Waymark makes it/,
     ],
+    [
+      "an index that lets an id in twice",
+      [`DROP INDEX ${BY_ID}`, `CREATE INDEX ${BY_ID} ON waymark_checkpoints (task_id, id)`],
+      /has an index "waymark_checkpoints_by_id" that isn't as.*DROP INDEX "waymark_checkpoints_by_id"; CREATE UNIQUE/,
+    ],
   ])("are refused before anything is read or written, and named: %s", async (_what, statements, message) => {
     const path = await storeWith();
     alter(path, ...statements);
@@ -82,6 +93,26 @@ describe("tables of ours that would do more than they are told to", () => {
     await adapter.close();
     expect(readFileSync(path).equals(before)).toBe(true);
   });
+
+  it.each(["waymark_checkpoints_by_sequence", BY_ID])(
+    "are read and written only with both indexes; the refusal without %s has what makes it anew",
+    async (index) => {
+      const path = await storeWith(`DROP INDEX ${index}`);
+      const adapter = openAdapter({ path });
+      const before = readFileSync(path);
+      const refused: unknown = await listed(adapter).catch((error: unknown) => error);
+      expect(refused).toMatchObject({
+        code: "CHECKPOINT_CORRUPT",
+        message: expect.stringContaining(`lacks the index ${index}:`),
+      });
+      const reason = (refused as Error).message;
+      await expect(adapter.append(draft("t", "c2"))).rejects.toThrow(reason);
+      expect(await collect(adapter.verify({ quick: true }))).toEqual([{ kind: "database", location: path, reason }]);
+      expect(readFileSync(path).equals(before)).toBe(true);
+      alter(path, /CREATE UNIQUE INDEX .*;$/.exec(reason)?.[0] ?? "");
+      expect(await adapter.append(draft("t", "c2"))).toBe(2);
+    },
+  );
 
   it("are found by verify, and written to by no repair, also where the store is open already", async () => {
     const path = await storeWith();
