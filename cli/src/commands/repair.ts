@@ -40,15 +40,15 @@ export const repair: CommandFile = {
               await confirm(`${changesText(changes)} in ${name}?`, false);
             }
             if (!isPlanOnly) interruption = new Interruption();
-            const { result, failure }: Repaired = interruption
-              ? await repairAll(session, how, changes.length, interruption.signal)
-              : { result: plan };
-            if (options.json) await output.line(jsonText(result));
-            else await print(session, result, options.dryRun === true);
-            await output.flush();
-            if (failure !== undefined) throw failure;
-            const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind !== "leftover";
-            if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
+            const show = async (result: RepairResult | StoppedRepair): Promise<void> => {
+              if (options.json) await output.line(jsonText(result));
+              else await print(session, result, options.dryRun === true);
+              await output.flush();
+              const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind !== "leftover";
+              if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
+            };
+            if (interruption) await repairAll(session, how, changes.length, interruption.signal, show);
+            else await show(plan);
           });
         } finally {
           await interruption?.end();
@@ -62,32 +62,31 @@ interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
   readonly stopped: true;
 }
 
-interface Repaired {
-  readonly result: RepairResult | StoppedRepair;
-  /** What stopped it, where nobody told it to. */
-  readonly failure?: unknown;
-}
-
+/** Shows what was done, also where it fails midway. */
 async function repairAll(
   { manager }: Session,
   how: RepairOptions,
   total: number,
   signal: AbortSignal,
-): Promise<Repaired> {
+  show: (result: RepairResult | StoppedRepair) => Promise<void>,
+): Promise<void> {
   const progress = await showProgress("repairing", () => total);
   const steps: RepairStep[] = [];
   const onProgress = (step: RepairStep): void => {
     steps.push(step);
     progress.advance();
   };
+  let result: RepairResult;
   try {
-    return { result: await manager.repair({ ...how, signal, onProgress }) };
+    result = await manager.repair({ ...how, signal, onProgress });
   } catch (error) {
-    const result = { dryRun: false, steps, stopped: true } as const;
-    return error === signal.reason ? { result } : { result, failure: error };
-  } finally {
     progress.stop();
+    await show({ dryRun: false, steps, stopped: true });
+    if (error !== signal.reason) throw error;
+    return;
   }
+  progress.stop();
+  await show(result);
 }
 
 async function print(session: Session, result: RepairResult | StoppedRepair, isDryRun: boolean): Promise<void> {
