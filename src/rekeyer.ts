@@ -131,7 +131,26 @@ export class Rekeyer<Schema extends StateSchema> {
       const now = await this.#options.storage.get(taskId, id);
       if (now === undefined) return;
       if (isCorrupt(now)) return this.#damaged(tally, now);
+      if (now.sequence !== record.sequence) return this.#refuseHidden(record, now, tally);
       record = now;
+    }
+  }
+
+  /** Where a file was put back from a backup, two checkpoints may have one id, and by it the storage finds the other. */
+  async #refuseHidden(record: StoredCheckpoint, found: StoredCheckpoint, tally: Tally): Promise<void> {
+    const { taskId, id, sequence } = record;
+    const there = this.#options.storage.read({
+      taskId,
+      order: "oldest",
+      afterSequence: sequence - 1,
+      beforeSequence: sequence + 1,
+    });
+    for await (const still of there) {
+      if (isCorrupt(still) || still.id !== id) continue;
+      const reason =
+        `Checkpoint ${id} of task ${JSON.stringify(taskId)} (@${sequence}) has the same id as @${found.sequence}, so it can't be rewritten. ` +
+        "It was left untouched; keep the key that opens it, or save its state anew and remove the older one's file.";
+      tally.refuse(record, new CheckpointCorruptError(reason));
     }
   }
 

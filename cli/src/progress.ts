@@ -16,8 +16,41 @@ export interface Progress {
  * @param countTotal - How much there is to do; asked for only where a bar is shown.
  */
 export async function showProgress(verb: string, countTotal: () => number | Promise<number>): Promise<Progress> {
-  if (!process.stderr.isTTY) return { advance() {}, reach() {}, stop() {} };
-  const total = await countTotal();
+  return process.stderr.isTTY ? startBar(verb, await countTotal()) : { advance() {}, reach() {}, stop() {} };
+}
+
+/**
+ * The same for work that must be the first to open the storage: counting, which opens it too, begins once something is
+ * done.
+ *
+ * @param countTotal - Where it fails there is no bar: the work meets what is wrong, and tells it.
+ */
+export function showProgressOnceBegun(verb: string, countTotal: () => Promise<number>): Omit<Progress, "advance"> {
+  let bar: Progress | undefined;
+  let isCounting = false;
+  let isStopped = !process.stderr.isTTY;
+  let reached = 0;
+  const show = (total: number): void => {
+    if (isStopped) return;
+    bar = startBar(verb, total);
+    bar.reach(reached);
+  };
+  return {
+    reach(done) {
+      reached = done;
+      bar?.reach(done);
+      if (isCounting || isStopped || done === 0) return;
+      isCounting = true;
+      countTotal().then(show, () => undefined);
+    },
+    stop() {
+      isStopped = true;
+      bar?.stop();
+    },
+  };
+}
+
+function startBar(verb: string, total: number): Progress {
   const bar = new SingleBar({
     format: `${verb} [{bar}] {percentage}% | {value} of {total} | {eta_formatted} left`,
     stream: process.stderr,

@@ -87,9 +87,7 @@ export class NamedKey {
   /** @throws {TypeError | RangeError} The id or the key is none. */
   constructor(id: string, key: EncryptionKey) {
     if (!isKeyId(id)) {
-      throw new TypeError(
-        `${JSON.stringify(id)} is no key id: it must be 1 to 128 printable ASCII characters, no spaces.`,
-      );
+      throw new TypeError(`${idText(id)} is no key id: it must be 1 to 128 printable ASCII characters, no spaces.`);
     }
     this.id = id;
     this.#source = typeof key === "function" ? key : keyObject(id, key);
@@ -112,14 +110,21 @@ export class NamedKey {
 function keyObject(id: string, key: unknown): KeyObject {
   if (!(key instanceof Uint8Array)) {
     throw new TypeError(
-      `The key ${id} must be ${KEY_BYTES} bytes (a Uint8Array), or a function that gives them. From a passphrase: keyFromPassphrase(…); ` +
+      `The key ${idText(id)} must be ${KEY_BYTES} bytes (a Uint8Array), or a function that gives them. From a passphrase: keyFromPassphrase(…); ` +
         'from hexadecimal text: Buffer.from(text, "hex").',
     );
   }
   if (key.byteLength !== KEY_BYTES) {
-    throw new RangeError(`The key ${id} has ${key.byteLength} bytes; AES-256 takes ${KEY_BYTES}.`);
+    throw new RangeError(`The key ${idText(id)} has ${key.byteLength} bytes; AES-256 takes ${KEY_BYTES}.`);
   }
   return createSecretKey(key);
+}
+
+/** An id whose key is wrong may be a key or a passphrase that changed places with its id: no message shows so much. */
+function idText(id: string): string {
+  return id.length < MIN_PASSPHRASE
+    ? JSON.stringify(id)
+    : `${JSON.stringify(id.slice(0, 4))}… (${id.length} characters)`;
 }
 
 async function fetchKey(id: string, source: () => unknown): Promise<KeyObject> {

@@ -74,7 +74,7 @@ async function repairAll(
   const steps: RepairStep[] = [];
   const onProgress = (step: RepairStep): void => {
     steps.push(step);
-    progress.advance();
+    if (step.action !== "left") progress.advance();
   };
   let result: RepairResult;
   try {

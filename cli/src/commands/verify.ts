@@ -3,7 +3,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
 import { countAll, printFindings } from "../findings.js";
 import { jsonText, printable } from "../printable.js";
-import { showProgress } from "../progress.js";
+import { showProgressOnceBegun } from "../progress.js";
 import { bytesText, counted } from "../words.js";
 
 export const verify: CommandFile = {
@@ -38,7 +38,8 @@ export const verify: CommandFile = {
 };
 
 async function run({ manager, storage }: Session, quick: boolean): Promise<VerifyResult> {
-  const progress = await showProgress("verifying", () => countAll(storage));
+  // Not before verify has looked at SQLite's log: where that is damaged, opening the database would cost it.
+  const progress = showProgressOnceBegun("verifying", () => countAll(storage));
   try {
     return await manager.verify({ quick, onProgress: ({ checkpoints }) => progress.reach(checkpoints) });
   } finally {

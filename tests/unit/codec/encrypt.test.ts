@@ -180,6 +180,16 @@ describe("encrypt", () => {
     await expect(opening).rejects.toMatchObject({ code: "DECRYPTION_FAILED", keyId: undefined });
   });
 
+  it.each<[string, string, unknown]>([
+    ["a key", Buffer.from(KEY).toString("hex"), "k1"],
+    ["a key, beside one that is too short", Buffer.from(KEY).toString("hex"), OTHER.subarray(1)],
+    ["a passphrase", "correct horse battery staple", OTHER],
+  ])("doesn't show what may be %s that changed places with its id", (_what, id, key) => {
+    const making = () => encrypt({ keys: { [id]: key as Uint8Array }, current: id });
+    expect(making).toThrow(`${JSON.stringify(id.slice(0, 4))}… (${id.length} characters)`);
+    expect(making).not.toThrow(id.slice(0, 5));
+  });
+
   it("tells a wrong key, with its id and both possibilities, from damage", async () => {
     const payload = await payloadOf({ n: 1 }, encrypting());
     const transforms = [encrypting({ keys: { k1: OTHER } })];
@@ -237,8 +247,8 @@ describe("the options of encrypt", () => {
     ["a current key that isn't there", { keys: { k1: KEY }, current: "k2" }, /one of the keys: k1/],
     ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys: k1/],
     ["a misspelled one", { keys: { k1: KEY }, current: "k1", require: true }, /has no "require"/],
-    ["text for a key", { keys: { k1: "abcdefgh" }, current: "k1" }, /k1 must be 32 bytes.*keyFromPassphrase/],
-    ["a key that is too short", { keys: { k1: KEY.subarray(16) }, current: "k1" }, /k1 has 16 bytes; AES-256 takes 32/],
+    ["text for a key", { keys: { k1: "abcdefgh" }, current: "k1" }, /"k1" must be 32 bytes.*keyFromPassphrase/],
+    ["a key that is too short", { keys: { k1: KEY.subarray(16) }, current: "k1" }, /"k1" has 16 bytes; AES-256 takes 32/],
     ["an id with a space", { keys: { "k 1": KEY }, current: "k 1" }, /"k 1" is no key id/],
     ["no boolean", { keys: { k1: KEY }, current: "k1", requireEncrypted: 1 }, /must be true or false/],
   ])("are refused: %s", (_what, options, message) => {
