@@ -199,10 +199,11 @@ export class SqliteAdapter implements StorageAdapter {
       const { next } = found;
       if (next === undefined) return;
       const isNewestFirst = rest.order === "newest";
-      const last = isNewestFirst ? (rest.beforeSequence ?? Number.POSITIVE_INFINITY) : (rest.afterSequence ?? 0);
+      // A damaged sequence may be below 1.
+      const last = isNewestFirst
+        ? (rest.beforeSequence ?? Number.POSITIVE_INFINITY)
+        : (rest.afterSequence ?? Number.NEGATIVE_INFINITY);
       if (isNewestFirst ? next >= last : next <= last) throw outOfOrder(this.#path);
-      // What comes after has a sequence that JavaScript can't tell from the last one's.
-      if (!isNewestFirst && next > Number.MAX_SAFE_INTEGER) return;
       rest = { ...rest, skip: 0, [isNewestFirst ? "beforeSequence" : "afterSequence"]: next };
       sinceTurn += found.items.length;
       if (sinceTurn >= PAGE_SIZE) {

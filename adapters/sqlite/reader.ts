@@ -24,8 +24,8 @@ import {
   TASKS,
 } from "./statements.js";
 
-/** Above every integer of SQLite's: a damaged sequence may be any of them, and is to be reported. */
-const ABOVE_ALL = 2 ** 63;
+/** Above and below every integer of SQLite's: a damaged sequence may be any of them, and is to be reported. */
+const ABOVE_ALL = 1e19;
 const BELOW_ALL = -ABOVE_ALL;
 const SALVAGED_AT_ONCE = 16;
 const LOST = "an index has the task, and none of its checkpoints is found by it";
@@ -142,8 +142,7 @@ export class SqliteReader {
     const range = [taskId, query.beforeSequence ?? ABOVE_ALL, query.afterSequence ?? BELOW_ALL];
     const page = (rows: readonly SqliteRow[], parsed: readonly (Found | CorruptRecord)[]): Page<Found, number> => ({
       items: filtered ? parsed.filter((found) => isCorrupt(found) || matchesQuery(found, query)) : parsed,
-      // Two sequences that JavaScript can't tell apart must not make a page that comes again.
-      next: rows.length < size ? undefined : Math.min(numberOr0(rows.at(-1)?.[1]), Number.MAX_SAFE_INTEGER + 1),
+      next: rows.length < size ? undefined : boundAfter(numberOr0(rows.at(-1)?.[1]), order),
     });
     try {
       const rows = filtered
@@ -187,6 +186,13 @@ export class SqliteReader {
       return damagedRow(this.#path, number, known, UNREADABLE, error);
     }
   }
+}
+
+/** Sequences that JavaScript can't tell apart count as one, or a page might come again; `undefined` where no others follow. */
+function boundAfter(sequence: number, order: CheckpointQuery["order"]): number | undefined {
+  const [least, most] = [Number.MIN_SAFE_INTEGER - 1, Number.MAX_SAFE_INTEGER + 1];
+  if (order === "newest" ? sequence <= least : sequence >= most) return undefined;
+  return Math.max(least, Math.min(sequence, most));
 }
 
 /** For the four places of `status IN (?, ?, ?, ?)`; nothing equals NULL. */

@@ -48,18 +48,36 @@ describe("a task whose row in waymark_tasks is gone", () => {
   });
 });
 
-it("a sequence below 1 is reported by reads, alone or among others", async () => {
-  for (const others of [[1, 2], []]) {
-    const { storage } = await storeAfter(
-      `DELETE FROM waymark_checkpoints WHERE task_id = 't' AND sequence <> 3 AND sequence NOT IN (${others.join()})`,
-      "UPDATE waymark_checkpoints SET sequence = -1 WHERE task_id = 't' AND sequence = 3",
-    );
-    for (const order of ["newest", "oldest"] as const) {
-      const listed = await collect(storage.list({ taskId: "t", order }));
-      expect(listed.filter((one) => !isCorrupt(one))).toHaveLength(others.length);
-      expect(listed.filter(isCorrupt)).toMatchObject([{ id: "t-3", reason: "its sequence can't be read" }]);
+it.each(["0", "-1", `-${LAST_INTEGER} - 1`])(
+  "a sequence below 1 is reported by reads, alone or among others, and stops none of them: %s",
+  async (sequence) => {
+    for (const others of [[1, 2], []]) {
+      const { storage, manager } = await storeAfter(
+        `DELETE FROM waymark_checkpoints WHERE task_id = 't' AND sequence <> 3 AND sequence NOT IN (${others.join()})`,
+        `UPDATE waymark_checkpoints SET sequence = ${sequence} WHERE task_id = 't' AND sequence = 3`,
+      );
+      for (const order of ["newest", "oldest"] as const) {
+        for (const found of [storage.list({ taskId: "t", order }), storage.read({ taskId: "t", order })]) {
+          const all = await collect(found);
+          expect(all.filter((one) => !isCorrupt(one))).toHaveLength(others.length);
+          expect(all.filter(isCorrupt)).toMatchObject([{ id: "t-3", reason: "its sequence can't be read" }]);
+        }
+        const history = collect(manager.history("t", { order }));
+        if (others.length > 0) expect(await history).toHaveLength(others.length);
+        else await expect(history).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+      }
     }
-  }
+  },
+);
+
+it("sequences below 1 that JavaScript can't tell apart stop no read", async () => {
+  const { storage } = await storeAfter(
+    `UPDATE waymark_checkpoints SET sequence = -${LAST_INTEGER} + sequence WHERE task_id = 't' AND sequence < 3`,
+  );
+  expect(await idsOf(storage.list({ taskId: "t", order: "oldest" }))).toEqual(["corrupt t-1", "corrupt t-2", "t-3"]);
+  // Page by page, as above every number.
+  expect(await idsOf(storage.read({ taskId: "t", order: "oldest" }))).toEqual(["corrupt t-1", "t-3"]);
+  expect(await idsOf(storage.read({ taskId: "t", order: "newest" }))).toEqual(["t-3", "corrupt t-2"]);
 });
 
 describe("a row's number that leaves none above it", () => {
