@@ -1,26 +1,15 @@
 import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
 import { damageIn, type StoredCheckpoint } from "../../src/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/errors.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
-import { COLUMNS, damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
+import { CREATE_QUARANTINE, QUARANTINE_CHECKPOINT, QUARANTINE_PAYLOAD } from "./quarantine.js";
+import { damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
 import { refuseChangedTables } from "./schema.js";
 import { CHECKPOINTS, KEEP_SEQUENCE, NUMBER, REMOVE_CHECKPOINT, REMOVE_PAYLOAD, SUMMARIES } from "./statements.js";
 
 const MOST_MESSAGES = 100;
-const PARTS = COLUMNS.replace("c.number, ", "c.number, c.task_id, ");
-const NAMES = PARTS.replaceAll("c.", "");
-
-/** Made by the first repair that finds anything: every column as it was, of whatever type. No version depends on it. */
-const CREATE_QUARANTINE = `
-  CREATE TABLE IF NOT EXISTS waymark_quarantine (quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, ${NAMES}, body)`;
-const QUARANTINE_CHECKPOINT = `
-  INSERT INTO waymark_quarantine (quarantined_at, reason, ${NAMES}, body)
-  SELECT ?, ?, ${PARTS}, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number
-  WHERE c.number = ?`;
-const QUARANTINE_PAYLOAD = `
-  INSERT INTO waymark_quarantine (quarantined_at, reason, number, body)
-  SELECT ?, ?, number, body FROM waymark_payloads WHERE number = ?`;
 /** As bytes: what is no UTF-8 would come as other text than it is, and nothing after it be found by that. */
 const NEXT_TASK = `
   SELECT CASE typeof(min(task_id)) WHEN 'text' THEN CAST(min(task_id) AS BLOB) END FROM (
@@ -138,8 +127,7 @@ export class SqliteCare {
   quarantine(taskId: string, number: string, reason: string): boolean {
     return this.#database.atomically(() => {
       if (this.inspect(taskId, number, false)?.damage === undefined) return false;
-      this.#database.run(CREATE_QUARANTINE);
-      this.#database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), reason, number);
+      this.#keep(QUARANTINE_CHECKPOINT, number, reason);
       // Its sequence isn't given again.
       const newest = this.newestSequence(taskId);
       this.#database.run(REMOVE_PAYLOAD, number);
@@ -152,8 +140,7 @@ export class SqliteCare {
   quarantinePayload(number: string, reason: string): void {
     this.#database.atomically(() => {
       if (this.#database.one(STRAY_PAYLOAD, number) === undefined) return;
-      this.#database.run(CREATE_QUARANTINE);
-      this.#database.run(QUARANTINE_PAYLOAD, new Date().toISOString(), reason, number);
+      this.#keep(QUARANTINE_PAYLOAD, number, reason);
       this.#database.run(REMOVE_PAYLOAD, number);
     });
   }
@@ -168,6 +155,16 @@ export class SqliteCare {
     this.#database.atomically(() => {
       if (this.numberingDamage(taskId) !== undefined) this.#database.run(RENUMBER, taskId, this.newestSequence(taskId));
     });
+  }
+
+  /** @throws {UnsupportedFormatError} The quarantine doesn't take it: what is removed after this would be gone. */
+  #keep(statement: string, number: string, reason: string): void {
+    this.#database.run(CREATE_QUARANTINE);
+    if (this.#database.run(statement, new Date().toISOString(), reason, number) === 1) return;
+    throw new UnsupportedFormatError(
+      `The table waymark_quarantine of ${this.#path} doesn't keep what is put into it: somebody has changed it. The row ` +
+        `${number} stays where it is, and nothing was removed. Rename that table in the sqlite3 shell, then repair again.`,
+    );
   }
 }
 

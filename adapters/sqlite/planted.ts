@@ -16,7 +16,8 @@ const CREATE = /CREATE (?:TABLE|UNIQUE INDEX) (\w+) [^;]*/g;
  * tables are their owner's, and so are more indexes.
  *
  * @param tables - Our tables' names, in lower case.
- * @param scripts - What makes them and their indexes. A table that none of these makes may have any definition.
+ * @param scripts - What makes them and their indexes.
+ * @param later - What makes those that may not be there yet.
  * @throws {UnsupportedFormatError}
  * @throws {CheckpointCorruptError} One of them is missing.
  */
@@ -25,12 +26,10 @@ export function refusePlanted(
   path: string,
   tables: readonly string[],
   scripts: readonly string[],
+  later: readonly string[],
 ): void {
-  const made = new Map(
-    scripts
-      .flatMap((script) => [...withoutComments(script).matchAll(CREATE)])
-      .map(([sql, name = ""]) => [name, oneLine(sql)]),
-  );
+  const needed = definitionsIn(scripts);
+  const made = new Map([...needed, ...definitionsIn(later)]);
   const found = connection.all(OBJECTS).map(([type, name, table, sql]) => {
     const itsName = String(type === "index" ? name : table).toLowerCase();
     // As SQL quotes it: whoever named it mustn't get to write more of the statement that we tell people to run.
@@ -40,7 +39,7 @@ export function refusePlanted(
   const planted = found.filter(({ type, table, itsName, sql }) => {
     const expected = made.get(itsName);
     if (type === "index") return expected !== undefined && bare(expected) !== bare(sql);
-    return tables.includes(table) && !(type === "table" && (expected === undefined || bare(expected) === bare(sql)));
+    return tables.includes(table) && !(type === "table" && expected !== undefined && bare(expected) === bare(sql));
   });
   if (planted.length > 0) {
     throw refusal(
@@ -52,12 +51,23 @@ export function refusePlanted(
       ),
       planted.map(({ type, name, itsName }) => {
         if (type === "trigger") return `DROP TRIGGER ${name};`;
-        return type === "index" ? `DROP INDEX ${name}; ${made.get(itsName)};` : undefined;
+        if (type === "index") return `DROP INDEX ${name}; ${made.get(itsName)};`;
+        // Without it the next repair makes one.
+        return type === "table" && !needed.has(itsName) ? `ALTER TABLE ${name} RENAME TO not_${itsName};` : undefined;
       }),
     );
   }
   const names = new Set(found.map(({ itsName }) => itsName));
-  for (const [name, statement] of made) if (!names.has(name)) throw missing(path, name, statement);
+  for (const [name, statement] of needed) if (!names.has(name)) throw missing(path, name, statement);
+}
+
+/** By the name of the table or the index. */
+function definitionsIn(scripts: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(
+    scripts
+      .flatMap((script) => [...withoutComments(script).matchAll(CREATE)])
+      .map(([sql, name = ""]) => [name, oneLine(sql)]),
+  );
 }
 
 /** @param mends - A statement for each of them; `undefined` where there is none. */

@@ -2,6 +2,7 @@ import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors
 import { SqliteConnection } from "./connection.js";
 import type { SqliteDatabase } from "./driver.js";
 import { refusePlanted } from "./planted.js";
+import { QUARANTINE } from "./quarantine.js";
 
 /** `WYMK`: what tells a database of ours from anybody else's. */
 export const APPLICATION_ID = 0x57594d4b;
@@ -48,7 +49,6 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-/** The last is made by the first repair that finds damage. */
 const TABLES: readonly string[] = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads", "waymark_quarantine"];
 
 /**
@@ -99,7 +99,7 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
  * @throws {CheckpointCorruptError} A table or an index of ours is missing.
  */
 export function refuseChangedTables(connection: SqliteConnection, path: string): void {
-  refusePlanted(connection, path, TABLES, MIGRATIONS);
+  refusePlanted(connection, path, TABLES, MIGRATIONS, [QUARANTINE]);
 }
 
 /** Brings the database to the newest schema, in one transaction; concurrent calls wait for each other. */

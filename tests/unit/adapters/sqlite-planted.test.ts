@@ -34,6 +34,10 @@ function alter(path: string, ...statements: string[]): void {
   database.close();
 }
 
+const QUARANTINE =
+  "CREATE TABLE waymark_quarantine (quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, number, task_id, sequence, id, " +
+  "created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes, encoding, sha256, seal, body)";
+const IGNORING = QUARANTINE.replace("reason TEXT NOT NULL", "reason TEXT UNIQUE ON CONFLICT IGNORE");
 const BY_ID = "waymark_checkpoints_by_id";
 const TRIGGER = `CREATE TRIGGER "their own" AFTER INSERT ON WAYMARK_checkpoints BEGIN DELETE FROM waymark_checkpoints; END`;
 
@@ -47,10 +51,7 @@ describe("tables of ours that would do more than they are told to", () => {
     ],
     [
       "a trigger on the quarantine",
-      [
-        "CREATE TABLE waymark_quarantine (a)",
-        "CREATE TRIGGER x BEFORE INSERT ON waymark_quarantine BEGIN SELECT RAISE(IGNORE); END",
-      ],
+      [QUARANTINE, "CREATE TRIGGER x BEFORE INSERT ON waymark_quarantine BEGIN SELECT RAISE(IGNORE); END"],
       /has the trigger "x" on waymark_quarantine/,
     ],
     [
@@ -156,6 +157,55 @@ describe("tables of ours that would do more than they are told to", () => {
     const path = await storeWith();
     alter(path, ...redefine("waymark_tasks", "task_id TEXT", '"task_id"   text'));
     expect(await listed(openAdapter({ path }))).toEqual(["c1"]);
+  });
+});
+
+describe("a quarantine that ignores what is put into it", () => {
+  const DAMAGE = [
+    "INSERT INTO waymark_payloads VALUES (7, 'stray'), (8, 'stray')",
+    "UPDATE waymark_checkpoints SET label = 'damaged'",
+  ];
+  const rowsOf = (path: string) =>
+    connect(path)
+      .prepare("SELECT number FROM waymark_checkpoints UNION ALL SELECT number FROM waymark_payloads")
+      .pluck()
+      .all();
+
+  it("is refused, and repair goes on as soon as it has another name", async () => {
+    const path = await storeWith(IGNORING, ...DAMAGE);
+    const manager = () => new CheckpointManager({ storage: openAdapter({ path }) });
+    const { findings } = await manager().verify();
+    expect(findings).toMatchObject([{ kind: "refused", location: path }]);
+    expect((await manager().repair()).steps).toMatchObject([{ action: "left" }]);
+    expect(rowsOf(path)).toEqual([1, 1, 7, 8]);
+    const mend = /has a table "waymark_quarantine" that isn't as .*: (ALTER TABLE .*;)$/.exec(
+      findings[0]?.reason ?? "",
+    );
+    alter(path, mend?.[1] ?? "");
+    expect((await manager().repair()).steps.map(({ action }) => action)).toEqual([
+      "quarantined",
+      "quarantined",
+      "quarantined",
+    ]);
+    expect(rowsOf(path)).toEqual([]);
+  });
+
+  it.each<[string, string, number[]]>([
+    ["checkpoint", "UPDATE waymark_checkpoints SET label = 'damaged'", [2, 2]],
+    ["payload", "INSERT INTO waymark_payloads VALUES (7, 'stray'), (8, 'stray')", [1, 2, 1, 2, 8]],
+  ])("loses no %s where it took the place of ours in the middle of a repair", async (_what, damage, left) => {
+    const path = await storeWith();
+    const adapter = openAdapter({ path });
+    await adapter.append(draft("t", "c2"));
+    connect(path).exec(damage);
+    const steps = adapter.repair({ leftoversOlderThanMs: 0, dryRun: false });
+    expect(await steps.next()).toMatchObject({ value: { action: "quarantined" } });
+    connect(path).exec(
+      `ALTER TABLE waymark_quarantine RENAME TO kept; ${IGNORING}; INSERT INTO waymark_quarantine SELECT * FROM kept`,
+    );
+    const reason = expect.stringMatching(/doesn't keep what is put into it.*nothing was removed/);
+    expect(await collect(steps)).toMatchObject([{ action: "left", finding: { kind: "refused", reason } }]);
+    expect(rowsOf(path)).toEqual(left);
   });
 });
 
