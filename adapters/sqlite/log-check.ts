@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from "node:fs";
 import type { DatabaseFinding, StorageWarning } from "../../src/adapter.js";
+import { storageFailure } from "../files/storage-failure.js";
 
 /** See https://www.sqlite.org/fileformat2.html#the_write_ahead_log. The magic's last bit tells the words' byte order. */
 const MAGIC = 0x377f0682;
@@ -32,6 +33,7 @@ interface BrokenLog {
  * transactions were seen after was ended before they were, so in a second look it is whole, unless it is damaged.
  *
  * @param look - Tests do something between the two looks.
+ * @throws {StorageError} The log can't be read.
  */
 export function damageInLog(path: string, look = lookIntoLog): DatabaseFinding | undefined {
   // It is beside the file that a link leads to.
@@ -45,9 +47,13 @@ export function damageInLog(path: string, look = lookIntoLog): DatabaseFinding |
 
 /** What whoever is about to open the database should know of its log, since SQLite says nothing. */
 export function warningsOfLog(path: string): StorageWarning[] {
-  const found = damageInLog(path, (location) =>
-    sizeOf(location) > MAX_BYTES_AT_OPENING ? undefined : lookIntoLog(location),
-  );
+  const look = (location: string) => (sizeOf(location) > MAX_BYTES_AT_OPENING ? undefined : lookIntoLog(location));
+  let found: DatabaseFinding | undefined;
+  try {
+    found = damageInLog(path, look);
+  } catch (error) {
+    return [{ path, message: error instanceof Error ? error.message : String(error) }];
+  }
   if (found === undefined) return [];
   const { location, reason } = found;
   const advice =
@@ -56,7 +62,11 @@ export function warningsOfLog(path: string): StorageWarning[] {
   return [{ path: location, message: `${location}: ${reason}. ${advice}` }];
 }
 
-/** What is broken in that log, or is being written. */
+/**
+ * What is broken in that log, or is being written.
+ *
+ * @throws {StorageError} It can't be read.
+ */
 export function lookIntoLog(location: string): BrokenLog | undefined {
   const file = open(location);
   if (file === undefined) return undefined;
@@ -67,8 +77,10 @@ export function lookIntoLog(location: string): BrokenLog | undefined {
     if (!stats.isFile() || stats.size <= HEADER_BYTES) return undefined;
     if (readSync(file, header, 0, HEADER_BYTES, 0) < HEADER_BYTES) return undefined;
     return brokenIn(file, header);
+  } catch (error) {
+    throw storageFailure(error, { doing: "read the log of a database", path: location, isRead: true });
   } finally {
-    closeSync(file);
+    close(file);
   }
 }
 
@@ -132,6 +144,14 @@ function open(path: string): number | undefined {
   } catch {
     // There is no log, or SQLite itself will say why it can't be read.
     return undefined;
+  }
+}
+
+function close(file: number): void {
+  try {
+    closeSync(file);
+  } catch {
+    // It was only read.
   }
 }
 

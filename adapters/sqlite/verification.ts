@@ -1,19 +1,17 @@
-import { readdirSync, rmSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type {
   CheckedRecord,
   CorruptRecord,
   DatabaseFinding,
-  LeftoverFinding,
   RecordFinding,
   RepairStep,
   StorageFinding,
   StorageRepair,
 } from "../../src/adapter.js";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "../../src/errors.js";
-import { storageFailure } from "../files/storage-failure.js";
 import { BELOW_ALL, ENTRIES_AT_ONCE, type Entry, type InspectedRow, type SqliteCare } from "./care.js";
+import { draftsBeside, removeDraft } from "./drafts.js";
 import { damageInLog } from "./log-check.js";
 
 /** How an adapter gets at its open store: `undefined` where there is none. */
@@ -25,8 +23,6 @@ export interface CareAccess {
   readonly write: <Result>(work: (care: SqliteCare) => Result) => Promise<Result | undefined>;
 }
 
-/** Nobody takes as long to make a database. */
-const STALE_DRAFT_MS = 60_000;
 const STRAY_PAYLOAD = "it is the payload of a checkpoint that isn't there";
 /** Of an id that can't be shown as text. */
 const SHOWN_BYTES = 32;
@@ -58,8 +54,7 @@ export async function* repairDatabase(
     if (Date.parse(finding.modifiedAt) > Date.now() - leftoversOlderThanMs) {
       yield { action: "left", finding, advice: "Its writer may still live; a later repair removes it." };
     } else {
-      if (!dryRun) removeDraft(finding.location);
-      yield { action: "removed", finding };
+      yield dryRun ? { action: "removed", finding } : removeDraft(finding);
     }
   }
   let isMalformed = false;
@@ -249,39 +244,7 @@ function databaseFinding(path: string, error: unknown): DatabaseFinding | Extrac
   throw error;
 }
 
-/** @throws {StorageError} */
-function removeDraft(path: string): void {
-  try {
-    rmSync(path, { force: true });
-  } catch (error) {
-    throw storageFailure(error, { doing: "remove what a killed process has left", path });
-  }
-}
-
 /** A table or an index is other than Waymark has made it, so that its statements can't be run. */
 function isOfSchema(error: unknown): error is StorageError {
   return error instanceof StorageError && Object(error.cause).code === "SQLITE_ERROR";
-}
-
-/** Databases that were being made when their maker was killed. */
-function draftsBeside(path: string): LeftoverFinding[] {
-  const start = `${basename(path)}.new-`;
-  return namesIn(dirname(path))
-    .filter((name) => name.startsWith(start) && /^\d+-[0-9a-f]{12}(-wal|-shm)?$/.test(name.slice(start.length)))
-    .flatMap((name) => {
-      const location = join(dirname(path), name);
-      const modifiedMs = statSync(location, { throwIfNoEntry: false })?.mtimeMs;
-      if (modifiedMs === undefined || modifiedMs > Date.now() - STALE_DRAFT_MS) return [];
-      const modifiedAt = new Date(modifiedMs).toISOString();
-      return [{ kind: "leftover", location, reason: "a killed process was making a database here", modifiedAt }];
-    });
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).sort();
-  } catch {
-    // Then there is no database either, or opening it says why not.
-    return [];
-  }
 }

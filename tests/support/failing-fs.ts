@@ -8,7 +8,7 @@ export function arm(failing: number, code = "EIO"): void {
 
 const CALLS = [
   ...["openSync", "closeSync", "writeSync", "readSync", "fstatSync", "lstatSync", "readdirSync", "mkdirSync"],
-  ...["renameSync", "unlinkSync", "rmdirSync", "rmSync", "utimesSync", "chmodSync", "fsync"],
+  ...["statSync", "realpathSync", "fsyncSync", "linkSync", "renameSync", "unlinkSync", "rmdirSync", "rmSync", "utimesSync", "chmodSync", "fsync"],
 ];
 
 /**

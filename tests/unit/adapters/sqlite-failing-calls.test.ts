@@ -1,0 +1,67 @@
+// What verify, repair and warnings say where the file system fails them, at each of their calls.
+import { utimesSync, writeFileSync } from "node:fs";
+import { afterEach, expect, it, vi } from "vitest";
+import { CheckpointError } from "waymark";
+import type { SqliteAdapter } from "waymark/adapters/sqlite";
+import { draft } from "../../../src/conformance/drafts.js";
+import { arm, faults } from "../../support/failing-fs.js";
+import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
+
+vi.mock("node:fs", async (original) => {
+  const { failingFs } = await import("../../support/failing-fs.js");
+  return failingFs(await original());
+});
+
+afterEach(() => arm(0));
+
+/** A store with checkpoints in its log, what a killed process has left beside it, and a damaged row. */
+async function storeWithDamage() {
+  const { adapter, path } = await newStore({ durability: "normal" });
+  for (const id of ["c1", "c2"]) await adapter.append(draft("t", id));
+  // Open until the test is over: so the log stays.
+  connect(path).exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE id = 'c1'");
+  const left = `${path}.new-1-0123456789ab`;
+  writeFileSync(left, "");
+  utimesSync(left, 1, 1);
+  await adapter.close();
+  return path;
+}
+
+it.each<[string, (adapter: SqliteAdapter) => Promise<unknown>]>([
+  ["verify", (adapter) => collect(adapter.verify({ quick: false }))],
+  ["repair", (adapter) => collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun: false }))],
+  ["a dry run", (adapter) => collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun: true }))],
+  ["warnings", (adapter) => adapter.warnings()],
+])("%s ends, whichever call of the file system fails, as it would have or with a typed error", async (_what, call) => {
+  for (const code of ["EIO", "EACCES"]) {
+    for (let failing = 1; ; failing++) {
+      const path = await storeWithDamage();
+      const adapter = openAdapter({ path });
+      arm(failing, code);
+      const outcome: unknown = await call(adapter).catch((error: unknown) => error);
+      const { calls, names } = faults;
+      arm(0);
+      if (calls < failing) break;
+      if (outcome instanceof Error) {
+        expect(outcome, names.at(-1)).toBeInstanceOf(CheckpointError);
+        expect(outcome.message).toMatch(/intact|as it was/);
+      }
+      expect(await listed(openAdapter({ path }))).toContain("c2");
+    }
+  }
+});
+
+it("repair tells of a leftover that it can't remove, and moves what is damaged all the same", async () => {
+  const path = await storeWithDamage();
+  arm(0);
+  await collect(openAdapter({ path }).repair({ leftoversOlderThanMs: 0, dryRun: true }));
+  // After it has looked at the leftover comes what a dry run leaves out.
+  const before = faults.names.indexOf("lstatSync") + 1;
+  arm(before + 1, "EPERM");
+  const steps = await collect(openAdapter({ path }).repair({ leftoversOlderThanMs: 0, dryRun: false }));
+  expect(faults.names[before]).toBe("rmSync");
+  expect(steps).toMatchObject([
+    { action: "left", advice: expect.stringMatching(/^Could not remove.*EPERM.*intact/) },
+    { action: "quarantined" },
+  ]);
+});
