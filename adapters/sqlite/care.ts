@@ -18,7 +18,10 @@ const NEXT_TASK = `
 const GIVEN = "SELECT given_sequence FROM waymark_tasks WHERE task_id = ?";
 /** One that no JavaScript number can hold was never given. */
 const NEWEST = `SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence <= ${Number.MAX_SAFE_INTEGER}`;
-const RENUMBER = "INSERT OR REPLACE INTO waymark_tasks (task_id, given_sequence) VALUES (?, ?)";
+/** Not OR REPLACE, which removes other tasks' rows where somebody's own index is unique. */
+const RENUMBER = `
+  INSERT INTO waymark_tasks (task_id, given_sequence) VALUES (?, ?)
+  ON CONFLICT (task_id) DO UPDATE SET given_sequence = excluded.given_sequence`;
 /** How many rows are taken at a time. */
 export const ENTRIES_AT_ONCE = 100;
 const NUMBERS_IN_ORDER = `

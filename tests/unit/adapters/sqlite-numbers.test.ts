@@ -159,4 +159,21 @@ describe("a sequence that no number can hold", () => {
       expect((await manager.save("t", {})).sequence).toBe(4);
     },
   );
+
+  it("is written anew at no other task's cost, where somebody's own index lets no number in twice", async () => {
+    const store = await storeAfter(
+      "UPDATE waymark_tasks SET given_sequence = 3 WHERE task_id = 'u'",
+      "UPDATE waymark_tasks SET given_sequence = -7 WHERE task_id = 't'",
+      "CREATE UNIQUE INDEX theirs ON waymark_tasks (given_sequence)",
+    );
+    await expect(store.manager.repair()).rejects.toMatchObject({
+      code: "STORAGE_FAILED",
+      message: expect.stringMatching(/UNIQUE constraint failed.*is intact/),
+    });
+    const kept = connect(store.path).prepare("SELECT * FROM waymark_tasks").raw().all();
+    expect(kept).toEqual([
+      ["t", -7],
+      ["u", 3],
+    ]);
+  });
 });
