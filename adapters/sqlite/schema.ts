@@ -55,7 +55,7 @@ const TABLES: readonly string[] = ["waymark_tasks", "waymark_checkpoints", "waym
  * Whether the database holds a store. If not, one may be added: there is nothing of another program in its way.
  *
  * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed, or somebody has
- *   changed its tables.
+ *   changed its tables; or its texts aren't in UTF-8.
  * @throws {CheckpointCorruptError} It says that it is ours, of a version that there never was, or something of it is
  *   missing.
  */
@@ -70,6 +70,7 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
     );
   }
   if (application === APPLICATION_ID && version > 0) {
+    refuseEncoding(database, path);
     refuseChangedTables(new SqliteConnection(database), path);
     return true;
   }
@@ -87,10 +88,25 @@ export function holdsStore(database: SqliteDatabase, path: string): boolean {
     );
   }
   const table = database.prepare("SELECT name FROM sqlite_schema WHERE name >= 'waymark_' AND name < 'waymark`'").get();
-  if (table === undefined) return false;
+  if (table === undefined) {
+    refuseEncoding(database, path);
+    return false;
+  }
   throw new UnsupportedFormatError(
     `The database ${path} has tables named waymark_… that are not a store of Waymark. ` +
       "It was left untouched; choose another path.",
+  );
+}
+
+/** @throws {UnsupportedFormatError} Its texts aren't in UTF-8, in which sizes are counted and ids are ordered. */
+function refuseEncoding(database: SqliteDatabase, path: string): void {
+  const encoding = database.pragma("encoding", { simple: true });
+  if (encoding === "UTF-8") return;
+  throw new UnsupportedFormatError(
+    `The database ${path} keeps its texts in ${String(encoding)}, and a store of Waymark keeps them in UTF-8, so another program ` +
+      "has made it. It was left untouched; choose another path. If it holds checkpoints, bring them into a new database: " +
+      "`.dump` it in the sqlite3 shell, and run there what that gives, then " +
+      `\`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length};\`.`,
   );
 }
 

@@ -29,6 +29,35 @@ describe("a database that is not ours to write", () => {
     await expectUntouched(path, UnsupportedFormatError, message);
   });
 
+  it.each(["UTF-16le", "UTF-16be"])(
+    "is refused where its texts are in %s, as a store or as another's",
+    async (encoding) => {
+      const { adapter, path, folder } = await newStore();
+      await adapter.append(draft("t", "c1"));
+      await adapter.close();
+      const store = connect(path);
+      const theirs = connect(join(folder, "theirs.db"));
+      theirs.exec(`PRAGMA encoding = '${encoding}'; CREATE TABLE theirs (a)`);
+      await expectUntouched(join(folder, "theirs.db"), UnsupportedFormatError, /keeps its texts in UTF-16/);
+
+      const copy = connect(join(folder, "copy.db"));
+      copy.exec(`PRAGMA encoding = '${encoding}'`);
+      for (const sql of store.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").pluck().all()) {
+        copy.exec(String(sql));
+      }
+      for (const name of ["application_id", "user_version"]) {
+        copy.pragma(`${name} = ${String(store.pragma(name, { simple: true }))}`);
+      }
+      // SQLite attaches no database of another encoding.
+      for (const table of ["waymark_tasks", "waymark_checkpoints", "waymark_payloads"]) {
+        for (const row of store.prepare<[], unknown[]>(`SELECT * FROM ${table}`).raw().all()) {
+          copy.prepare(`INSERT INTO ${table} VALUES (${row.map(() => "?").join()})`).run(row);
+        }
+      }
+      await expectUntouched(join(folder, "copy.db"), UnsupportedFormatError, /keeps its texts in UTF-16/);
+    },
+  );
+
   it("is refused where it is no database at all", async () => {
     const path = join(await tempFolder(), "notes.txt");
     writeFileSync(path, "Not a database. ".repeat(100));
