@@ -7,7 +7,7 @@ import { isDamaged } from "./errors.js";
 import { CREATE_QUARANTINE, QUARANTINE_CHECKPOINT, QUARANTINE_PAYLOAD } from "./quarantine.js";
 import { damagedRow, sealedCheckpointOf, storedCheckpointOf } from "./rows.js";
 import { refuseChangedTables } from "./schema.js";
-import { CHECKPOINTS, KEEP_SEQUENCE, NUMBER, REMOVE_CHECKPOINT, REMOVE_PAYLOAD, SUMMARIES } from "./statements.js";
+import { CHECKPOINTS, NUMBER, REMOVE_CHECKPOINT, REMOVE_PAYLOAD, SUMMARIES } from "./statements.js";
 
 const MOST_MESSAGES = 100;
 /** As bytes: what is no UTF-8 would come as other text than it is, and nothing after it be found by that. */
@@ -18,6 +18,10 @@ const NEXT_TASK = `
 const GIVEN = "SELECT given_sequence FROM waymark_tasks WHERE task_id = ?";
 /** One that no JavaScript number can hold was never given. */
 const NEWEST = `SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence <= ${Number.MAX_SAFE_INTEGER}`;
+const NEWEST_BELOW = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence < ?";
+const SEQUENCE = "SELECT sequence FROM waymark_checkpoints WHERE number = ?";
+/** A damaged sequence further above the others can't have been given by counting; kept, it could leave none to give. */
+const MOST_ABOVE = 1_000_000;
 /** Not OR REPLACE, which removes other tasks' rows where somebody's own index is unique. */
 const RENUMBER = `
   INSERT INTO waymark_tasks (task_id, given_sequence) VALUES (?, ?)
@@ -90,8 +94,7 @@ export class SqliteCare {
     const row = this.#database.one(GIVEN, taskId);
     if (row === undefined) return "it has no row for the task, which keeps its last sequence";
     const [given] = row;
-    const isSequence = typeof given === "number" && Number.isSafeInteger(given) && given >= 0;
-    return isSequence ? undefined : `its last sequence for the task is ${String(given)}, which was never given`;
+    return isGiven(given) ? undefined : `its last sequence for the task is ${String(given)}, which was never given`;
   }
 
   /** Some of a task's rows, the oldest first: those after this sequence. */
@@ -131,11 +134,10 @@ export class SqliteCare {
     return this.#database.atomically(() => {
       if (this.inspect(taskId, number, false)?.damage === undefined) return false;
       this.#keep(QUARANTINE_CHECKPOINT, number, reason);
-      // Its sequence isn't given again.
-      const newest = this.newestSequence(taskId);
+      const given = this.#givenWith(taskId, number);
       this.#database.run(REMOVE_PAYLOAD, number);
       this.#database.run(REMOVE_CHECKPOINT, number);
-      this.#database.run(KEEP_SEQUENCE, taskId, newest);
+      this.#database.run(RENUMBER, taskId, given);
       return true;
     });
   }
@@ -160,6 +162,19 @@ export class SqliteCare {
     });
   }
 
+  /**
+   * The last sequence to be kept of the task, so that this row's isn't given again: where the seal doesn't vouch for it,
+   * only up to {@link MOST_ABOVE}. Repair takes the oldest first, so what is below is whole.
+   */
+  #givenWith(taskId: string, number: string): number {
+    const given = sequenceOr0(this.#database.one(GIVEN, taskId)?.[0]);
+    const sequence = sequenceOr0(this.#database.one(SEQUENCE, number)?.[0]);
+    const below = sequenceOr0(this.#database.one(NEWEST_BELOW, taskId, sequence)?.[0]);
+    const isSealed = this.inspect(taskId, number, true)?.damage === undefined;
+    const isCounted = isSealed || sequence <= Math.max(given, below) + MOST_ABOVE;
+    return isCounted ? Math.max(given, sequence) : given;
+  }
+
   /** @throws {UnsupportedFormatError} The quarantine doesn't take it: what is removed after this would be gone. */
   #keep(statement: string, number: string, reason: string): void {
     this.#database.run(CREATE_QUARANTINE);
@@ -169,6 +184,14 @@ export class SqliteCare {
         `${number} stays where it is, and nothing was removed. Rename that table in the sqlite3 shell, then repair again.`,
     );
   }
+}
+
+function isGiven(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+function sequenceOr0(value: unknown): number {
+  return isGiven(value) ? value : 0;
 }
 
 function entryOf([key, number]: SqliteRow): Entry {

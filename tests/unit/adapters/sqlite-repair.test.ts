@@ -1,6 +1,7 @@
 // What a repair of SQLite leaves as it is: what was put right before it had the lock, and, of a dry run, everything.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
+import { draft } from "../../../src/conformance/drafts.js";
 import { collect, connect, listed, newStore, spyingDriver } from "./sqlite-support.js";
 
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
@@ -46,6 +47,51 @@ describe("repair of sqlite", () => {
     other.exec("UPDATE waymark_checkpoints SET sequence = 9223372036854775807 WHERE sequence = 3");
     expect(await collect(adapter.repair(REPAIR))).toMatchObject([{ action: "quarantined" }]);
     expect((await manager.save("t", { n: 4 }, { stage: "i4" })).sequence).toBeLessThan(10);
+  });
+
+  it.each<[string, string, number]>([
+    ["the last that there is", "sequence = 9007199254740991 WHERE sequence = 3", 3],
+    [
+      "the last that there is, after another damaged one",
+      "sequence = CASE sequence WHEN 3 THEN 9007199254740991 ELSE sequence END, label = 'x' WHERE sequence > 1",
+      3,
+    ],
+    ["more than a million above the others", "sequence = 1000003 WHERE sequence = 3", 3],
+    ["a million above the others", "sequence = 1000002 WHERE sequence = 3", 1_000_003],
+    ["above no other", "label = 'x'", 4],
+  ])("goes on after a damaged row whose sequence is %s", async (_what, change, next) => {
+    const { manager, other } = await populated();
+    other.exec(`UPDATE waymark_checkpoints SET ${change}`);
+    await manager.repair();
+    expect((await manager.verify()).findings).toEqual([]);
+    expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(next);
+  });
+
+  it("goes on after what was kept of the numbering, and after a sequence that its seal vouches for", async () => {
+    const { adapter, manager, other } = await populated();
+    await adapter.append(draft("t", "far"), { sequence: 3_000_000 });
+    await manager.remove("t", "far");
+    other.exec("UPDATE waymark_checkpoints SET sequence = 4000000 WHERE sequence = 3");
+    await manager.repair();
+    await adapter.append(draft("t", "next"));
+    await adapter.append(draft("t", "damaged"), { sequence: 8_000_000 });
+    other.exec("UPDATE waymark_payloads SET body = 'x' WHERE number = (SELECT max(number) FROM waymark_payloads)");
+    await manager.repair();
+    expect((await manager.save("t", {}, { stage: "last" })).sequence).toBe(8_000_001);
+    const kept = other.prepare("SELECT id, sequence FROM waymark_checkpoints WHERE sequence > 3").raw().all();
+    expect(kept).toEqual([
+      ["next", 4_000_001],
+      ["last", 8_000_001],
+    ]);
+  });
+
+  it("goes on after what it moves also where the task's last sequence is damaged too", async () => {
+    const { manager, other } = await populated();
+    other.exec(`UPDATE waymark_checkpoints SET label = 'x' WHERE sequence = 3;
+      UPDATE waymark_tasks SET given_sequence = 9223372036854775807`);
+    await manager.repair();
+    expect((await manager.verify()).findings).toEqual([]);
+    expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
   });
 
   it("changes nothing in a dry run, and tells the same steps", async () => {
