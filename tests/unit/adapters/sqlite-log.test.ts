@@ -57,6 +57,11 @@ function brokenAt(frame: number, at = PAGE_AT + 10): Buffer {
   return log;
 }
 
+/** The log with the head of that frame lost, and so whether it ended a transaction. */
+function zeroedAt(frame: number): Buffer {
+  return Buffer.from(killed.log).fill(0, killed.placeOf(frame), killed.placeOf(frame) + PAGE_AT);
+}
+
 const findingsOf = async () => (await (await openAt(killed.path)).verify()).findings;
 
 /** The frames of the last transaction but that many, from its first to its last. */
@@ -89,6 +94,14 @@ describe("a broken frame", () => {
         expect(await findingsOf()).toEqual([{ kind: "database", location: `${killed.path}-wal`, reason }]);
       }
     }
+  });
+
+  it("that was the end of its transaction is told where two others follow; after the last but one nobody can", () => {
+    const [lastButOne = 0, before = 0] = [killed.ends.at(-2), killed.ends.at(-3)];
+    writeFileSync(`${killed.path}-wal`, zeroedAt(before));
+    expect(damageInLog(killed.path)?.reason).toMatch(new RegExp(`^frame ${before} of the log is damaged`));
+    writeFileSync(`${killed.path}-wal`, zeroedAt(lastButOne));
+    expect(damageInLog(killed.path)).toBeUndefined();
   });
 
   it("that is of another log is no end of a transaction of this one", () => {
