@@ -3,15 +3,16 @@ import type { SqliteConnection } from "./connection.js";
 
 const BY_SEQUENCE = "FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence";
 const BY_ID = "FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_id";
-/** One index from its end and from its beginning, as lists go, and both as a whole: where there is nothing, each says so. */
+/**
+ * One index from its end and from its beginning, as lists go, which end up at different places where it is out of order; and
+ * the other one. Where there is nothing, each says so.
+ */
 const OF_TASK = `
   SELECT (SELECT max(sequence) ${BY_SEQUENCE} WHERE task_id = ? AND sequence > -1e19 AND sequence < 1e19) IS NULL,
     (SELECT min(sequence) ${BY_SEQUENCE} WHERE task_id = ? AND sequence > -1e19 AND sequence < 1e19) IS NULL,
-    NOT EXISTS (SELECT 1 ${BY_SEQUENCE} WHERE task_id = ?),
     NOT EXISTS (SELECT 1 ${BY_ID} WHERE task_id = ?)`;
 const IN_RANGE = `
-  SELECT ifnull((SELECT min(task_id) ${BY_SEQUENCE} WHERE task_id >= ?) >= ?, 1),
-    NOT EXISTS (SELECT 1 ${BY_SEQUENCE} WHERE task_id >= ? AND task_id < ?),
+  SELECT NOT EXISTS (SELECT 1 ${BY_SEQUENCE} WHERE task_id >= ? AND task_id < ?),
     NOT EXISTS (SELECT 1 ${BY_ID} WHERE task_id >= ? AND task_id < ?)`;
 
 /**
@@ -21,7 +22,7 @@ const IN_RANGE = `
  * @throws {CheckpointCorruptError} By one way there are checkpoints of the task, and by another there are none.
  */
 export function assertAbsent(database: SqliteConnection, path: string, taskId: string): void {
-  const answers = database.one(OF_TASK, taskId, taskId, taskId, taskId) ?? [];
+  const answers = database.one(OF_TASK, taskId, taskId, taskId) ?? [];
   if (new Set(answers).size > 1) throw indexDamaged(path, `checkpoints of task ${JSON.stringify(taskId)}`);
 }
 
@@ -35,7 +36,7 @@ export function assertNoneInRange(
   path: string,
   { from, below }: { readonly from: string; readonly below: string | Uint8Array },
 ): void {
-  const answers = database.one(IN_RANGE, from, below, from, below, from, below) ?? [];
+  const answers = database.one(IN_RANGE, from, below, from, below) ?? [];
   if (new Set(answers).size > 1) throw indexDamaged(path, "checkpoints");
 }
 

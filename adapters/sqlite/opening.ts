@@ -150,7 +150,8 @@ function refuseLoss<Store>(path: string, file: FileIdentity | undefined, { empty
 function connect<Result>(place: StorePlace, path: string, use: (database: SqliteDatabase) => Result): Result {
   const database = openDatabase(place.driver(), path, place.lockWaitMs);
   try {
-    // What the file itself holds (a view, a default, an index on an expression) calls no function that does something.
+    // What the file itself holds (a view, a default, an index on an expression) calls no function that does something:
+    // SQLite's own that do are never called so, but a program's own driver may add some.
     database.exec("PRAGMA trusted_schema = OFF");
     // Nor does it change other rows than a statement says: better-sqlite3 turns foreign keys on, and ours have none.
     database.exec("PRAGMA foreign_keys = OFF");

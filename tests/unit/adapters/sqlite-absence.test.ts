@@ -58,6 +58,20 @@ describe("an index that has lost its entries to one damaged byte", () => {
   });
 });
 
+it.each<[string, "newest" | "oldest", (page: Buffer) => void]>([
+  // Cells are added from a page's end on, so the task's newest checkpoint comes first.
+  ["newest", "newest", (page) => page.write("b", page.indexOf("t"))],
+  ["oldest", "oldest", (page) => page.write("z", page.lastIndexOf("t"))],
+])(
+  "an index in which only the task's %s checkpoint has another task makes no empty list",
+  async (_what, order, change) => {
+    const adapter = await storeWith(BY_SEQUENCE, change);
+    const other = order === "newest" ? "oldest" : "newest";
+    expect(await idsOf(adapter.list({ taskId: "t", order: other }))).toContain("c2");
+    await expect(collect(adapter.list({ taskId: "t", order }))).rejects.toThrow(/by another it has none/);
+  },
+);
+
 it("an index in which a task has another name makes no empty list of tasks", async () => {
   const adapter = await storeWith(BY_SEQUENCE, (page) => {
     // No UTF-8: so it can't be asked for by the text that SQLite gives for it.
