@@ -1,6 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, lstatSync, openSync, realpathSync, rmSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { dirname, resolve } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
 import { makeFile } from "../files/durable-write.js";
 import { makeFolders } from "../make-folders.js";
@@ -105,7 +115,7 @@ const SIDE_FILES = ["-wal", "-shm", "-journal"];
  * @throws {StorageError} Something that SQLite doesn't make has the name of a file that it does.
  */
 function refusePlanted(path: string): void {
-  const database = realpathSync(path);
+  const database = targetOf(path);
   for (const suffix of SIDE_FILES) {
     const beside = `${database}${suffix}`;
     const stats = lstatSync(beside, { throwIfNoEntry: false });
@@ -136,7 +146,7 @@ export function isSameFile(path: string, file: FileIdentity): boolean {
 
 /** Refuses a file that is gone, empty or cut short where that is no beginning: where there is a log, or the format says so. */
 function refuseLoss<Store>(path: string, file: FileIdentity | undefined, { emptyFile }: StoreFormat<Store>): void {
-  const log = `${path}-wal`;
+  const log = `${targetOf(path)}-wal`;
   const hasLog = (identityOf(log)?.size ?? 0) > 0;
   if (!hasLog && (file === undefined || (file.size === 0 && emptyFile === "new"))) return;
   const what = file === undefined ? "gone" : file.size === 0 ? "empty" : "cut short";
@@ -230,6 +240,18 @@ function syncFolder(folder: string): void {
   } finally {
     closeSync(descriptor);
   }
+}
+
+/** The file that the path leads to, by links or as it is, be that file there or not. */
+function targetOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+  }
+  // A link to nothing. One that leads to itself is no ENOENT.
+  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  return isLink ? targetOf(resolve(dirname(path), readlinkSync(path))) : path;
 }
 
 function identityOf(path: string): FileIdentity | undefined {

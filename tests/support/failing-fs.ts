@@ -8,7 +8,19 @@ export function arm(failing: number, code = "EIO"): void {
 
 const CALLS = [
   ...["openSync", "closeSync", "writeSync", "readSync", "fstatSync", "lstatSync", "readdirSync", "mkdirSync"],
-  ...["statSync", "realpathSync", "fsyncSync", "linkSync", "renameSync", "unlinkSync", "rmdirSync", "rmSync", "utimesSync", "chmodSync", "fsync"],
+  ...[
+    "statSync",
+    "realpathSync",
+    "fsyncSync",
+    "linkSync",
+    "renameSync",
+    "unlinkSync",
+    "rmdirSync",
+    "rmSync",
+    "utimesSync",
+    "chmodSync",
+    "fsync",
+  ],
 ];
 
 /**

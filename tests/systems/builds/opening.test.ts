@@ -6,6 +6,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -190,11 +191,18 @@ describe("a file that is not ours to write", () => {
       const log = readFileSync(`${left}-wal`);
       expect(log.length).toBeGreaterThan(0);
 
-      for (const call of callsOf(await openBuilds({ path: left }))) {
-        expect(call).toThrow(CheckpointCorruptError);
-        expect(call).toThrow(`${what}, and its log ${left}-wal is still there`);
+      // Also where it is opened by links, beside which there is no log.
+      const links = join(await tempFolder(), "links");
+      mkdirSync(links);
+      symlinkSync(left, join(links, "link.db"));
+      symlinkSync("link.db", join(links, "builds.db"));
+      for (const given of [left, join(links, "link.db"), join(links, "builds.db")]) {
+        for (const call of callsOf(await openBuilds({ path: given }))) {
+          expect(call).toThrow(CheckpointCorruptError);
+          expect(call).toThrow(`${what}, and its log ${left}-wal is still there`);
+        }
+        expect(readFileSync(`${left}-wal`).equals(log)).toBe(true);
       }
-      expect(readFileSync(`${left}-wal`).equals(log)).toBe(true);
     },
   );
 });
