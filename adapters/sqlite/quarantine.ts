@@ -3,7 +3,10 @@ import { COLUMNS } from "./rows.js";
 const PARTS = COLUMNS.replace("c.number, ", "c.number, c.task_id, ");
 const NAMES = PARTS.replaceAll("c.", "");
 
-/** Every column as it was, of whatever type. Made by the first repair that finds anything; no version depends on it. */
+/**
+ * Every column as it was, of whatever type. Made by the first repair that finds anything. It stays as it is: a database
+ * that has another table of that name is refused, so a version that keeps more columns needs one of another name.
+ */
 export const QUARANTINE = `
   CREATE TABLE waymark_quarantine (quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, ${NAMES}, body)`;
 export const CREATE_QUARANTINE = QUARANTINE.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS");
