@@ -172,7 +172,8 @@ describe("tables of ours that would do more than they are told to", () => {
   });
 
   it("are ours still where a tool has copied them with other spaces, quotes and capitals", async () => {
-    const path = await storeWith();
+    // The quarantine's definition may never change: databases have it as it is here.
+    const path = await storeWith(QUARANTINE);
     alter(path, ...redefine("waymark_tasks", "task_id TEXT", '"task_id"   text'));
     expect(await listed(openAdapter({ path }))).toEqual(["c1"]);
   });
