@@ -3,6 +3,7 @@ import { types } from "node:util";
 import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
 import { nestsTooDeep } from "./json-depth.js";
 
+export { countValues, excessOf } from "./codec/json-excess.js";
 export { nestsTooDeep } from "./json-depth.js";
 
 /** Anything that JSON carries as it is. */

@@ -1,10 +1,11 @@
-import { type JsonObject, summaryOf } from "../../src/checkpoint.js";
+import { excessOf, type JsonObject, summaryOf } from "../../src/checkpoint.js";
 import { StorageError, UnsupportedFormatError } from "../../src/errors.js";
 import {
   attempt,
   decodeText,
   type EmbeddedRecord,
   embeddedSize,
+  MAX_HEAD_VALUES,
   type Numbering,
   parseHead,
   parseNumbering,
@@ -107,9 +108,11 @@ export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
 
 function assertReadable(firstLine: string): void {
   // No unit takes more than three bytes: as a rule they needn't be counted.
-  if (firstLine.length <= MAX_FIRST_LINE_BYTES / 3 || Buffer.byteLength(firstLine) <= MAX_FIRST_LINE_BYTES) return;
+  const fits = firstLine.length <= MAX_FIRST_LINE_BYTES / 3 || Buffer.byteLength(firstLine) <= MAX_FIRST_LINE_BYTES;
+  if (fits && excessOf(firstLine, MAX_HEAD_VALUES) === undefined) return;
+  const most = fits ? `${MAX_HEAD_VALUES} values` : `${MAX_FIRST_LINE_BYTES} bytes`;
   throw new StorageError(
-    `What describes the checkpoint (its label, error and metadata) has more than ${MAX_FIRST_LINE_BYTES} bytes. ` +
+    `What describes the checkpoint (its label, error and metadata) has more than ${most}. ` +
       "Nothing was changed; shorten it, or keep it in the state.",
   );
 }
@@ -196,7 +199,7 @@ function parseHeadLine(bytes: Buffer): HeadLine {
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
-  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
+  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`, MAX_HEAD_VALUES);
   return { head: parseHead(fields, fields), end, lineEnd };
 }
 

@@ -4,6 +4,7 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointFailure,
+  excessOf,
   type JsonObject,
   type JsonValue,
   nestsTooDeep,
@@ -198,24 +199,35 @@ export function decodeText(bytes: Uint8Array): string {
   }
 }
 
-export const NOT_JSON = "it is not JSON, or cut short";
+/** More than describes any checkpoint, or any file of them: metadata of the largest size has a sixteenth of it. */
+export const MAX_HEAD_VALUES = 1024 ** 2;
 
-/** @throws {UnreadableError} Not JSON, or none that may be walked through. */
-export function parseJson(source: string): JsonValue {
+const TOO_DEEP = "it nests deeper than anything that is saved";
+
+/**
+ * @param maxValues - The most that it may hold, where it is of a size that takes memory.
+ * @throws {UnreadableError} Not JSON, or none that may be parsed or walked through.
+ */
+export function parseJson(source: string, maxValues?: number): JsonValue {
+  const excess = excessOf(source, maxValues);
+  if (excess) throw new UnreadableError(excess === "levels" ? TOO_DEEP : `it holds more than ${maxValues} values`);
   let value: JsonValue;
   try {
     // What JSON.parse gives is, by its definition, a JsonValue.
     value = JSON.parse(source) as JsonValue;
   } catch (error) {
-    throw new UnreadableError(NOT_JSON, { cause: error });
+    throw new UnreadableError("it is not JSON, or cut short", { cause: error });
   }
-  if (nestsTooDeep(value, LEVELS_OF_A_FILE)) throw new UnreadableError("it nests deeper than anything that is saved");
+  if (nestsTooDeep(value, LEVELS_OF_A_FILE)) throw new UnreadableError(TOO_DEEP);
   return value;
 }
 
-/** @throws {UnreadableError} Not a JSON object. */
-export function parseObject(source: string): JsonObject {
-  const value = parseJson(source);
+/**
+ * @param maxValues - As for {@link parseJson}.
+ * @throws {UnreadableError} Not a JSON object.
+ */
+export function parseObject(source: string, maxValues?: number): JsonObject {
+  const value = parseJson(source, maxValues);
   if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
   return value;
 }

@@ -5,7 +5,6 @@ import {
   attempt,
   decodeText,
   isJsonObject,
-  NOT_JSON,
   type Numbering,
   parseNumbering,
   parseObject,
@@ -13,6 +12,8 @@ import {
   versionDamage,
 } from "./sealed-record.js";
 import { UnreadableError } from "./stored-file.js";
+import { MAX_DAMAGED_LINES, MAX_FOREIGN_VALUES, TaskFileLimits, TaskFileOverfullError } from "./task-file-limits.js";
+import { countLines, type Line, linesOf } from "./task-file-lines.js";
 import { inOrder, withMisplaced } from "./task-file-order.js";
 import {
   type AdoptRecord,
@@ -45,10 +46,10 @@ const FORMAT_VERSION = "1.0";
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
-const OBJECT_START = /^\s*\{/;
+/** No line of ours is as short. */
+const SHORTEST_LINE = 100;
 const COMMA = 0x2c;
 const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
 
 /** A line that can't be read and is kept as it is; or, without a line, what is wrong with the file as a whole. */
 export interface DamagedEntry {
@@ -85,9 +86,9 @@ export function isDamaged(entry: object): entry is DamagedEntry {
  * @throws {UnsupportedFormatError} It has another version.
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  const lines = splitLines(bytes);
-  const read: ReadRecords = { folder: dirname(path), adopt };
-  const parsed = parseOurs(lines, path, read) ?? parseWhole(bytes, path, read) ?? salvage(lines, read);
+  const inFolder = { folder: dirname(path), adopt };
+  const read = (): ReadRecords => ({ ...inFolder, limits: new TaskFileLimits() });
+  const parsed = parseOurs(bytes, path, read()) ?? parseWhole(bytes, path, read()) ?? salvage(bytes, read());
   const entries = numberForeign(parsed);
   return { ...parsed, entries: parsed.refusal === undefined ? entries : [...entries, { reason: parsed.refusal }] };
 }
@@ -117,9 +118,9 @@ export function parseNewest(bytes: Buffer): NewestEntry | undefined {
   if (parsed === undefined || parsed instanceof UnreadableError) return undefined;
   const { newest, numbering } = parsed;
   // Other programs may have put their records in any order.
-  return newest.head.sequence === numbering.lastSequence
-    ? { newest, count: countLines(bytes, firstEnd, end) }
-    : undefined;
+  if (newest.head.sequence !== numbering.lastSequence) return undefined;
+  const count = countLines(bytes, firstEnd, end, MAX_DAMAGED_LINES + bytes.length / SHORTEST_LINE);
+  return count === undefined ? undefined : { newest, count };
 }
 
 /** A task's file as its bytes. */
@@ -141,6 +142,7 @@ export function renderTaskFile(
 interface ReadRecords {
   readonly folder: string;
   readonly adopt: AdoptRecord | undefined;
+  readonly limits: TaskFileLimits;
 }
 
 interface Parsed extends Omit<TaskFileContent, "entries"> {
@@ -148,14 +150,27 @@ interface Parsed extends Omit<TaskFileContent, "entries"> {
 }
 
 /** A file in our form; `undefined` where its first line isn't. */
-function parseOurs(lines: readonly Line[], path: string, read: ReadRecords): Parsed | undefined {
-  const [first, ...rest] = lines;
+function parseOurs(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
+  const lines = linesOf(bytes);
+  const first = lines.next().value;
   const head = first && attempt(() => parseFirstLine(first.content));
   if (head === undefined || head instanceof UnreadableError) return undefined;
-  const isWhole = isLastLine(rest.at(-1));
-  const entries = parseLines(isWhole ? rest.slice(0, -1) : rest, read);
-  const parsed = { ...parseFileHead(head, path), entries };
-  return isWhole || !misses(parsed) ? parsed : { ...parsed, entries: [...entries, CUT_SHORT] };
+  const file = parseFileHead(head, path);
+  return withinLimits(file, () => {
+    const { entries, last } = parseLines(lines, read);
+    const parsed = { ...file, entries };
+    return isLastLine(last) || !misses(parsed) ? parsed : { ...parsed, entries: [...entries, CUT_SHORT] };
+  });
+}
+
+/** A file of which too much isn't ours is damaged as a whole. */
+function withinLimits(file: Omit<Parsed, "entries">, parse: () => Parsed): Parsed {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof TaskFileOverfullError) return { ...file, refusal: error.message, entries: [] };
+    throw error;
+  }
 }
 
 const CUT_SHORT: DamagedEntry = { reason: "it was cut short" };
@@ -169,36 +184,40 @@ function misses({ numbering, entries }: Parsed): boolean {
 
 /** A JSON document in any other form: another program wrote it. */
 function parseWhole(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
-  const document = attempt(() => parseObject(decodeText(bytes)));
+  const document = attempt(() => parseObject(decodeText(bytes), MAX_FOREIGN_VALUES));
   if (document instanceof UnreadableError) return undefined;
   const { checkpoints, ...head } = document;
   const file = parseFileHead(head, path);
   if (!Array.isArray(checkpoints)) return undefined;
-  const entries = checkpoints.map((value) => {
-    const entry = attempt(() => ofTask(read.folder, parseRecord(value, read.adopt)));
-    return entry instanceof UnreadableError ? damagedEntry(entry, JSON.stringify(value)) : entry;
+  return withinLimits(file, () => {
+    const entries = checkpoints.map((value) => {
+      const entry = attempt(() => ofTask(read.folder, parseRecord(value, read.adopt)));
+      if (!(entry instanceof UnreadableError)) return counted(entry, read);
+      read.limits.countDamaged();
+      return damagedEntry(entry, JSON.stringify(value));
+    });
+    // Other programs may have put them in any order. Two of one sequence aren't theirs.
+    return { ...file, entries: withMisplaced(inOrder(entries)) };
   });
-  // Other programs may have put them in any order. Two of one sequence aren't theirs.
-  return { ...file, entries: withMisplaced(inOrder(entries)) };
 }
 
 /** What is left of a file that is damaged where it says what it is. */
-function salvage(lines: readonly Line[], read: ReadRecords): Parsed {
-  const refusal = lines.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const [first, ...rest] = parseLines(
-    lines.filter((line) => !isLastLine(line)),
-    read,
-  );
-  const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
-  // Of another kind of file each line would be reported else.
-  return { refusal, extra: {}, entries: entries.every(isDamaged) ? [] : entries };
+function salvage(bytes: Buffer, read: ReadRecords): Parsed {
+  const refusal = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
+  const file = { refusal, extra: {} };
+  return withinLimits(file, () => {
+    const [first, ...rest] = parseLines(linesOf(bytes), read).entries;
+    const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
+    // Of another kind of file each line would be reported else.
+    return { ...file, entries: entries.every(isDamaged) ? [] : entries };
+  });
 }
 
 function parseFirstLine(line: string | Buffer): JsonObject {
   if (typeof line !== "string" || !line.endsWith(FIRST_LINE_END)) {
     throw new UnreadableError("its first line holds no head");
   }
-  const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`);
+  const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`, MAX_FOREIGN_VALUES);
   return head;
 }
 
@@ -242,64 +261,47 @@ function numberForeign({ entries, numbering }: Parsed): readonly Entry[] {
   return inOrder(entries.flatMap((entry) => ("numbered" in entry ? (numbered.get(entry) ?? []) : entry)));
 }
 
-interface Line {
-  /** Bytes where it isn't UTF-8. */
-  readonly content: string | Buffer;
-  /** From 1. */
-  readonly number: number;
-}
-
-/** The lines that hold something, without the carriage returns that Git puts there on Windows. */
-function splitLines(bytes: Buffer): Line[] {
-  const whole = attempt(() => decodeText(bytes));
-  const lines =
-    typeof whole === "string"
-      ? whole.split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line))
-      : splitBytes(bytes);
-  return lines.map((content, index) => ({ content, number: index + 1 })).filter(({ content }) => content.length > 0);
-}
-
-/** Lines of which some are not UTF-8. */
-function splitBytes(bytes: Buffer): (string | Buffer)[] {
-  const lines: (string | Buffer)[] = [];
-  for (let start = 0; start < bytes.length; ) {
-    const lineFeed = bytes.indexOf(LINE_FEED, start);
-    const end = lineFeed === -1 ? bytes.length : lineFeed;
-    const line = bytes.subarray(start, bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end);
-    const decoded = attempt(() => decodeText(line));
-    lines.push(decoded instanceof UnreadableError ? line : decoded);
-    start = end + 1;
-  }
-  return lines;
-}
-
-/** The lines after `start` and up to `end`, where line feeds stand. */
-function countLines(bytes: Buffer, start: number, end: number): number {
-  let count = 0;
-  for (let at = start; at < end; at = bytes.indexOf(LINE_FEED, at + 1)) count += 1;
-  return count;
-}
-
 function isLastLine(line: Line | undefined): boolean {
   return line?.content === LAST_LINE;
 }
 
-function parseLines(lines: readonly Line[], read: ReadRecords): readonly (Entry | ForeignEntry)[] {
-  const entries = lines.map((line) => parseLine(line, read));
-  return withMisplaced(
-    entries,
-    lines.map(({ number }) => number),
-  );
+/** The records of lines, and the last of them, which is none where it is the file's last one. */
+function parseLines(lines: Iterable<Line>, read: ReadRecords) {
+  const entries: (Entry | ForeignEntry)[] = [];
+  const numbers: number[] = [];
+  let last: Line | undefined;
+  const add = (line: Line): void => {
+    entries.push(parseLine(line, read));
+    numbers.push(line.number);
+  };
+  for (const line of lines) {
+    // That was the last one of another file.
+    if (last && isLastLine(last)) add(last);
+    if (!isLastLine(line)) add(line);
+    last = line;
+  }
+  return { entries: withMisplaced(entries, numbers), last };
 }
 
-function parseLine({ content, number }: Line, { folder, adopt }: ReadRecords): Entry | ForeignEntry {
+function parseLine({ content, number }: Line, read: ReadRecords): Entry | ForeignEntry {
   const line = withoutComma(content);
-  // Another kind of file has very many such lines, and to throw an error takes longer than all the rest.
-  if (!OBJECT_START.test(startOf(line))) return { ...damagedEntry({ message: NOT_JSON }, line), lineNumber: number };
   const entry = attempt(() =>
-    ofTask(folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), adopt)),
+    ofTask(read.folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), read.adopt)),
   );
-  return entry instanceof UnreadableError ? { ...damagedEntry(entry, line), lineNumber: number } : entry;
+  if (!(entry instanceof UnreadableError)) return counted(entry, read, line);
+  read.limits.countDamaged();
+  return { ...damagedEntry(entry, line), lineNumber: number };
+}
+
+/** @param line - Where it has one. */
+function counted<Item extends RecordEntry | ForeignEntry>(
+  entry: Item,
+  { limits }: ReadRecords,
+  line?: string | Buffer,
+): Item {
+  if (!("head" in entry)) limits.countForeign(line?.toString());
+  else if (line !== undefined) limits.countExtra(entry.extra);
+  return entry;
 }
 
 /** @throws {UnreadableError} It is another task's. */
@@ -314,13 +316,6 @@ function withoutComma(line: string | Buffer): string | Buffer {
   return line.at(-1) === COMMA ? line.subarray(0, -1) : line;
 }
 
-function startOf(line: string | Buffer): string {
-  return typeof line === "string" ? line : line.toString("latin1", 0, 64);
-}
-
-function damagedEntry(
-  { message, cause }: Pick<UnreadableError, "message" | "cause">,
-  line: string | Buffer,
-): DamagedEntry {
+function damagedEntry({ message, cause }: UnreadableError, line: string | Buffer): DamagedEntry {
   return { reason: message, cause, line, ...hintsOf(typeof line === "string" ? line : line.toString("latin1")) };
 }

@@ -13,6 +13,7 @@ import {
   text,
 } from "./sealed-record.js";
 import { UnreadableError } from "./stored-file.js";
+import { MAX_FOREIGN_VALUES } from "./task-file-limits.js";
 
 /** What another program's record doesn't say, as far as its state tells it. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
@@ -47,7 +48,9 @@ const NO_EXTRA: JsonObject = {};
  */
 export function parseRecordLine(line: string, adopt: AdoptRecord | undefined): RecordEntry | ForeignEntry {
   const parts = line.endsWith("}") ? splitState(line) : undefined;
-  const entry = parts ? parseFields(parts.fields, parts.bodyText, adopt) : parseRecord(parseObject(line), adopt);
+  const entry = parts
+    ? parseFields(parts.fields, parts.bodyText, adopt)
+    : parseRecord(parseObject(line, MAX_FOREIGN_VALUES), adopt);
   return "head" in entry ? { ...entry, line } : entry;
 }
 
@@ -117,7 +120,7 @@ function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord |
   const error = fields["error"];
   const createdAt = new Date(text(fields, "createdAt"));
   if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
-  const state = parseJson(bodyText);
+  const state = parseJson(bodyText, MAX_FOREIGN_VALUES);
   const draft = {
     taskId: text(fields, "taskId"),
     id: text(fields, "id"),
@@ -154,7 +157,7 @@ function splitState(line: string): LineParts | undefined {
 function splitAt(line: string, at: number | undefined): LineParts | undefined {
   if (at === undefined || line[at - 1] !== ",") return undefined;
   try {
-    const fields = parseObject(`${line.slice(0, at - 1)}}`);
+    const fields = parseObject(`${line.slice(0, at - 1)}}`, MAX_FOREIGN_VALUES);
     return { fields, bodyText: line.slice(at + STATE_KEY.length, -1) };
   } catch (error) {
     if (error instanceof UnreadableError) return undefined;

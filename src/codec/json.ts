@@ -1,6 +1,7 @@
 import { CheckpointCorruptError } from "../errors.js";
 import { nestsTooDeep } from "../json-depth.js";
 import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
+import { excessOf } from "./json-excess.js";
 import { TagReader } from "./read-tags.js";
 import type { RedactedPaths } from "./redaction.js";
 import { MAX_NESTING } from "./tag-format.js";
@@ -54,6 +55,8 @@ export function encodePlainJson(value: unknown, maxBytes: number, context?: Payl
  * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
  */
 export function decodeJson(encoding: JsonEncoding, text: string, context?: PayloadOwner): unknown {
+  // As many values as the text has room for: whoever saved them had them all in memory, too.
+  if (excessOf(text)) throw tooDeep(context);
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -65,7 +68,11 @@ export function decodeJson(encoding: JsonEncoding, text: string, context?: Paylo
   }
   if (encoding === "json-tagged") return new TagReader(context).read(parsed);
   if (!nestsTooDeep(parsed)) return parsed;
-  throw new CheckpointCorruptError(
+  throw tooDeep(context);
+}
+
+function tooDeep(context: PayloadOwner | undefined): CheckpointCorruptError {
+  return new CheckpointCorruptError(
     `${subjectOf(context)} can't be loaded: its text nests more than ${MAX_NESTING} levels deep. It was left untouched.`,
   );
 }

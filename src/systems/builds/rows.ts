@@ -1,4 +1,5 @@
 import type { CorruptRecord } from "../../adapter.js";
+import { excessOf } from "../../codec/json-excess.js";
 import { CheckpointCorruptError } from "../../errors.js";
 import { nestsTooDeep } from "../../json-depth.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
@@ -118,6 +119,7 @@ export function damaged(
 export function parse(json: unknown): unknown {
   if (typeof json !== "string") return new TypeError("It is no text.");
   try {
+    if (excessOf(json)) return new RangeError("It nests deeper than anything that is saved.");
     const value: unknown = JSON.parse(json);
     return nestsTooDeep(value, LEVELS_OF_A_COLUMN)
       ? new RangeError("It nests deeper than anything that is saved.")
