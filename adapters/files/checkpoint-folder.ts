@@ -11,14 +11,14 @@ import {
   knownByName,
   NUMBERING_FILE,
   parseCheckpointFileName,
-  parseNumberingFile,
   readCheckpoint,
   readHead,
+  readNumbering,
   sequenceOfRenamed,
 } from "./json-file-format.js";
 import { type EmbeddedRecord, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
-import { readStored, UnreadableError } from "./stored-file.js";
+import { UnreadableError } from "./stored-file.js";
 import { nameOf } from "./task-folder.js";
 import { assertSameTask, foreignReason, isForeign, isOwner, type TaskContents } from "./task-scan.js";
 
@@ -153,9 +153,8 @@ export class CheckpointFolder {
     if (!this.hasNumbering) return 0;
     const path = join(this.#path, NUMBERING_FILE);
     try {
-      const content = await readStored(path);
-      if (content === undefined) return 0;
-      const numbering = parseNumberingFile(content, path);
+      const numbering = await readNumbering(path);
+      if (numbering === undefined) return 0;
       this.#assertOurs(numbering, path);
       return numbering.lastSequence;
     } catch (error) {

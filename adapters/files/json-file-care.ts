@@ -11,7 +11,7 @@ import { CheckpointFolder } from "./checkpoint-folder.js";
 import { syncFolder } from "./durable-write.js";
 import type { FolderLock } from "./folder-lock.js";
 import type { FolderStore } from "./folder-store.js";
-import { isCheckpointFileName, NUMBERING_FILE, renderNumbering } from "./json-file-format.js";
+import { isCheckpointFileName, MAX_NUMBERING_BYTES, NUMBERING_FILE, renderNumbering } from "./json-file-format.js";
 import { FolderInspection, isOurs, whyUnreadable } from "./json-file-inspection.js";
 import { isOlder, leftoversIn, removeLeftover } from "./leftovers.js";
 import { recoverLastSequence } from "./numbering-recovery.js";
@@ -22,8 +22,6 @@ import { entryNames, otherEntries, type TaskFolder, taskFolders } from "./task-s
 
 /** The name of the lock's folder in each task's. */
 export const LOCK_NAME = ".lock";
-/** More than any numbering takes. */
-const NUMBERING_BYTES = 16 * 1024;
 
 /** All that is wrong below a root folder, task by task. */
 export async function* verifyFolders(
@@ -208,7 +206,7 @@ class FolderRepair {
 
 async function recoveredSequence(numbering: Buffer, taskId: string, { path }: TaskFolder): Promise<number> {
   const { highestSequence } = new CheckpointFolder(path, undefined);
-  return recoverLastSequence(numbering.toString("latin1", 0, NUMBERING_BYTES), taskId, highestSequence);
+  return recoverLastSequence(numbering.toString("latin1", 0, MAX_NUMBERING_BYTES), taskId, highestSequence);
 }
 
 /** The bytes of a file; of a link, a folder, or what a disk no longer gives, there are none. */

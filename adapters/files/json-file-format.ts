@@ -39,6 +39,8 @@ const CARRIAGE_RETURN = 0x0d;
 
 /** The file in a task's folder that keeps the last sequence, from when its checkpoint is removed on. */
 export const NUMBERING_FILE = "numbering.json";
+/** More than any numbering takes: each save reads it. */
+export const MAX_NUMBERING_BYTES = 16 * 1024;
 
 /** What a checkpoint file's name tells. */
 export interface CheckpointFile {
@@ -148,6 +150,17 @@ export async function readCheckpoint(path: string, file: CheckpointFile): Promis
 /** The numbering as its file's content. */
 export function renderNumbering(numbering: Numbering): Buffer {
   return Buffer.from(`${JSON.stringify({ waymark: FORMAT_VERSION, ...sealNumbering(numbering) })}\n`);
+}
+
+/**
+ * A task's numbering from its file; `undefined` where there is none, or no longer.
+ *
+ * @throws {UnreadableError}
+ * @throws {UnsupportedFormatError} A newer program wrote it.
+ */
+export async function readNumbering(path: string): Promise<Numbering | undefined> {
+  const content = await readStored(path, MAX_NUMBERING_BYTES);
+  return content && parseNumberingFile(content, path);
 }
 
 /**

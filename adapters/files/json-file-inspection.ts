@@ -9,14 +9,14 @@ import {
   isCheckpointFileName,
   knownByName,
   NUMBERING_FILE,
-  parseNumberingFile,
   readCheckpoint,
   readHead,
+  readNumbering,
   sequenceOfRenamed,
 } from "./json-file-format.js";
 import { type RecordHead, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
-import { readStart, readStored, UnreadableError } from "./stored-file.js";
+import { readStart, UnreadableError } from "./stored-file.js";
 import { entryNames, foreignReason, isForeign, isOwner } from "./task-scan.js";
 
 /** One checkpoint file, and what is wrong with it. */
@@ -97,10 +97,9 @@ export class FolderInspection {
     const found = { location: path, ...this.#known };
     const wrong = (reason: string): NumberingFinding => ({ kind: "numbering", ...found, reason });
     try {
-      const content = await readStored(path);
-      if (content === undefined) return undefined;
-      const { taskId } = parseNumberingFile(content, path);
-      return isOwner(taskId, this.path) ? undefined : wrong(foreignReason(taskId));
+      const numbering = await readNumbering(path);
+      if (numbering === undefined || isOwner(numbering.taskId, this.path)) return undefined;
+      return wrong(foreignReason(numbering.taskId));
     } catch (error) {
       if (error instanceof UnsupportedFormatError) return { kind: "refused", ...found, reason: error.message };
       if (error instanceof UnreadableError) return wrong(error.message);

@@ -1,8 +1,9 @@
-import { readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, StorageError } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MAX_NUMBERING_BYTES } from "../../../../adapters/files/json-file-format.js";
 import { MAX_FIRST_LINE_BYTES, readFirstLine } from "../../../../adapters/files/stored-file.js";
 import { MAX_TASK_FILE_BYTES, TaskFileEntries } from "../../../../adapters/files/task-file-entries.js";
 import { recordingLogger } from "../../../support/recording-logger.js";
@@ -12,6 +13,7 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 
 const NAME = "000000000003-x.json";
 const OPENING = Buffer.from('{"waymark":');
+const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 
 async function populated() {
@@ -50,8 +52,6 @@ describe("a file that is nothing but a hole", () => {
 });
 
 describe("a task's file", () => {
-  const MIB = 1024 ** 2;
-
   it("of more than is read is damaged, and left as it is", async () => {
     const { adapter, root, pathOf } = await newTaskStore();
     for (const task of ["t", "u"]) await adapter.append(draft(task, "i1"));
@@ -82,9 +82,30 @@ it("a numbering that is a hole is mended by repair", async () => {
   for (const id of ["i1", "i2"]) await adapter.append(draft("t", id));
   await adapter.remove("t", ["i2"]);
   // More than a text can hold, less than is read of a file.
-  writeSparse(join(root, "t", "numbering.json"), '{"waymark":1,"taskId":"t","lastSequence":2,', 520 * 1024 ** 2);
+  writeSparse(join(root, "t", "numbering.json"), '{"waymark":1,"taskId":"t","lastSequence":2,', 520 * MIB);
   const steps = await collect(adapter.repair({ dryRun: true, leftoversOlderThanMs: 0 }));
   expect(steps).toMatchObject([{ action: "renumbered" }]);
+});
+
+it("a numbering that is larger than any isn't read, and is mended by repair", async () => {
+  const { adapter, root } = await newJsonStore();
+  for (const id of ["i1", "i2"]) await adapter.append(draft("t", id));
+  await adapter.remove("t", ["i2"]);
+  const path = join(root, "t", "numbering.json");
+  const bytes = Buffer.concat([readFileSync(path), Buffer.alloc(MAX_NUMBERING_BYTES, " ")]);
+  // All that follows is white space: read as a whole, it would be intact.
+  writeFileSync(path, bytes);
+  const reason = `it has ${bytes.length} bytes, and more than ${MAX_NUMBERING_BYTES} are not read`;
+
+  await expect(adapter.append(draft("t", "i3"))).rejects.toMatchObject({
+    code: "CHECKPOINT_CORRUPT",
+    message: expect.stringContaining(reason),
+  });
+  const findings = await collect(adapter.verify({ quick: true }));
+  expect(findings).toContainEqual({ kind: "numbering", location: path, taskId: "t", reason });
+  const steps = await collect(adapter.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
+  expect(steps).toMatchObject([{ action: "renumbered", lastSequence: 2, finding: { reason } }]);
+  expect(await adapter.append(draft("t", "i3"))).toBe(3);
 });
 
 describe("a first line", () => {
