@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
 import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../src/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
 import {
   type CheckpointFile,
   checkpointFileNameEnd,
@@ -16,6 +16,7 @@ import {
   readNumbering,
   sequenceOfRenamed,
 } from "./json-file-format.js";
+import { isCounted } from "./numbering-recovery.js";
 import { type EmbeddedRecord, storedCheckpoint } from "./sealed-record.js";
 import { codeOf } from "./storage-failure.js";
 import { UnreadableError } from "./stored-file.js";
@@ -68,9 +69,30 @@ export class CheckpointFolder {
     return this.#newest?.sequence ?? 0;
   }
 
-  /** The highest sequence that a name here tells, one that somebody has changed too. 0 for none. */
-  get highestSequence(): number {
-    return Math.max(this.newestSequence, this.#renamedSequence);
+  /** The highest sequence that the name of a file tells which somebody has given that name; 0 for none. */
+  get renamedSequence(): number {
+    return this.#renamedSequence;
+  }
+
+  /**
+   * The highest sequence that was given, as far as what is intact here and the numbering tell for certain; a damaged
+   * checkpoint's name counts where counting may have come to it.
+   *
+   * @param kept - What the numbering keeps.
+   */
+  lastCounted(kept: number): number {
+    let counted: number | undefined;
+    const higher: number[] = [];
+    for (const file of this.#newestFirst()) {
+      if (file.sequence <= kept) break;
+      if (this.#isIntact(file)) {
+        counted = file.sequence;
+        break;
+      }
+      higher.push(file.sequence);
+    }
+    const known = counted ?? kept;
+    return higher.find((sequence) => isCounted(sequence, known)) ?? known;
   }
 
   /** The oldest first. */
@@ -208,6 +230,16 @@ export class CheckpointFolder {
   *#newestFirst(): Iterable<CheckpointFile> {
     if (this.#newest) yield this.#newest;
     yield* this.files().reverse().slice(1);
+  }
+
+  /** False also for what the disk doesn't give, or another version wrote: such a file stays, and its name with it. */
+  #isIntact(file: CheckpointFile): boolean {
+    try {
+      return this.holdsIntact(file);
+    } catch (error) {
+      if (error instanceof UnsupportedFormatError || codeOf(error) !== undefined) return false;
+      throw error;
+    }
   }
 
   #summary(file: CheckpointFile): Found<CheckpointSummary> {

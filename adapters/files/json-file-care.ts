@@ -14,7 +14,7 @@ import type { FolderStore } from "./folder-store.js";
 import { isCheckpointFileName, MAX_NUMBERING_BYTES, NUMBERING_FILE, renderNumbering } from "./json-file-format.js";
 import { FolderInspection, isOurs, whyUnreadable } from "./json-file-inspection.js";
 import { isOlder, leftoversIn, removeLeftover } from "./leftovers.js";
-import { recoverLastSequence } from "./numbering-recovery.js";
+import { isCounted, recoverLastSequence } from "./numbering-recovery.js";
 import { QUARANTINE, Quarantine } from "./quarantine.js";
 import { leaveFinding, linkFinding } from "./repair-steps.js";
 import { readStored, statsOf } from "./stored-file.js";
@@ -157,11 +157,17 @@ class FolderRepair {
     if (numbering) {
       if (!(await this.#renumber(numbering))) return;
     } else this.#forget(join(this.#path, NUMBERING_FILE));
+    const folder = new CheckpointFolder(this.#path, undefined);
+    const kept = this.#renumberedTo ?? (await folder.keptSequence());
+    // What is intact stays; of what goes, one sequence is to be kept at most.
+    const last = folder.lastCounted(kept);
+    const toKeep = last > kept ? last : undefined;
     for (const file of inspection.files) {
       const inspected = await inspection.inspect(file, false);
       if (inspected && inspected.finding === undefined) this.#forget(inspected.path);
       const finding = inspected?.isMovable ? inspected.finding : undefined;
-      if (finding?.kind === "record") await this.#takeAway(finding, file.sequence, inspection);
+      if (finding?.kind === "record")
+        await this.#takeAway(finding, file.sequence === toKeep ? toKeep : undefined, inspection);
     }
     if (this.#lock) await syncFolder(this.#path);
   }
@@ -183,15 +189,18 @@ class FolderRepair {
     return true;
   }
 
-  async #takeAway(finding: RecordFinding, sequence: number, inspection: FolderInspection): Promise<void> {
+  /** @param lastSequence - That of the checkpoint, where it is the last that was given and nothing else keeps it. */
+  async #takeAway(
+    finding: RecordFinding,
+    lastSequence: number | undefined,
+    { taskId }: FolderInspection,
+  ): Promise<void> {
     const bytes = await copyable(finding.location);
     if (bytes === undefined) return;
-    const folder = new CheckpointFolder(this.#path, undefined);
-    const isNewest = folder.newestSequence === sequence;
-    if (isNewest && (this.#renumberedTo ?? (await folder.keptSequence())) < sequence) {
+    if (lastSequence !== undefined) {
       // First the sequence is kept, then its checkpoint is taken away.
-      if (inspection.taskId === undefined) return;
-      await this.#writeNumbering(inspection.taskId, sequence);
+      if (taskId === undefined) return;
+      await this.#writeNumbering(taskId, lastSequence);
     }
     const to = await this.#quarantine.keep(finding.location.slice(this.#path.length + 1), bytes, finding);
     this.#lock?.discard(finding.location);
@@ -205,8 +214,10 @@ class FolderRepair {
 }
 
 async function recoveredSequence(numbering: Buffer, taskId: string, { path }: TaskFolder): Promise<number> {
-  const { highestSequence } = new CheckpointFolder(path, undefined);
-  return recoverLastSequence(numbering.toString("latin1", 0, MAX_NUMBERING_BYTES), taskId, highestSequence);
+  const folder = new CheckpointFolder(path, undefined);
+  const last = folder.lastCounted(0);
+  const atLeast = isCounted(folder.renamedSequence, last) ? Math.max(folder.renamedSequence, last) : last;
+  return recoverLastSequence(numbering.toString("latin1", 0, MAX_NUMBERING_BYTES), taskId, atLeast);
 }
 
 /** The bytes of a file; of a link, a folder, or what a disk no longer gives, there are none. */

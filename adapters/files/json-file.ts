@@ -38,6 +38,7 @@ import {
   renderCheckpoint,
   renderNumbering,
 } from "./json-file-format.js";
+import { isCounted } from "./numbering-recovery.js";
 import { RecentMap } from "./recent-map.js";
 import { type EmbeddedRecord, embedDraft, embedPayload, sequenceOfIntact } from "./sealed-record.js";
 import { nameOf } from "./task-folder.js";
@@ -92,7 +93,12 @@ export class JsonFileAdapter implements StorageAdapter {
         }
 
         const { newestSequence } = folder;
-        const lastSequence = Math.max(folder.highestSequence, await folder.keptSequence());
+        const kept = await folder.keptSequence();
+        const lastSequence = Math.max(
+          folder.newestName === known ? newestSequence : folder.lastCounted(kept),
+          folder.renamedSequence,
+          kept,
+        );
         const sequence = nextSequence(taskId, { newestSequence, lastSequence }, condition);
         const { content } = likely?.sequence === sequence ? likely : render(sequence);
         const name = checkpointFileName(sequence, id);
@@ -160,10 +166,17 @@ export class JsonFileAdapter implements StorageAdapter {
         // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
         if (removed === 0) checkExpected(taskId, newestSequence, condition);
         const doomed = folder.files().filter(({ idName }) => names === undefined || names.has(idName));
-        if (names && doomed.at(-1)?.sequence === newestSequence && (await folder.keptSequence()) < newestSequence) {
-          // First the sequence is kept, then its checkpoint is removed.
-          const content = renderNumbering({ taskId, lastSequence: newestSequence });
-          await lock.write(join(path, NUMBERING_FILE), content, { firstInFolder: false });
+        const last = doomed.at(-1)?.sequence ?? 0;
+        // One that stays above them keeps their sequences by its name, unless it is junk.
+        const isKept = last < newestSequence && isCounted(newestSequence, last);
+        if (names && last > 0 && !isKept) {
+          const kept = await folder.keptSequence();
+          const lastSequence = folder.lastCounted(kept);
+          if (lastSequence > kept && doomed.some(({ sequence }) => sequence === lastSequence)) {
+            // First the sequence is kept, then its checkpoint is removed.
+            const content = renderNumbering({ taskId, lastSequence });
+            await lock.write(join(path, NUMBERING_FILE), content, { firstInFolder: false });
+          }
         }
 
         const slices = new TimeSlices();

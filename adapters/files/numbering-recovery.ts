@@ -1,12 +1,25 @@
 import { sealNumbering } from "./sealed-record.js";
 import { TimeSlices } from "./time-slices.js";
 
-/** How far above what is known of the numbering is searched. */
+/** How far from what is known of the numbering is searched. */
 const SEARCHED = 100_000;
 /** Of the seal's 64 digits. Two numbers' seals have some four in common. */
 const SAME_SEAL_DIGITS = 56;
 /** Far more checkpoints than a task is likely to have had removed since its newest one. Gaps are allowed. */
 const GAP = 1_000_000;
+/** No program counts so far, and there are nine thousand times as many sequences above it. */
+const BEYOND_COUNTING = 10 ** 12;
+
+/**
+ * Whether counting may have come to the sequence that a damaged checkpoint tells, in its file's name or a line. One that is far
+ * higher is damage too, or was planted: kept as given, it would leave the task none to give.
+ *
+ * @param highest - The highest sequence of the task that is known for certain: of what is intact, and of its numbering. 0 for
+ *   none: a task of which its last checkpoint alone was left, by a retention policy, may have come far.
+ */
+export function isCounted(sequence: number, highest: number): boolean {
+  return highest === 0 ? sequence < BEYOND_COUNTING : sequence <= highest + GAP;
+}
 
 /**
  * The last sequence that a damaged numbering tells, or one that is above it for all that can be known: the number if it is
@@ -22,12 +35,12 @@ export async function recoverLastSequence(source: string, taskId: string, atLeas
     const isSealed = (lastSequence: number) => commonDigits(sealOf(taskId, lastSequence), seal) >= SAME_SEAL_DIGITS;
     if (digits !== undefined && isSealed(Number(digits))) return Math.max(Number(digits), atLeast);
     const slices = new TimeSlices();
-    for (let number = 1; number <= atLeast + SEARCHED; number++) {
+    for (let number = Math.max(1, atLeast - SEARCHED); number <= atLeast + SEARCHED; number++) {
       if (isSealed(number)) return Math.max(number, atLeast);
       if (slices.due) await slices.pause();
     }
   }
-  return atLeast + GAP;
+  return Math.min(atLeast + GAP, Number.MAX_SAFE_INTEGER);
 }
 
 function sealOf(taskId: string, lastSequence: number): string {

@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/adapter.js";
 import { summaryOf } from "../../src/checkpoint.js";
 import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
+import { isCounted } from "./numbering-recovery.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import {
   type DamagedEntry,
@@ -238,12 +239,15 @@ function isNumbered({ position }: Placed): boolean {
 
 /** In the order of their sequences; what is wrong with the file as a whole comes last. */
 function place({ entries, numbering }: TaskFileContent): Placed[] {
-  const ends = sequencesAfter(entries, numbering ? numbering.lastSequence + 1 : Number.POSITIVE_INFINITY);
+  const highest = entries.findLast((entry) => "head" in entry);
+  const known = numbering?.lastSequence ?? highest?.head.sequence ?? 0;
+  const ends = sequencesAfter(entries, numbering ? known + 1 : Number.POSITIVE_INFINITY);
   let before = 0;
   const placed = entries.map((entry, index): Placed => {
     if (!isDamaged(entry)) before = entry.head.sequence;
     else if (entry.line === undefined) return { entry, position: Number.POSITIVE_INFINITY };
-    else if (!fits(entry, before, ends[index] ?? 0)) return { entry, position: before + 0.5 };
+    else if (!fits(entry, before, ends[index] ?? 0) || !isCounted(entry.sequence, known))
+      return { entry, position: before + 0.5 };
     else before = entry.sequence;
     return { entry, position: before };
   });
