@@ -248,7 +248,11 @@ describe("the options of encrypt", () => {
     ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys: k1/],
     ["a misspelled one", { keys: { k1: KEY }, current: "k1", require: true }, /has no "require"/],
     ["text for a key", { keys: { k1: "abcdefgh" }, current: "k1" }, /"k1" must be 32 bytes.*keyFromPassphrase/],
-    ["a key that is too short", { keys: { k1: KEY.subarray(16) }, current: "k1" }, /"k1" has 16 bytes; AES-256 takes 32/],
+    [
+      "a key that is too short",
+      { keys: { k1: KEY.subarray(16) }, current: "k1" },
+      /"k1" has 16 bytes; AES-256 takes 32/,
+    ],
     ["an id with a space", { keys: { "k 1": KEY }, current: "k 1" }, /"k 1" is no key id/],
     ["no boolean", { keys: { k1: KEY }, current: "k1", requireEncrypted: 1 }, /must be true or false/],
   ])("are refused: %s", (_what, options, message) => {
