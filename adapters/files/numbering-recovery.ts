@@ -14,11 +14,11 @@ const BEYOND_COUNTING = 10 ** 12;
  * Whether counting may have come to the sequence that a damaged checkpoint tells, in its file's name or a line. One that is far
  * higher is damage too, or was planted: kept as given, it would leave the task none to give.
  *
- * @param highest - The highest sequence of the task that is known for certain: of what is intact, and of its numbering. 0 for
- *   none: a task of which its last checkpoint alone was left, by a retention policy, may have come far.
+ * @param highest - The highest sequence of the task that is known for certain: of what is intact, and of its numbering. It
+ *   says little: by a retention policy, a task may have a gap of any width below its last checkpoint.
  */
 export function isCounted(sequence: number, highest: number): boolean {
-  return highest === 0 ? sequence < BEYOND_COUNTING : sequence <= highest + GAP;
+  return sequence < BEYOND_COUNTING || sequence <= highest + GAP;
 }
 
 /**

@@ -20,7 +20,11 @@ const GIVEN = "SELECT given_sequence FROM waymark_tasks WHERE task_id = ?";
 const NEWEST = `SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence <= ${Number.MAX_SAFE_INTEGER}`;
 const NEWEST_BELOW = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ? AND sequence < ?";
 const SEQUENCE = "SELECT sequence FROM waymark_checkpoints WHERE number = ?";
-/** A damaged sequence further above the others can't have been given by counting; kept, it could leave none to give. */
+/**
+ * A damaged sequence from here on, and so far above the others, can't have been given by counting; kept, it could leave
+ * none to give. See isCounted of the file adapters.
+ */
+const BEYOND_COUNTING = 10 ** 12;
 const MOST_ABOVE = 1_000_000;
 /** Not OR REPLACE, which removes other tasks' rows where somebody's own index is unique. */
 const RENUMBER = `
@@ -164,14 +168,14 @@ export class SqliteCare {
 
   /**
    * The last sequence to be kept of the task, so that this row's isn't given again: where the seal doesn't vouch for it,
-   * only up to {@link MOST_ABOVE}. Repair takes the oldest first, so what is below is whole.
+   * only where counting may have come to it. Repair takes the oldest first, so what is below is whole.
    */
   #givenWith(taskId: string, number: string): number {
     const given = sequenceOr0(this.#database.one(GIVEN, taskId)?.[0]);
     const sequence = sequenceOr0(this.#database.one(SEQUENCE, number)?.[0]);
     const below = sequenceOr0(this.#database.one(NEWEST_BELOW, taskId, sequence)?.[0]);
     const isSealed = this.inspect(taskId, number, true)?.damage === undefined;
-    const isCounted = isSealed || sequence <= Math.max(given, below) + MOST_ABOVE;
+    const isCounted = isSealed || sequence < BEYOND_COUNTING || sequence <= Math.max(given, below) + MOST_ABOVE;
     return isCounted ? Math.max(given, sequence) : given;
   }
 

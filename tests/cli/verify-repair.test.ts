@@ -138,7 +138,7 @@ it.each(["text", "--json"])("repair shows at Ctrl-C what it has done, and run ag
 });
 
 it.skipIf(process.platform === "win32")(
-  "repair that fails midway shows what it has done, then why it failed, and run again goes on",
+  "repair that fails midway shows what it has done, then why it failed, and run again goes on (skipped on Windows: no ulimit)",
   async () => {
     const { cwd, place, manager, run } = await newPlace("files:store");
     for (const state of ["small", "x".repeat(200_000), "small too"]) await manager.save("build-42", state);

@@ -56,8 +56,8 @@ describe("repair of sqlite", () => {
       "sequence = CASE sequence WHEN 3 THEN 9007199254740991 ELSE sequence END, label = 'x' WHERE sequence > 1",
       3,
     ],
-    ["more than a million above the others", "sequence = 1000003 WHERE sequence = 3", 3],
-    ["a million above the others", "sequence = 1000002 WHERE sequence = 3", 1_000_003],
+    ["more than twelve digits long", "sequence = 1000000000000 WHERE sequence = 3", 3],
+    ["far above the others, as after a gap", "sequence = 999999999999 WHERE sequence = 3", 1_000_000_000_000],
     ["above no other", "label = 'x'", 4],
   ])("goes on after a damaged row whose sequence is %s", async (_what, change, next) => {
     const { manager, other } = await populated();

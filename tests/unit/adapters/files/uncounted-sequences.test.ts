@@ -7,6 +7,7 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
 const HIGHEST = Number.MAX_SAFE_INTEGER;
+const BEYOND = 10 ** 12;
 
 /** A json-file task of three checkpoints, the last of which is damaged, with junk under other sequences' names. */
 async function withJunk(...sequences: number[]) {
@@ -40,21 +41,29 @@ describe("json-file: a damaged checkpoint whose name tells a sequence that count
     expect(await adapter.append(draft("t", "c6"))).toBe(6);
   });
 
-  it("begins a million above what is intact", async () => {
-    const { adapter, lastKept } = await withJunk(1_000_002, 1_000_003);
+  it("has more than twelve digits: below that, a task may have a gap as wide", async () => {
+    const { adapter, lastKept } = await withJunk(BEYOND - 1, BEYOND);
     await collect(adapter.repair(REPAIR));
-    expect(lastKept()).toBe(1_000_002);
+    expect(lastKept()).toBe(BEYOND - 1);
   });
 
-  it("begins a million above the kept numbering, which stays as it is then", async () => {
+  it("is more than a million above what is intact, where that has come as far", async () => {
+    const { adapter, folder, lastKept } = await withJunk();
+    await adapter.append(draft("t", "c4"), { sequence: BEYOND });
+    for (const above of [1_000_000, 1_000_001]) writeFileSync(join(folder, `${BEYOND + above}-x.json`), "junk");
+    await collect(adapter.repair(REPAIR));
+    expect(lastKept()).toBe(BEYOND + 1_000_000);
+  });
+
+  it("leaves the kept numbering as it is", async () => {
     const { adapter, folder, lastKept } = await withJunk();
     await collect(adapter.repair(REPAIR));
     for (const name of ["000001000003-a.json", "000001000004-b.json"]) writeFileSync(join(folder, name), "junk");
     await collect(adapter.repair(REPAIR));
-    expect(lastKept()).toBe(1_000_003);
+    expect(lastKept()).toBe(1_000_004);
     writeFileSync(join(folder, `${HIGHEST}-c.json`), "junk");
     await collect(adapter.repair(REPAIR));
-    expect(lastKept()).toBe(1_000_003);
+    expect(lastKept()).toBe(1_000_004);
   });
 
   it("is removed without its sequence", async () => {
@@ -75,11 +84,11 @@ describe("json-file: a damaged checkpoint whose name tells a sequence that count
     for (const name of ["numbering.json", "999999999999-c9.json.bak"]) writeFileSync(join(folder, name), sealed("0"));
     const steps = await collect(adapter.repair(REPAIR));
     expect(steps.map(({ action }) => action).toSorted()).toEqual(["left", "quarantined", "quarantined", "renumbered"]);
-    expect(lastKept()).toBe(1_000_003);
+    expect(lastKept()).toBe(BEYOND - 1 + 1_000_000);
     expect(readdirSync(folder)).toContain("999999999999-c9.json.bak");
   });
 
-  it("has more than twelve digits where nothing else is known: the last one that was left may have come far", async () => {
+  it("has more than twelve digits also where nothing else is known", async () => {
     const { adapter, root } = await newJsonStore();
     await adapter.append(draft("t", "c1"), { sequence: 5_000_000 });
     writeFileSync(join(root, "t", "000005000000-c1.json"), "junk");
