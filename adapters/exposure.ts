@@ -1,6 +1,6 @@
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname } from "node:path";
-import type { StorageWarning } from "../src/adapter.js";
+import type { StorageWarning } from "../src/contract/adapter.js";
 
 const STICKY = 0o1000;
 const GROUP_AND_OTHERS_WRITE = 0o022;

@@ -1,4 +1,4 @@
-import type { StorageAdapter } from "../src/adapter.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
 import { locationOf, type OpenStorageOptions, type StorageScheme } from "./storage-url.js";
 
 export { type StoragePlace, storagePlace } from "./storage-place.js";
@@ -44,7 +44,7 @@ const SCHEMES: Readonly<Record<StorageScheme, OpenScheme>> = {
     return new TaskFileAdapter({ path });
   },
   async sqlite(path) {
-    const { SqliteAdapter } = await import("./sqlite.js");
+    const { SqliteAdapter } = await import("./sqlite/sqlite.js");
     return new SqliteAdapter({ path });
   },
 };

@@ -7,7 +7,7 @@ import {
   type StorageAdapter,
   sequenceOfSame,
   type TaskQuery,
-} from "../src/adapter.js";
+} from "../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -20,8 +20,8 @@ import {
   type TaskSummary,
   withPayload,
   withStatus,
-} from "../src/checkpoint.js";
-import { ClosedError } from "../src/errors.js";
+} from "../src/contract/checkpoint.js";
+import { ClosedError } from "../src/contract/errors.js";
 
 /** One task: its checkpoints, the oldest first, and the last sequence it gave, which outlives the checkpoint. */
 interface StoredTask {

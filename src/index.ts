@@ -1,3 +1,8 @@
+export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
+export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
+export { type GzipOptions, gzip } from "./codec/gzip.js";
+export type { RedactOptions } from "./codec/redaction.js";
+export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
 export {
   type AdapterCapabilities,
   type AppendCondition,
@@ -25,8 +30,7 @@ export {
   sequenceOfSame,
   type TaskPosition,
   type TaskQuery,
-} from "./adapter.js";
-export type { AutoSave, AutoSaveOptions } from "./auto-save.js";
+} from "./contract/adapter.js";
 export {
   CHECKPOINT_STATUSES,
   type Checkpoint,
@@ -49,12 +53,7 @@ export {
   type TaskSummary,
   withPayload,
   withStatus,
-} from "./checkpoint.js";
-export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
-export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
-export { type GzipOptions, gzip } from "./codec/gzip.js";
-export type { RedactOptions } from "./codec/redaction.js";
-export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
+} from "./contract/checkpoint.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
@@ -74,10 +73,11 @@ export {
   StorageError,
   UnsupportedFormatError,
   UnsupportedOperationError,
-} from "./errors.js";
-export type { AutoSaveFailure, CheckpointEvents, CheckpointListener, RemovedCheckpoints } from "./events.js";
-export type { Logger } from "./logger.js";
-export { CheckpointManager } from "./manager.js";
+} from "./contract/errors.js";
+export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
+export type { AutoSaveFailure, CheckpointEvents, CheckpointListener, RemovedCheckpoints } from "./manager/events.js";
+export type { Logger } from "./manager/logger.js";
+export { CheckpointManager } from "./manager/manager.js";
 export type {
   CheckpointManagerOptions,
   CompleteOptions,
@@ -88,10 +88,10 @@ export type {
   NewCheckpoint,
   SaveOptions,
   TasksQuery,
-} from "./options.js";
-export type { PruneResult } from "./pruner.js";
-export type { RekeyOptions, RekeyProgress, RekeyRefusal, RekeyResult } from "./rekeyer.js";
-export type { RepairedTask, RepairOptions, RepairResult } from "./repair.js";
+} from "./manager/options.js";
+export type { PruneResult } from "./manager/pruner.js";
+export type { RekeyOptions, RekeyProgress, RekeyRefusal, RekeyResult } from "./manager/rekeyer.js";
+export type { RepairedTask, RepairOptions, RepairResult } from "./manager/repair.js";
 export {
   checkRetentionPolicy,
   type PlannedCheckpoint,
@@ -99,6 +99,6 @@ export {
   type RetentionPlan,
   type RetentionPolicy,
   whyOutdated,
-} from "./retention.js";
-export type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
-export type { VerifyCounts, VerifyOptions, VerifyResult } from "./verify.js";
+} from "./manager/retention.js";
+export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
+export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";

@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
-import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../src/checkpoint.js";
-import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
   type CheckpointFile,
   checkpointFileNameEnd,

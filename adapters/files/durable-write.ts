@@ -1,6 +1,6 @@
 import { closeSync, constants, fchmodSync, fstatSync, fsync, ftruncateSync, openSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
-import { makeFolders } from "../make-folders.js";
+import { makeFolders } from "./make-folders.js";
 
 /** From this size on, in bytes, a read or write would hold up the event loop, and goes to another thread. */
 export const LARGE_BYTES = 512 * 1024;

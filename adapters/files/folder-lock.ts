@@ -2,7 +2,7 @@ import { chmodSync, renameSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { lock } from "proper-lockfile";
-import { StorageError } from "../../src/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
 import { STALE_MS } from "./claim-sightings.js";
 import { emptyFile, makeFile, syncFolder, writeDurably } from "./durable-write.js";
 import { type ClaimOptions, describeHolders, LockClaim } from "./lock-claim.js";

@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type CorruptRecord, checkKeys, type StorageWarning, type TaskQuery } from "../../src/adapter.js";
-import type { TaskSummary } from "../../src/checkpoint.js";
-import { ClosedError } from "../../src/errors.js";
+import { type CorruptRecord, checkKeys, type StorageWarning, type TaskQuery } from "../../src/contract/adapter.js";
+import type { TaskSummary } from "../../src/contract/checkpoint.js";
+import { ClosedError } from "../../src/contract/errors.js";
 import { exposuresOf } from "../exposure.js";
-import { makeFolder, makeFolders } from "../make-folders.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderLock } from "./folder-lock.js";
 import { type ClaimKind, type ClaimOptions, removeIfEmpty, removeLockFolders } from "./lock-claim.js";
 import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "./lock-turns.js";
+import { makeFolder, makeFolders } from "./make-folders.js";
 import { codeOf, storageFailure } from "./storage-failure.js";
 import { isFolder } from "./store-folders.js";
 import { nameOf } from "./task-folder.js";

@@ -6,7 +6,7 @@ import type {
   RepairStep,
   StorageFinding,
   StorageRepair,
-} from "../../src/adapter.js";
+} from "../../src/contract/adapter.js";
 import { CheckpointFolder } from "./checkpoint-folder.js";
 import { syncFolder } from "./durable-write.js";
 import type { FolderLock } from "./folder-lock.js";

@@ -1,5 +1,5 @@
-import { excessOf, type JsonObject, summaryOf } from "../../src/checkpoint.js";
-import { StorageError, UnsupportedFormatError } from "../../src/errors.js";
+import { excessOf, type JsonObject, summaryOf } from "../../src/contract/checkpoint.js";
+import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
   attempt,
   decodeText,

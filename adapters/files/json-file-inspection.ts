@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import type { NumberingFinding, RefusedFinding, StorageFinding } from "../../src/adapter.js";
-import { damageIn } from "../../src/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/errors.js";
+import type { NumberingFinding, RefusedFinding, StorageFinding } from "../../src/contract/adapter.js";
+import { damageIn } from "../../src/contract/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { CheckpointFolder } from "./checkpoint-folder.js";
 import {
   CHECKPOINT_OPENING,

@@ -16,7 +16,7 @@ import {
   type StorageVerification,
   type StorageWarning,
   type TaskQuery,
-} from "../../src/adapter.js";
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -25,7 +25,7 @@ import {
   type StoredCheckpoint,
   type TaskSummary,
   withStatus,
-} from "../../src/checkpoint.js";
+} from "../../src/contract/checkpoint.js";
 import { CheckpointFolder, type Found } from "./checkpoint-folder.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";

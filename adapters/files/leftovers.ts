@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { LeftoverFinding } from "../../src/adapter.js";
+import type { LeftoverFinding } from "../../src/contract/adapter.js";
 import { isDead } from "./lock-claim.js";
 import { codeOf } from "./storage-failure.js";
 import { statsOf } from "./stored-file.js";

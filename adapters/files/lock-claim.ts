@@ -13,10 +13,10 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { StorageError } from "../../src/errors.js";
-import { makeFolder } from "../make-folders.js";
+import { StorageError } from "../../src/contract/errors.js";
 import { unrenewedClaims } from "./claim-sightings.js";
 import { makeFile } from "./durable-write.js";
+import { makeFolder } from "./make-folders.js";
 import { codeOf } from "./storage-failure.js";
 import { nameOf } from "./task-folder.js";
 

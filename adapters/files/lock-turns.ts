@@ -1,4 +1,4 @@
-import { StorageError } from "../../src/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
 import { type FolderLock, LockLostError } from "./folder-lock.js";
 
 /** How long a write waits for other processes' locks, unless told: longer than a dead holder's takes to go stale. */

@@ -1,7 +1,7 @@
 import { dirname, join, relative, sep } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import type { RecordFinding, StorageFinding } from "../../src/adapter.js";
-import type { JsonObject } from "../../src/checkpoint.js";
+import type { RecordFinding, StorageFinding } from "../../src/contract/adapter.js";
+import type { JsonObject } from "../../src/contract/checkpoint.js";
 import type { FolderLock } from "./folder-lock.js";
 import { attempt, decodeText, parseObject } from "./sealed-record.js";
 import { makeStoreFolder } from "./store-folders.js";

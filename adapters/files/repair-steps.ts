@@ -1,4 +1,4 @@
-import type { RecordFinding, RepairStep, StorageFinding } from "../../src/adapter.js";
+import type { RecordFinding, RepairStep, StorageFinding } from "../../src/contract/adapter.js";
 import type { TaskFolder } from "./task-scan.js";
 
 /** A link in the place of a task's folder. */

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { sequenceOfSame } from "../../src/adapter.js";
+import { sequenceOfSame } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -14,8 +14,8 @@ import {
   seal,
   summaryOf,
   withPayload,
-} from "../../src/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/errors.js";
+} from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { UnreadableError } from "./stored-file.js";
 
 /** The parts of a JSON object that are looked at, each of which may be missing. */

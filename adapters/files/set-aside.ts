@@ -1,6 +1,6 @@
 import { linkSync } from "node:fs";
 import { dirname } from "node:path";
-import { CheckpointCorruptError } from "../../src/errors.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { syncFolder } from "./durable-write.js";
 import type { FolderLock } from "./folder-lock.js";
 import { codeOf } from "./storage-failure.js";

@@ -1,4 +1,4 @@
-import { CheckpointError, StorageError } from "../../src/errors.js";
+import { CheckpointError, StorageError } from "../../src/contract/errors.js";
 
 /** What a call was about when the file system failed it. */
 export interface FailedCall {

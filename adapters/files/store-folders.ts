@@ -1,4 +1,4 @@
-import { StorageError } from "../../src/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
 import { makeFolder } from "./durable-write.js";
 import { statsOf } from "./stored-file.js";
 

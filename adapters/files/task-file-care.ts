@@ -7,9 +7,9 @@ import type {
   StorageFinding,
   StorageRepair,
   StrayFinding,
-} from "../../src/adapter.js";
-import { damageIn } from "../../src/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/errors.js";
+} from "../../src/contract/adapter.js";
+import { damageIn } from "../../src/contract/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { FolderLock } from "./folder-lock.js";
 import type { FolderStore } from "./folder-store.js";
 import { whyUnreadable } from "./json-file-inspection.js";

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
-import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/adapter.js";
-import { summaryOf } from "../../src/checkpoint.js";
-import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
+import { type CheckpointQuery, type CorruptRecord, inRange } from "../../src/contract/adapter.js";
+import { summaryOf } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
 import { isCounted } from "./numbering-recovery.js";
 import { readStored, UnreadableError } from "./stored-file.js";
 import {

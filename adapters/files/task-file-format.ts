@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
-import type { JsonObject } from "../../src/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/errors.js";
+import type { JsonObject } from "../../src/contract/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
   attempt,
   decodeText,

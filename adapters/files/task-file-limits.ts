@@ -1,4 +1,4 @@
-import { countValues, type JsonObject } from "../../src/checkpoint.js";
+import { countValues, type JsonObject } from "../../src/contract/checkpoint.js";
 
 /** Damage to a disk makes some lines unreadable; a file with so many of them is of another kind. */
 export const MAX_DAMAGED_LINES = 10_000;

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { type CheckpointStatus, type JsonObject, type JsonValue, summaryOf } from "../../src/checkpoint.js";
+import { type CheckpointStatus, type JsonObject, type JsonValue, summaryOf } from "../../src/contract/checkpoint.js";
 import {
   type EmbeddedRecord,
   embedDraft,

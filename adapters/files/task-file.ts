@@ -15,7 +15,7 @@ import {
   type StorageVerification,
   type StorageWarning,
   type TaskQuery,
-} from "../../src/adapter.js";
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -25,8 +25,8 @@ import {
   summaryOf,
   type TaskSummary,
   withStatus,
-} from "../../src/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/errors.js";
+} from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { syncFolder } from "./durable-write.js";
 import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
 import { embedDraft, embedPayload, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";

@@ -1,8 +1,8 @@
 import { type Dirent, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import type { CorruptRecord, TaskQuery } from "../../src/adapter.js";
-import { type CheckpointSummary, compareTaskIds, type TaskSummary } from "../../src/checkpoint.js";
-import { StorageError } from "../../src/errors.js";
+import type { CorruptRecord, TaskQuery } from "../../src/contract/adapter.js";
+import { type CheckpointSummary, compareTaskIds, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { StorageError } from "../../src/contract/errors.js";
 import { codeOf } from "./storage-failure.js";
 import { idOf, isHashedName, nameOf } from "./task-folder.js";
 import { TimeSlices } from "./time-slices.js";

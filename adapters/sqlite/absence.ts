@@ -1,4 +1,4 @@
-import { CheckpointCorruptError } from "../../src/errors.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
 
 const BY_SEQUENCE = "FROM waymark_checkpoints INDEXED BY waymark_checkpoints_by_sequence";

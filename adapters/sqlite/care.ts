@@ -1,6 +1,6 @@
-import { type CorruptRecord, isCorrupt } from "../../src/adapter.js";
-import { damageIn, type StoredCheckpoint } from "../../src/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/errors.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";

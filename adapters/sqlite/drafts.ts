@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync, rmSync, type Stats } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { LeftoverFinding, RepairStep } from "../../src/adapter.js";
+import type { LeftoverFinding, RepairStep } from "../../src/contract/adapter.js";
 import { storageFailure } from "../files/storage-failure.js";
 
 /** Nobody takes as long to make a database. */

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { StorageError } from "../../src/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
 
 /** One row, its values in the order of the statement's columns. */
 export type SqliteRow = readonly unknown[];

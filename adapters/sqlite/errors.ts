@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/errors.js";
+import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/contract/errors.js";
 
 /** Another connection holds a lock; the same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {

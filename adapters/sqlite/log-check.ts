@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from "node:fs";
-import type { DatabaseFinding, StorageWarning } from "../../src/adapter.js";
+import type { DatabaseFinding, StorageWarning } from "../../src/contract/adapter.js";
 import { storageFailure } from "../files/storage-failure.js";
 
 /** See https://www.sqlite.org/fileformat2.html#the_write_ahead_log. The magic's last bit tells the words' byte order. */

@@ -11,9 +11,9 @@ import {
   statSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { CheckpointCorruptError, StorageError } from "../../src/errors.js";
+import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
 import { makeFile } from "../files/durable-write.js";
-import { makeFolders } from "../make-folders.js";
+import { makeFolders } from "../files/make-folders.js";
 import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
 
 /** What is kept in a database: its tables, and what works with them. */

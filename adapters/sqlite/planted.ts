@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
 
 /** SQLite itself sees to it that these columns agree with the statement beside them. */

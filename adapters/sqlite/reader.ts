@@ -1,4 +1,4 @@
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, matchesQuery } from "../../src/adapter.js";
+import { type CheckpointQuery, type CorruptRecord, isCorrupt, matchesQuery } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointStatus,
@@ -6,7 +6,7 @@ import {
   type StoredCheckpoint,
   summaryOf,
   type TaskSummary,
-} from "../../src/checkpoint.js";
+} from "../../src/contract/checkpoint.js";
 import { assertAbsent, assertNoneInRange } from "./absence.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";

@@ -1,4 +1,4 @@
-import type { CorruptRecord } from "../../src/adapter.js";
+import type { CorruptRecord } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   CHECKPOINT_STATUSES,
@@ -9,7 +9,7 @@ import {
   nestsTooDeep,
   type SealedSummary,
   type StoredCheckpoint,
-} from "../../src/checkpoint.js";
+} from "../../src/contract/checkpoint.js";
 import type { SqliteRow } from "./driver.js";
 
 /** A checkpoint's columns, in the order that {@link checkpointOf} takes them. */

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import { SqliteConnection } from "./connection.js";
 import type { SqliteDatabase } from "./driver.js";
 import { refusePlanted } from "./planted.js";

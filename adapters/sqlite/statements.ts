@@ -1,4 +1,4 @@
-import type { CheckpointQuery } from "../../src/adapter.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { COLUMNS, COLUMNS_WITH_PAYLOAD, SUSPECT } from "./rows.js";
 
 /** The statements by which summaries, or whole checkpoints, are chosen. */

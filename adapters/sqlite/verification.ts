@@ -8,8 +8,8 @@ import type {
   RepairStep,
   StorageFinding,
   StorageRepair,
-} from "../../src/adapter.js";
-import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "../../src/errors.js";
+} from "../../src/contract/adapter.js";
+import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import { BELOW_ALL, ENTRIES_AT_ONCE, type Entry, type InspectedRow, type SqliteCare } from "./care.js";
 import { draftsBeside, removeDraft } from "./drafts.js";
 import { damageInLog } from "./log-check.js";

@@ -1,4 +1,10 @@
-import { type AppendCondition, checkExpected, isCorrupt, nextSequence, sequenceOfSame } from "../../src/adapter.js";
+import {
+  type AppendCondition,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+  sequenceOfSame,
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointFailure,
@@ -10,8 +16,8 @@ import {
   sealDraft,
   withPayload,
   withStatus,
-} from "../../src/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/errors.js";
+} from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { assertAbsent } from "./absence.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";

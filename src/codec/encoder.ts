@@ -1,6 +1,6 @@
 import { constants } from "node:buffer";
 import { types } from "node:util";
-import { PayloadTooLargeError, StateNotSerializableError } from "../errors.js";
+import { PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
 import { adviceFor, describeInstance, hasInternals, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import { lossOf, PLAIN_ADVICE } from "./plain-json.js";

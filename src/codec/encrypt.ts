@@ -1,5 +1,5 @@
-import { checkKeys } from "../adapter.js";
-import { DecryptionFailedError } from "../errors.js";
+import { checkKeys } from "../contract/adapter.js";
+import { DecryptionFailedError } from "../contract/errors.js";
 import { type EncryptionKey, NamedKey } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
 import { shortPath } from "./path.js";

@@ -1,6 +1,6 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
-import { CheckpointCorruptError, PayloadTooLargeError } from "../errors.js";
+import { CheckpointCorruptError, PayloadTooLargeError } from "../contract/errors.js";
 import { subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 /** See {@link gzip}. */

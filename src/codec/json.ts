@@ -1,5 +1,5 @@
-import { CheckpointCorruptError } from "../errors.js";
-import { nestsTooDeep } from "../json-depth.js";
+import { CheckpointCorruptError } from "../contract/errors.js";
+import { nestsTooDeep } from "../contract/json-depth.js";
 import { type EncodedState, Encoder, type JsonEncoding } from "./encoder.js";
 import { excessOf } from "./json-excess.js";
 import { TagReader } from "./read-tags.js";

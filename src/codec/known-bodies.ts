@@ -1,4 +1,4 @@
-import type { Payload } from "../checkpoint.js";
+import type { Payload } from "../contract/checkpoint.js";
 
 /** So many bodies are known at a time, none longer than this: a few megabytes at the most. */
 const MAX_BODIES = 16;

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import type { Payload } from "../checkpoint.js";
-import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../errors.js";
+import type { Payload } from "../contract/checkpoint.js";
+import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
 import type { JsonEncoding } from "./encoder.js";
 import { decodeJson, encodeJson } from "./json.js";
 import type { KnownBodies } from "./known-bodies.js";

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, UnsupportedFormatError } from "../errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../contract/errors.js";
 import { fromBase64 } from "./bytes.js";
 import { ERRORS, isErrorKind, TYPED_ARRAYS } from "./kinds.js";
 import { ERROR_PROPERTIES, MAX_DECIMAL_DIGITS, MAX_NESTING, TAG } from "./tag-format.js";

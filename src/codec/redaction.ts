@@ -1,6 +1,6 @@
-import { checkKeys } from "../adapter.js";
-import { checkText } from "../arguments.js";
-import type { CheckpointFailure } from "../checkpoint.js";
+import { checkKeys } from "../contract/adapter.js";
+import type { CheckpointFailure } from "../contract/checkpoint.js";
+import { checkText } from "../manager/arguments.js";
 import type { PathStep } from "./path.js";
 
 /** What of a checkpoint is never stored. */

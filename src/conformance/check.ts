@@ -1,8 +1,8 @@
 import { AssertionError } from "node:assert";
 import { inspect, isDeepStrictEqual } from "node:util";
-import { type CorruptRecord, isCorrupt } from "../adapter.js";
-import { type StoredCheckpoint, seal, summaryOf } from "../checkpoint.js";
-import type { CheckpointErrorCode } from "../errors.js";
+import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
+import { type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.js";
+import type { CheckpointErrorCode } from "../contract/errors.js";
 import { type Appended, sha256Of } from "./drafts.js";
 
 /** Throws with the obligation, where it isn't met. */

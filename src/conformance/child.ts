@@ -1,7 +1,7 @@
 // A process of its own that opens the store under test: `node child.js <module URL> <location>`, with an IPC channel.
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StorageAdapter } from "../adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import { loadModule } from "./load-module.js";
 import type { Call, Request, Response } from "./protocol.js";
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { CheckpointDraft } from "../checkpoint.js";
+import type { CheckpointDraft } from "../contract/checkpoint.js";
 
 /** What a case wants of a draft; the rest is made up. */
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {

@@ -1,4 +1,4 @@
-import type { AdapterCapabilities, StorageAdapter } from "../adapter.js";
+import type { AdapterCapabilities, StorageAdapter } from "../contract/adapter.js";
 
 /** What the suite needs to know of an adapter to test it. */
 export interface ConformanceHarness {

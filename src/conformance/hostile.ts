@@ -1,4 +1,4 @@
-import type { JsonObject } from "../checkpoint.js";
+import type { JsonObject } from "../contract/checkpoint.js";
 
 /**
  * Names that a file system, a query language, a line format or a case-insensitive comparison would mix up, misread or

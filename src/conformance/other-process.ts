@@ -10,7 +10,7 @@ import type {
   CorruptRecord,
   StorageAdapter,
   TaskQuery,
-} from "../adapter.js";
+} from "../contract/adapter.js";
 import type {
   CheckpointDraft,
   CheckpointSummary,
@@ -18,7 +18,7 @@ import type {
   StatusChange,
   StoredCheckpoint,
   TaskSummary,
-} from "../checkpoint.js";
+} from "../contract/checkpoint.js";
 import type { Call, Request, Response } from "./protocol.js";
 
 /** How a call ended whose process was killed: with an answer that got out before, or without one. */

@@ -1,4 +1,4 @@
-import type { StorageAdapter } from "../adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 
 /** The methods that can be called in another process. */
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";

@@ -1,5 +1,5 @@
 import { AssertionError } from "node:assert";
-import { checkKeys } from "../adapter.js";
+import { checkKeys } from "../contract/adapter.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
 import type { ConformanceCase, LifecycleState } from "./conformance-case.js";

@@ -1,5 +1,5 @@
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../adapter.js";
-import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../checkpoint.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../contract/checkpoint.js";
 import { codeOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";

@@ -157,7 +157,7 @@ describe("the storage is", () => {
     ["package.json", () => '{ "type": "module", "waymark": { "storage": "files:of-config" } }'],
   ])("named in %s of a folder above, relative to that file", async (name, content) => {
     const { cwd, taskIn } = await places();
-    const sdk = new URL("../../dist/src/config.js", import.meta.url).href;
+    const sdk = new URL("../../dist/src/manager/config.js", import.meta.url).href;
     writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
     writeFileSync(join(cwd, name), content(sdk));
     expect(await taskIn("deep/er", {})).toBe("of-config");

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { conformanceCases } from "waymark/conformance";
 
-const CONTRACT = new URL("../../src/adapter.ts", import.meta.url);
+const CONTRACT = new URL("../../src/contract/adapter.ts", import.meta.url);
 
 it("has every case that the contract names", () => {
   const named = [...readFileSync(CONTRACT, "utf8").matchAll(/\(cases?: ([^)]+)\)/g)].flatMap(

@@ -12,15 +12,15 @@ import { CommandError } from "../../cli/src/exit-code.js";
 import { readPlanFile } from "../../cli/src/plan-file.js";
 import { readExport } from "../../cli/src/records/read-export.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
-import { checkConfig } from "../../src/config.js";
 import { CheckpointError, CheckpointManager, gzip } from "../../src/index.js";
-import { checkpointOf } from "../../src/systems/builds/rows.js";
-import { CheckpointRepository, OneshotError } from "../../src/systems/oneshot/index.js";
-import { parsePlan } from "../../src/systems/oneshot/plan-file.js";
-import { parseCheckpointFile } from "../../src/systems/phase-checkpoints/checkpoint-file.js";
-import { withJsonValue } from "../../src/systems/phase-checkpoints/json-edit.js";
-import { PrpCheckpointManager, PrpError } from "../../src/systems/prp/index.js";
-import { parsePrp } from "../../src/systems/prp/parse-prp.js";
+import { checkConfig } from "../../src/manager/config.js";
+import { checkpointOf } from "../../systems/builds/rows.js";
+import { CheckpointRepository, OneshotError } from "../../systems/oneshot/index.js";
+import { parsePlan } from "../../systems/oneshot/plan-file.js";
+import { parseCheckpointFile } from "../../systems/phase-checkpoints/checkpoint-file.js";
+import { withJsonValue } from "../../systems/phase-checkpoints/json-edit.js";
+import { PrpCheckpointManager, PrpError } from "../../systems/prp/index.js";
+import { parsePrp } from "../../systems/prp/parse-prp.js";
 
 /**
  * @typedef {object} Decoder

@@ -4,7 +4,7 @@ import {
   type RepairStep,
   type StorageAdapter,
   type StorageFinding,
-} from "../../adapter.js";
+} from "../../contract/adapter.js";
 import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";

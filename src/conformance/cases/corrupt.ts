@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../adapter.js";
-import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../checkpoint.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
+import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../contract/checkpoint.js";
 import { ascending, codeOf, holds, isReported, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";

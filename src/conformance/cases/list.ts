@@ -1,4 +1,4 @@
-import { summaryOf } from "../../checkpoint.js";
+import { summaryOf } from "../../contract/checkpoint.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, fullDraft } from "../drafts.js";

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StorageAdapter } from "../../adapter.js";
-import { seal } from "../../checkpoint.js";
+import type { StorageAdapter } from "../../contract/adapter.js";
+import { seal } from "../../contract/checkpoint.js";
 import { ascending, codeOf, intact, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

@@ -1,4 +1,4 @@
-import { isCorrupt } from "../../adapter.js";
+import { isCorrupt } from "../../contract/adapter.js";
 import { same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";

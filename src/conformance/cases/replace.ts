@@ -1,5 +1,5 @@
-import type { StorageAdapter } from "../../adapter.js";
-import { type Payload, seal } from "../../checkpoint.js";
+import type { StorageAdapter } from "../../contract/adapter.js";
+import { type Payload, seal } from "../../contract/checkpoint.js";
 import { ascending, codeOf, holds, intact, isReported, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

@@ -1,4 +1,4 @@
-import { type CheckpointStatus, type StatusChange, seal } from "../../checkpoint.js";
+import { type CheckpointStatus, type StatusChange, seal } from "../../contract/checkpoint.js";
 import { ascending, codeOf, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointConflictError, CheckpointManager, ClosedError, UnsupportedOperationError } from "waymark";
 import { type OneshotCheckpoint, OneshotCheckpointSchema } from "waymark/oneshot";
-import { FeatureFileAdapter } from "../../../src/systems/oneshot/feature-file-adapter.js";
+import { FeatureFileAdapter } from "../../../systems/oneshot/feature-file-adapter.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 

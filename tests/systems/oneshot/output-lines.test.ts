@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { OutputLines, OutputTail } from "../../../src/systems/oneshot/output-lines.js";
+import { OutputLines, OutputTail } from "../../../systems/oneshot/output-lines.js";
 
 function linesOf(...chunks: (string | Buffer)[]): string[] {
   const lines: string[] = [];

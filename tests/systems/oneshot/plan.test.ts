@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type OneshotError, type OneshotPlan, runOneshot } from "waymark/oneshot";
-import { parsePlan } from "../../../src/systems/oneshot/plan-file.js";
+import { parsePlan } from "../../../systems/oneshot/plan-file.js";
 import { chain, Project } from "./project.js";
 
 const YAML = `# The plan of F01

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BoundedCapture, boundText } from "../../../src/systems/processes/bounded-capture.js";
+import { BoundedCapture, boundText } from "../../../systems/processes/bounded-capture.js";
 
 function capture(maxBytes: number, chunks: (string | Buffer)[]): string {
   const captured = new BoundedCapture(maxBytes);

@@ -5,8 +5,8 @@ import {
   isRunning,
   ownIdentity,
   signalGroup,
-} from "../../../src/systems/processes/process-group.js";
-import { findProcess, listFromPs, listProcesses, parsePs } from "../../../src/systems/processes/process-table.js";
+} from "../../../systems/processes/process-group.js";
+import { findProcess, listFromPs, listProcesses, parsePs } from "../../../systems/processes/process-table.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { identify, running, start } from "./processes.js";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { ProcessStartError } from "../../../src/systems/processes/held-process.js";
-import { isRunning, ownIdentity } from "../../../src/systems/processes/process-group.js";
+import { ProcessStartError } from "../../../systems/processes/held-process.js";
+import { isRunning, ownIdentity } from "../../../systems/processes/process-group.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { processesIn, start } from "./processes.js";
 
@@ -64,7 +64,7 @@ describe.runIf(process.platform === "linux")(
     it("leaves processes told by pid, boot and start time", async () => {
       vi.resetModules();
       unreadable(/^\/proc\/self\/ns\/pid$/, "EACCES");
-      const table = await import("../../../src/systems/processes/process-table.js");
+      const table = await import("../../../systems/processes/process-table.js");
       const first = await table.findProcess(process.pid);
       expect(first?.startTime).toMatch(/^[0-9a-f-]{36}:pid:\[unknown\]:\d+$/);
       expect(await table.findProcess(process.pid)).toEqual(first);

@@ -1,9 +1,9 @@
 import { readdir, readlink, realpath } from "node:fs/promises";
-import { HeldProcess, type HeldProcessOptions } from "../../../src/systems/processes/held-process.js";
-import type { OutputSink } from "../../../src/systems/processes/output-sink.js";
-import type { ProcessIdentity } from "../../../src/systems/processes/process-group.js";
-import { findProcess } from "../../../src/systems/processes/process-table.js";
-import { type RunOptions, runCommand } from "../../../src/systems/processes/run-command.js";
+import { HeldProcess, type HeldProcessOptions } from "../../../systems/processes/held-process.js";
+import type { OutputSink } from "../../../systems/processes/output-sink.js";
+import type { ProcessIdentity } from "../../../systems/processes/process-group.js";
+import { findProcess } from "../../../systems/processes/process-table.js";
+import { type RunOptions, runCommand } from "../../../systems/processes/run-command.js";
 import { deferred } from "../../support/deferred.js";
 
 /** A sink that lets a test wait for what a process writes: its output is the only clock that tests go by. */

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type CheckpointData, CheckpointFileSchema } from "waymark/prp";
-import { START } from "../../../src/systems/prp/next-step.js";
-import { loadPrp } from "../../../src/systems/prp/prp-document.js";
-import { RunJournal } from "../../../src/systems/prp/run-journal.js";
-import { SessionCheckpoints } from "../../../src/systems/prp/storage.js";
-import { OutputSoFar, ProgressSaver, progressText } from "../../../src/systems/prp/work-progress.js";
+import { START } from "../../../systems/prp/next-step.js";
+import { loadPrp } from "../../../systems/prp/prp-document.js";
+import { RunJournal } from "../../../systems/prp/run-journal.js";
+import { SessionCheckpoints } from "../../../systems/prp/storage.js";
+import { OutputSoFar, ProgressSaver, progressText } from "../../../systems/prp/work-progress.js";
 import { bundled } from "../../support/bundled.mjs";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
@@ -335,7 +335,7 @@ describe("the timer of saving how far a command has come", () => {
 
 describe("the timer", () => {
   it("never keeps a process alive", async () => {
-    const module = await bundled("src/systems/prp/work-progress.ts");
+    const module = await bundled("systems/prp/work-progress.ts");
     const program = `import { OutputSoFar, ProgressSaver } from ${JSON.stringify(module)};
       new ProgressSaver(new OutputSoFar({ kind: "coder" }, 1), { intervalMs: 2 ** 31 - 1, save() {}, failed() {} });`;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type CoderRequest, callCoder, coderOutcomeOf } from "../../../src/systems/prp/coder.js";
-import { parseCoderReply, toCoderReply } from "../../../src/systems/prp/coder-reply.js";
+import { type CoderRequest, callCoder, coderOutcomeOf } from "../../../systems/prp/coder.js";
+import { parseCoderReply, toCoderReply } from "../../../systems/prp/coder-reply.js";
 import { deferred } from "../../support/deferred.js";
 
 const SUCCESS = { result: "success", message: "done", artifacts: [] };

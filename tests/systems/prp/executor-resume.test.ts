@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
-import { isGroupGoneWithin } from "../../../src/systems/processes/process-group.js";
+import { isGroupGoneWithin } from "../../../systems/processes/process-group.js";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { isAlive, processesIn, WatchedSink } from "../processes/processes.js";

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parsePrp } from "../../../src/systems/prp/parse-prp.js";
-import { executionPrompt, fixPrompt } from "../../../src/systems/prp/prompts.js";
-import { loadPrp, type PrpDocument } from "../../../src/systems/prp/prp-document.js";
+import { parsePrp } from "../../../systems/prp/parse-prp.js";
+import { executionPrompt, fixPrompt } from "../../../systems/prp/prompts.js";
+import { loadPrp, type PrpDocument } from "../../../systems/prp/prp-document.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const SPEC = new URL("../../fixtures/prp/spec.md", import.meta.url).pathname;

@@ -6,7 +6,7 @@ import { type EncryptOptions, encrypt } from "../../../src/codec/encrypt.js";
 import { gzip } from "../../../src/codec/gzip.js";
 import { makePayload, openPayload } from "../../../src/codec/payload.js";
 import type { PayloadOwner, Transform, TransformContext } from "../../../src/codec/transforms.js";
-import { CheckpointCorruptError, DecryptionFailedError } from "../../../src/errors.js";
+import { CheckpointCorruptError, DecryptionFailedError } from "../../../src/contract/errors.js";
 
 const KEY = webcrypto.getRandomValues(new Uint8Array(32));
 const OTHER = webcrypto.getRandomValues(new Uint8Array(32));

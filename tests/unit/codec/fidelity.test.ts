@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeJson, encodeJson } from "../../../src/codec/json.js";
-import { StateNotSerializableError } from "../../../src/errors.js";
+import { StateNotSerializableError } from "../../../src/contract/errors.js";
 import { difference } from "./difference.js";
 import { follow } from "./follow.js";
 

@@ -1,7 +1,7 @@
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { gzip } from "../../../src/codec/gzip.js";
-import { CheckpointCorruptError, PayloadTooLargeError } from "../../../src/errors.js";
+import { CheckpointCorruptError, PayloadTooLargeError } from "../../../src/contract/errors.js";
 
 const context = { taskId: "t", id: "c1", stateVersion: 1, encoding: "json+gzip" };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { decodeJson, encodeJson } from "../../../src/codec/json.js";
-import { CheckpointCorruptError, UnsupportedFormatError } from "../../../src/errors.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../../src/contract/errors.js";
 
 const tag = ($waymark: unknown, value?: unknown, more?: object) => ({ $waymark, value, ...more });
 

@@ -16,7 +16,7 @@ import {
   PayloadTooLargeError,
   StateNotSerializableError,
   UnsupportedFormatError,
-} from "../../../src/errors.js";
+} from "../../../src/contract/errors.js";
 import { difference } from "./difference.js";
 
 const context: PayloadOwner = { taskId: "t", id: "c1", stage: "gate", stateVersion: 2 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { decodeJson, encodeJson } from "../../../src/codec/json.js";
-import { PayloadTooLargeError, StateNotSerializableError } from "../../../src/errors.js";
+import { PayloadTooLargeError, StateNotSerializableError } from "../../../src/contract/errors.js";
 import { follow } from "./follow.js";
 
 const MAX = 1024 * 1024;

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { FolderLock, LockLostError } from "../../../../adapters/files/folder-lock.js";
 import { removeLockFolders } from "../../../../adapters/files/lock-claim.js";
-import { StorageError } from "../../../../src/errors.js";
+import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 const LATER = { firstInFolder: false };

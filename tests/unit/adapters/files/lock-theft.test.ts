@@ -11,7 +11,7 @@ import {
 import { join } from "node:path";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { FolderLock, LockLostError } from "../../../../adapters/files/folder-lock.js";
-import { StorageError } from "../../../../src/errors.js";
+import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 /** What happens right before a folder with all that is in it is deleted. */

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { storageFailure } from "../../../../adapters/files/storage-failure.js";
-import { StorageError } from "../../../../src/errors.js";
+import { StorageError } from "../../../../src/contract/errors.js";
 
 describe("storageFailure", () => {
   it("says what failed, where, what is intact and what to do, and keeps the cause", () => {

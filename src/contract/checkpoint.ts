@@ -1,0 +1,287 @@
+import { hash } from "node:crypto";
+import { types } from "node:util";
+import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
+import { nestsTooDeep } from "./json-depth.js";
+
+export { countValues, excessOf } from "../codec/json-excess.js";
+export { nestsTooDeep } from "./json-depth.js";
+
+/** Anything that JSON carries as it is. */
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+/** A plain JSON object: what `metadata` may be. */
+export type JsonObject = { readonly [key: string]: JsonValue };
+
+/** Where a task stood at a checkpoint. A checkpoint never leaves `completed`; a new save reopens the task. */
+export type CheckpointStatus = "running" | "paused" | "completed" | "failed";
+
+/** Every status, in the order of a task's life. */
+export const CHECKPOINT_STATUSES: readonly CheckpointStatus[] = ["running", "paused", "completed", "failed"];
+
+/** Why a checkpoint's status is what it is: an error as plain data. */
+export interface CheckpointFailure {
+  readonly message: string;
+  /** The error's class name. */
+  readonly name?: string;
+  /** The error's `code`, where it had one. */
+  readonly code?: string;
+  readonly stack?: string;
+}
+
+/** A checkpoint without its state: what lists, plans and pages show. */
+export interface CheckpointSummary {
+  readonly taskId: string;
+  /** Unique within its task. */
+  readonly id: string;
+  /** 1, 2, 3 … per task, given by the storage; gaps are allowed. It orders a task's checkpoints, clocks never do. */
+  readonly sequence: number;
+  /** ISO 8601 in UTC with milliseconds, by the manager's clock. */
+  readonly createdAt: string;
+  /** A machine-readable point in the work: `validation-gate-2`. */
+  readonly stage?: string;
+  /** The stage's human-readable twin. */
+  readonly label?: string;
+  /** The id of the checkpoint this one went on from. It may have been removed since. */
+  readonly parentId?: string;
+  readonly metadata?: JsonObject;
+  readonly status: CheckpointStatus;
+  /** What the status is about; present for `failed`, as a rule. */
+  readonly error?: CheckpointFailure;
+  /** The version of the state's own shape, from 1; see `migrations`. */
+  readonly stateVersion: number;
+  /** The payload's size as stored, in bytes. */
+  readonly sizeBytes: number;
+}
+
+/** A checkpoint with its state, as a caller of the manager gets it. */
+export interface Checkpoint<State = unknown> extends CheckpointSummary {
+  readonly state: State;
+}
+
+/** A state made storable, once, by the manager. */
+export interface Payload {
+  /** What the body is made of: `json`, `json-tagged`, and with transforms `json+gzip` and the like. Opaque to adapters. */
+  readonly encoding: string;
+  /**
+   * Text is JSON exactly as `JSON.stringify` writes it, so an adapter may embed it as JSON that a person reads with
+   * `jq`: `JSON.stringify(JSON.parse(body)) === body`. Bytes are opaque.
+   */
+  readonly body: string | Uint8Array;
+  /** Lower-case hexadecimal SHA-256 of the body (of its UTF-8 bytes, where it is text). */
+  readonly sha256: string;
+}
+
+/** What the manager hands to `append`: a checkpoint that has no sequence yet. */
+export interface CheckpointDraft extends Omit<CheckpointSummary, "sequence"> {
+  readonly payload: Payload;
+}
+
+/** A checkpoint as an adapter keeps it. */
+export interface StoredCheckpoint extends CheckpointSummary {
+  readonly payload: Payload;
+  /** See {@link seal}. */
+  readonly seal: string;
+}
+
+/** One task: how many checkpoints it has, and the newest intact one. */
+export interface TaskSummary {
+  readonly taskId: string;
+  readonly count: number;
+  readonly newest: CheckpointSummary;
+}
+
+/** A new status, and the error that goes with it. The former error is dropped. */
+export interface StatusChange {
+  readonly status: CheckpointStatus;
+  readonly error?: CheckpointFailure;
+}
+
+/** A summary with what its seal is made from: all a seal needs, and no payload. */
+export interface SealedSummary extends CheckpointSummary {
+  readonly payload: Pick<Payload, "encoding" | "sha256">;
+  readonly seal: string;
+}
+
+/**
+ * The SHA-256 over everything a checkpoint is: its identity, sequence, status, error and descriptive fields, and the
+ * payload's digest. Adapters call it on append and on setStatus, the manager checks it at each read. The order of
+ * metadata's keys doesn't matter, so a store that sorts them (PostgreSQL's jsonb) keeps the seal whole.
+ *
+ * It is a checksum, not a signature: whoever can write the store can make one.
+ *
+ * @returns Lower-case hexadecimal.
+ * @throws {CheckpointCorruptError} Its metadata nests deeper than any that is saved.
+ */
+export function seal(record: Omit<SealedSummary, "seal">): string {
+  const { error, metadata } = record;
+  if (nestsTooDeep(metadata)) {
+    throw new CheckpointCorruptError(
+      `The metadata of checkpoint ${record.id} nests deeper than any that is saved. It was left untouched.`,
+    );
+  }
+  const sealed = [
+    "waymark-seal-1",
+    record.taskId,
+    record.id,
+    record.sequence,
+    record.createdAt,
+    record.stage,
+    record.label,
+    record.parentId,
+    metadata === undefined ? undefined : withSortedKeys(metadata),
+    record.status,
+    error && [error.message, error.name, error.code, error.stack],
+    record.stateVersion,
+    record.sizeBytes,
+    record.payload.encoding,
+    record.payload.sha256,
+  ];
+  return hash("sha256", JSON.stringify(sealed), "hex");
+}
+
+/** The draft as it is stored under `sequence`: sealed. */
+export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheckpoint {
+  const record = { ...draft, sequence };
+  return { ...record, seal: seal(record) };
+}
+
+/** What is wrong with a record: its seal, or its payload's digest. It needs neither a key nor a schema. */
+export function damageIn(record: StoredCheckpoint): string | undefined {
+  const broken = brokenSeal(record);
+  if (broken !== undefined) return broken;
+  const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
+  return isWhole ? undefined : "its payload fails its SHA-256 checksum";
+}
+
+/** Why a record's seal doesn't hold; `undefined` where it does. */
+export function brokenSeal(record: SealedSummary): string | undefined {
+  try {
+    return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
+  } catch (error) {
+    // What nests too deep has never been sealed.
+    if (error instanceof CheckpointCorruptError) return error.message;
+    throw error;
+  }
+}
+
+/**
+ * The record under its new status, sealed anew. The payload is not needed, so a store can change a status without
+ * reading it.
+ *
+ * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
+ * @throws {CheckpointConflictError} The checkpoint is `completed`, which it never leaves.
+ */
+export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
+  const name = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
+  if (seal(record) !== record.seal) {
+    throw new CheckpointCorruptError(`${name} fails its seal. Its status was not changed, and it was left untouched.`);
+  }
+  if (record.status === "completed" && change.status !== "completed") {
+    throw new CheckpointConflictError(
+      `${name} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
+    );
+  }
+  const { error: _former, ...rest } = record;
+  const changed = { ...rest, ...change } as Record;
+  return { ...changed, seal: seal(changed) };
+}
+
+/**
+ * The record with another payload in the place of its own, sealed anew. The former body is not needed.
+ *
+ * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
+ */
+export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
+  if (seal(record) !== record.seal) {
+    throw new CheckpointCorruptError(
+      `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)} fails its seal. Its payload was not replaced, and it was left untouched.`,
+    );
+  }
+  const { body } = payload;
+  const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  const changed = { ...record, sizeBytes, payload };
+  return { ...changed, seal: seal(changed) };
+}
+
+/** The summary alone: without payload and seal, and without keys that are `undefined`. */
+export function summaryOf(record: CheckpointSummary): CheckpointSummary {
+  const { taskId, id, sequence, createdAt, stage, label, parentId, metadata, status, error, stateVersion, sizeBytes } =
+    record;
+  return {
+    taskId,
+    id,
+    sequence,
+    createdAt,
+    ...(stage === undefined ? undefined : { stage }),
+    ...(label === undefined ? undefined : { label }),
+    ...(parentId === undefined ? undefined : { parentId }),
+    ...(metadata === undefined ? undefined : { metadata }),
+    status,
+    ...(error === undefined ? undefined : { error }),
+    stateVersion,
+    sizeBytes,
+  };
+}
+
+/** An error, or whatever was thrown, as plain data. Never throws: an error may have any shape, and getters too. */
+export function failureOf(error: unknown): CheckpointFailure {
+  if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
+  const [message, name, code, stack] = ["message", "name", "code", "stack"].map((key) => textAt(error, key));
+  return {
+    message: message ?? `an error without a text as its message (${describe(error)})`,
+    ...(name === undefined ? undefined : { name }),
+    ...(code === undefined ? undefined : { code }),
+    ...(stack === undefined ? undefined : { stack }),
+  };
+}
+
+/**
+ * The order of task ids in every adapter: by code point, which is the order of their UTF-8 bytes. JavaScript's own
+ * comparison goes by UTF-16 units and puts U+FF5E after U+1F600; databases don't.
+ */
+export function compareTaskIds(a: string, b: string): number {
+  if (a === b) return 0;
+  const common = Math.min(a.length, b.length);
+  for (let i = 0; i < common; i++) {
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
+    if (left !== right) return rankOfUnit(left) - rankOfUnit(right);
+  }
+  return a.length - b.length;
+}
+
+/** Surrogates stand for code points above U+FFFF, so they come after all other units. */
+function rankOfUnit(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+}
+
+function withSortedKeys(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map((item: JsonValue) => withSortedKeys(item));
+  if (value === null || typeof value !== "object") return value;
+  return Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([key, item]) => [key, withSortedKeys(item)]);
+}
+
+/** Errors of another realm (a vm, a worker's) too. */
+function isError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error || types.isNativeError(thrown);
+}
+
+/** The property as well-formed text, if it is text at all. */
+function textAt(error: Error, key: string): string | undefined {
+  try {
+    const value: unknown = Reflect.get(error, key);
+    return typeof value === "string" ? value.toWellFormed() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(thrown: unknown): string {
+  try {
+    return (JSON.stringify(thrown) ?? String(thrown)).toWellFormed();
+  } catch {
+    // A cycle, a BigInt, a getter that throws: what it is is all that can be said.
+    return `something of type ${typeof thrown} was thrown`;
+  }
+}

@@ -1,0 +1,140 @@
+import { CheckpointCorruptError, PlanOutdatedError } from "../contract/errors.js";
+import { checkTaskId } from "./arguments.js";
+import type { EventHub, RemovedCheckpoints } from "./events.js";
+import type { ResolvedOptions } from "./options.js";
+import type { CheckpointReader } from "./reader.js";
+import {
+  checkRetentionPolicy,
+  type PlannedCheckpoint,
+  planRetention,
+  type RetentionPlan,
+  type RetentionPolicy,
+  whyOutdated,
+} from "./retention.js";
+import type { StateSchema } from "./schema.js";
+
+/** What a prune has removed. */
+export interface PruneResult {
+  /** How many tasks were looked at. */
+  readonly tasks: number;
+  /** How many checkpoints were removed. */
+  readonly removed: number;
+  /** Their payloads' bytes. */
+  readonly removedBytes: number;
+}
+
+/** Removes checkpoints, by request and by policy. */
+export class Pruner<Schema extends StateSchema> {
+  readonly #options: ResolvedOptions<Schema>;
+  readonly #reader: CheckpointReader<Schema>;
+  readonly #events: EventHub;
+
+  constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>, events: EventHub) {
+    this.#options = options;
+    this.#reader = reader;
+    this.#events = events;
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", by: RemovedCheckpoints["by"]): Promise<number> {
+    const removed = await this.#options.storage.remove(taskId, ids);
+    if (removed > 0) this.#events.emit("removed", { taskId, ids, by });
+    return removed;
+  }
+
+  async plan(taskId: string, policy: RetentionPolicy | undefined): Promise<RetentionPlan> {
+    const used = this.#policy(policy);
+    const summaries = await this.#reader.list({ taskId, order: "newest" });
+    return planRetention(taskId, summaries, used, this.#options.clock());
+  }
+
+  /** @throws {PlanOutdatedError} What the plan keeps is gone, or what it removes has another status now. */
+  async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
+    checkPlan(plan);
+    const summaries = await this.#reader.list({ taskId: plan.taskId, order: "newest" });
+    const why = whyOutdated(plan, summaries);
+    if (why !== undefined) {
+      throw new PlanOutdatedError(
+        `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
+          "Nothing was removed; make a new plan.",
+      );
+    }
+    const now = new Set(summaries.map(({ id }) => id));
+    const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
+    return this.#apply({ ...plan, remove }, "request");
+  }
+
+  async prune(taskId: string, policy: RetentionPolicy | undefined): Promise<PruneResult> {
+    return this.#apply(await this.plan(taskId, policy), "request");
+  }
+
+  async pruneAll(policy: RetentionPolicy | undefined): Promise<PruneResult> {
+    const used = this.#policy(policy);
+    const total = { tasks: 0, removed: 0, removedBytes: 0 };
+    for (const { taskId } of await this.#reader.tasks({ order: "taskId" })) {
+      const { removed, removedBytes } = await this.prune(taskId, used);
+      total.tasks += 1;
+      total.removed += removed;
+      total.removedBytes += removedBytes;
+    }
+    return total;
+  }
+
+  /** Applies the manager's policy to a task that has just been saved. Never rejects: the save has succeeded. */
+  async afterSave(taskId: string): Promise<void> {
+    const { retention, storage, logger } = this.#options;
+    if (retention === undefined) return;
+    try {
+      const { keepLast, ...others } = retention;
+      if (keepLast === undefined || Object.values(others).some((rule) => rule !== undefined)) {
+        await this.#apply(await this.plan(taskId, retention), "retention");
+        return;
+      }
+      // `keepLast` alone needs no plan: whatever comes after the first N goes, and only that is read.
+      const ids: string[] = [];
+      for await (const record of storage.list({ taskId, order: "newest", skip: keepLast })) {
+        if (!("corrupt" in record)) ids.push(record.id);
+      }
+      if (ids.length > 0) await this.remove(taskId, ids, "retention");
+    } catch (error) {
+      logger.error(
+        { taskId, error },
+        `Retention after a save of task ${JSON.stringify(taskId)} failed; the save is stored`,
+      );
+    }
+  }
+
+  async #apply({ taskId, keep, remove }: RetentionPlan, by: RemovedCheckpoints["by"]): Promise<PruneResult> {
+    const bytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
+    if (remove.length === 0) return { tasks: 1, removed: 0, removedBytes: 0 };
+    await this.#assertLeavesSomething(taskId, keep);
+    const ids = remove.map(({ checkpoint }) => checkpoint.id);
+    return { tasks: 1, removed: await this.remove(taskId, ids, by), removedBytes: bytes };
+  }
+
+  /** A plan is made of summaries, which don't show a damaged payload: what it keeps must be good for something. */
+  async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
+    const ids = keep.map(({ checkpoint }) => checkpoint.id);
+    if (ids.length === 0 || (await this.#reader.firstIntact(taskId, ids)) !== undefined) return;
+    throw new CheckpointCorruptError(
+      `Nothing of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
+        "Save a new one first, or remove the damaged ones.",
+    );
+  }
+
+  #policy(policy: RetentionPolicy | undefined): RetentionPolicy {
+    const used = policy ?? this.#options.retention;
+    if (used === undefined) throw new TypeError("There is no retention policy: pass one, or give the manager one.");
+    checkRetentionPolicy(used);
+    return used;
+  }
+}
+
+/** A plan may come from a file. @throws {TypeError} It is no plan. */
+function checkPlan(plan: RetentionPlan): void {
+  if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
+    checkTaskId(plan.taskId);
+    const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
+    if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
+  }
+  throw new TypeError("prune takes a task's id, or a plan as planRetention gives it.");
+}

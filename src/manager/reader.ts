@@ -1,0 +1,281 @@
+import type { KnownBodies } from "../codec/known-bodies.js";
+import { openPayload } from "../codec/payload.js";
+import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
+import {
+  brokenSeal,
+  type Checkpoint,
+  type CheckpointSummary,
+  damageIn,
+  failureOf,
+  type StoredCheckpoint,
+  summaryOf,
+  type TaskSummary,
+} from "../contract/checkpoint.js";
+import { CheckpointCorruptError, CheckpointNotFoundError, UnsupportedFormatError } from "../contract/errors.js";
+import type { Migration, ResolvedOptions } from "./options.js";
+import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
+
+/**
+ * Reads what a storage holds: checks seals and digests, decodes states, passes over what is corrupt and reports it.
+ * Where something is corrupt and nothing intact is left, it throws.
+ */
+export class CheckpointReader<Schema extends StateSchema> {
+  readonly #options: ResolvedOptions<Schema>;
+  readonly #known: KnownBodies;
+  readonly #onCorrupt: (record: CorruptRecord) => void;
+
+  constructor(options: ResolvedOptions<Schema>, known: KnownBodies, onCorrupt: (record: CorruptRecord) => void) {
+    this.#options = options;
+    this.#known = known;
+    this.#onCorrupt = onCorrupt;
+  }
+
+  /** The first intact checkpoint that the query finds. */
+  async first(query: CheckpointQuery): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+    const damage = new Damage();
+    for await (const record of this.#options.storage.read(query)) {
+      // Awaiting only where there is something to wait for keeps the plain path synchronous.
+      const opening = this.#open(record);
+      const opened = opening instanceof Promise ? await opening : opening;
+      if (!isCorrupt(opened)) return opened;
+      this.#report(damage, opened);
+    }
+    if (damage.found) await this.#requireIntact(query.taskId, damage);
+    return undefined;
+  }
+
+  /** Every intact checkpoint that the query finds, one at a time. */
+  async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
+    const { limit = Number.POSITIVE_INFINITY, ...unlimited } = query;
+    const damage = new Damage();
+    let given = 0;
+    if (limit === 0) return;
+    for await (const record of this.#options.storage.read(unlimited)) {
+      const opened = await this.#open(record);
+      if (isCorrupt(opened)) {
+        this.#report(damage, opened);
+        continue;
+      }
+      given += 1;
+      yield opened;
+      if (given === limit) return;
+    }
+    if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
+  }
+
+  /**
+   * The checkpoint of that id.
+   *
+   * @throws {CheckpointNotFoundError | CheckpointCorruptError}
+   */
+  async byId(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
+    const record = await this.#options.storage.get(taskId, id);
+    if (record === undefined) throw notFound(taskId, id);
+    const opened = await this.#open(record);
+    if (!isCorrupt(opened)) return opened;
+    this.#onCorrupt(opened);
+    throw new CheckpointCorruptError(
+      `Checkpoint ${id} of task ${JSON.stringify(taskId)} can't be read: ${opened.reason} (${opened.location}). ` +
+        "It was left untouched; latest() gives the newest intact one.",
+      { cause: opened.cause },
+    );
+  }
+
+  /** Summaries of what the query finds. */
+  async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
+    const damage = new Damage();
+    const found: CheckpointSummary[] = [];
+    for await (const record of this.#options.storage.list(query)) {
+      if (isCorrupt(record)) this.#report(damage, record);
+      else found.push(record);
+    }
+    if (found.length === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
+    return found;
+  }
+
+  /** The newest checkpoint's summary; a corrupt newest one is an error, since what is asked is about exactly that one. */
+  async newest(taskId: string): Promise<CheckpointSummary> {
+    for await (const record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) {
+      if (!isCorrupt(record)) return record;
+      this.#onCorrupt(record);
+      throw new CheckpointCorruptError(
+        `The newest checkpoint of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
+          "It was left untouched and nothing was changed; save again, then change the status.",
+        { cause: record.cause },
+      );
+    }
+    throw notFound(taskId);
+  }
+
+  /** Whether the task's newest intact checkpoint is completed. */
+  async isCompleted(taskId: string): Promise<boolean> {
+    for await (const record of this.#options.storage.list({ taskId, order: "newest" })) {
+      if (!isCorrupt(record)) return record.status === "completed";
+    }
+    return false;
+  }
+
+  /** The first of the checkpoints that is whole, payload and all. */
+  async firstIntact(taskId: string, ids: readonly string[]): Promise<string | undefined> {
+    for (const id of ids) {
+      const record = await this.#options.storage.get(taskId, id);
+      if (record === undefined) continue;
+      const damage = isCorrupt(record) ? record : damageOf(record);
+      if (damage === undefined) return id;
+      this.#onCorrupt(damage);
+    }
+    return undefined;
+  }
+
+  /** Whether anything of the task is stored, damaged or not. */
+  async has(taskId: string): Promise<boolean> {
+    for await (const _record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) return true;
+    return false;
+  }
+
+  async tasks(query: TaskQuery): Promise<TaskSummary[]> {
+    const damage = new Damage();
+    const found: TaskSummary[] = [];
+    for await (const task of this.#options.storage.tasks(query)) {
+      if (isCorrupt(task)) this.#report(damage, task);
+      else found.push(task);
+    }
+    if (found.length === 0 && damage.found) {
+      for await (const task of this.#options.storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];
+      throw damage.error("No task has an intact checkpoint");
+    }
+    return found;
+  }
+
+  #report(damage: Damage, record: CorruptRecord): void {
+    damage.add(record);
+    this.#onCorrupt(record);
+  }
+
+  /** A query that found nothing may have passed over damage: that is an answer only if the task has something intact. */
+  async #requireIntact(taskId: string, damage: Damage): Promise<void> {
+    for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
+      if (!isCorrupt(await this.#open(record))) return;
+    }
+    throw damage.error(`Task ${JSON.stringify(taskId)} has no intact checkpoint`);
+  }
+
+  #open(
+    record: StoredCheckpoint | CorruptRecord,
+  ): Checkpoint<StateOf<Schema>> | CorruptRecord | Promise<Checkpoint<StateOf<Schema>> | CorruptRecord> {
+    if (isCorrupt(record)) return record;
+    try {
+      const broken = brokenSeal(record);
+      if (broken !== undefined) return corruptRecord(record, broken);
+      const opened = openPayload(record.payload, {
+        transforms: this.#options.transforms,
+        context: record,
+        known: this.#known,
+      });
+      if (!(opened instanceof Promise)) return this.#checkpoint(record, opened.state);
+      return opened.then(
+        ({ state }) => this.#checkpoint(record, state),
+        (error: unknown) => corruptOrThrow(record, error),
+      );
+    } catch (error) {
+      return corruptOrThrow(record, error);
+    }
+  }
+
+  #checkpoint(record: StoredCheckpoint, stored: unknown): Checkpoint<StateOf<Schema>> {
+    const { schema } = this.#options;
+    const what = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
+    const current = this.#migrate(record, stored, what);
+    const state =
+      schema === undefined
+        ? // Without a schema StateOf is what its user said it is; by default unknown.
+          (current as StateOf<Schema>)
+        : decodeWithSchema(schema, current, `${what} was left untouched, but the schema refuses what it holds`);
+    return { ...summaryOf(record), state };
+  }
+
+  #migrate(record: StoredCheckpoint, stored: unknown, what: string): unknown {
+    const { stateVersion, migrations } = this.#options;
+    if (record.stateVersion > stateVersion) {
+      throw new UnsupportedFormatError(
+        `${what} holds a state of version ${record.stateVersion}; this program knows versions up to ${stateVersion}. ` +
+          "It was left untouched; run the newer program.",
+      );
+    }
+    let state = stored;
+    for (let version = record.stateVersion; version < stateVersion; version++) {
+      const migration = migrations[version];
+      if (migration === undefined) {
+        throw new UnsupportedFormatError(
+          `${what} holds a state of version ${record.stateVersion}, and there is no migration from ${version} to ${version + 1}. ` +
+            "It was left untouched; add the migration.",
+        );
+      }
+      state = migrate(
+        migration,
+        state,
+        `${what} was left untouched, but the migration from ${version} to ${version + 1} failed`,
+      );
+    }
+    return state;
+  }
+}
+
+function migrate(migration: Migration, state: unknown, what: string): unknown {
+  try {
+    return migration(state);
+  } catch (cause) {
+    throw new UnsupportedFormatError(`${what}: ${failureOf(cause).message}`, { cause });
+  }
+}
+
+/** The corrupt records that one call has come across. */
+class Damage {
+  #count = 0;
+  #first: CorruptRecord | undefined;
+
+  get found(): boolean {
+    return this.#count > 0;
+  }
+
+  add(record: CorruptRecord): void {
+    this.#count += 1;
+    this.#first ??= record;
+  }
+
+  error(what: string): CheckpointCorruptError {
+    const first = this.#first && ` (the first at ${this.#first.location}: ${this.#first.reason})`;
+    return new CheckpointCorruptError(
+      `${what}: ${this.#count} can't be read${first ?? ""}. They were left untouched; restore them from a backup, or remove the task.`,
+      { cause: this.#first?.cause },
+    );
+  }
+}
+
+/** Without opening its payload, which may need a key or a schema. */
+function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
+  const reason = damageIn(record);
+  return reason === undefined ? undefined : corruptRecord(record, reason);
+}
+
+export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
+  const task = JSON.stringify(taskId);
+  return id === undefined
+    ? new CheckpointNotFoundError(`Task ${task} has no checkpoint.`, { taskId })
+    : new CheckpointNotFoundError(
+        `Task ${task} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. list() shows those it has.`,
+        { taskId, id },
+      );
+}
+
+function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
+  if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.message, error);
+  throw error;
+}
+
+/** Stands for a record that came from the storage and is not what it must be. */
+export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
+  const { taskId, id, sequence } = record;
+  const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
+  return { corrupt: true, location, reason, taskId, id, sequence, ...(cause === undefined ? undefined : { cause }) };
+}

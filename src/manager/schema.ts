@@ -1,0 +1,113 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { StateInvalidError, type StateIssue } from "../contract/errors.js";
+
+/**
+ * What a manager's `schema` may be: any synchronous Standard Schema (Zod, Valibot, ArkType, …). `Output` is what the
+ * program works with, `Input` what is stored.
+ *
+ * @see https://standardschema.dev
+ */
+export type StateSchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
+
+/** The state that loading gives: the schema's output. */
+export type StateOf<Schema extends StateSchema> = StandardSchemaV1.InferOutput<Schema>;
+
+/** The state that saving takes: the output, where the schema can encode (Zod); else the input, which is stored as it is. */
+export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEncode: (...args: never[]) => unknown }
+  ? StandardSchemaV1.InferOutput<Schema>
+  : StandardSchemaV1.InferInput<Schema>;
+
+/** A Zod schema, recognised by what it offers: the core doesn't import Zod. */
+interface EncodingSchema {
+  safeEncode(
+    state: unknown,
+  ): { success: true; data: unknown } | { success: false; error: { issues: readonly StandardSchemaV1.Issue[] } };
+}
+
+/**
+ * The stored form of a state: what the schema's codecs encode it to, or the state itself where it has none.
+ *
+ * @throws {StateInvalidError} The schema refuses the state.
+ * @throws {TypeError} The schema works asynchronously, or only in one direction.
+ */
+export function encodeWithSchema(schema: StateSchema, state: unknown, what: string): unknown {
+  if (!canEncode(schema)) {
+    accept(schema, state, what);
+    return state;
+  }
+  const result = callSchema(() => schema.safeEncode(state));
+  if (result.success) return result.data;
+  throw invalid(what, result.error.issues);
+}
+
+/**
+ * The state that a stored form stands for.
+ *
+ * @throws {StateInvalidError} The schema refuses what is stored.
+ * @throws {TypeError} The schema works asynchronously.
+ */
+export function decodeWithSchema<Schema extends StateSchema>(
+  schema: Schema,
+  stored: unknown,
+  what: string,
+): StateOf<Schema> {
+  return accept(schema, stored, what);
+}
+
+function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
+  const result = callSchema(() => schema["~standard"].validate(value));
+  if (isThenable(result)) {
+    // Its failure, if any, has no other listener.
+    result.then(undefined, () => undefined);
+    throw new TypeError("The schema validates asynchronously, but checkpoints need a synchronous one.");
+  }
+  if (result.issues !== undefined) throw invalid(what, result.issues);
+  return result.value as StateOf<Schema>;
+}
+
+/** Promises of other libraries and realms too. */
+function isThenable<Result>(result: Result | PromiseLike<Result>): result is PromiseLike<Result> {
+  return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
+}
+
+function canEncode(schema: StateSchema): schema is StateSchema & EncodingSchema {
+  return "safeEncode" in schema && typeof schema.safeEncode === "function";
+}
+
+/** Zod throws where a schema is asynchronous, or has a transform that knows no way back. */
+function callSchema<Result>(call: () => Result): Result {
+  try {
+    return call();
+  } catch (cause) {
+    const name = cause instanceof Error ? cause.constructor.name : "";
+    if (name === "$ZodAsyncError") {
+      throw new TypeError("The schema validates asynchronously, but checkpoints need a synchronous one.", { cause });
+    }
+    if (name === "$ZodEncodeError") {
+      throw new TypeError(
+        "The schema has a one-way transform, so a saved state could not be loaded again. Use a codec (z.codec) there.",
+        { cause },
+      );
+    }
+    throw cause;
+  }
+}
+
+function invalid(what: string, issues: readonly StandardSchemaV1.Issue[]): StateInvalidError {
+  const found: StateIssue[] = issues.map(({ message, path }) => ({ message, path: pathOf(path) }));
+  const first = found
+    .slice(0, 3)
+    .map(({ message, path }) => `${path}: ${message}`)
+    .join("; ");
+  const more = found.length > 3 ? `; and ${found.length - 3} more` : "";
+  return new StateInvalidError(`${what}: ${first}${more}`, found);
+}
+
+function pathOf(path: StandardSchemaV1.Issue["path"]): string {
+  return (path ?? []).reduce<string>((text, segment) => {
+    const key = typeof segment === "object" ? segment.key : segment;
+    if (typeof key === "number") return `${text}[${key}]`;
+    const name = String(key);
+    return /^[A-Za-z_$][\w$]*$/.test(name) ? `${text}.${name}` : `${text}[${JSON.stringify(name)}]`;
+  }, "$");
+}

@@ -1,0 +1,150 @@
+import type { SavedStateOf, StateOf, StateSchema } from "../../src/manager/schema.js";
+import { Builds } from "./builds.js";
+import type {
+  BuildProgress,
+  BuildState,
+  Checkpoint,
+  NewCheckpoint,
+  SavedBuild,
+  SavedCheckpoint,
+} from "./checkpoint.js";
+import type { BuildCheckpointsOptions } from "./options.js";
+
+/**
+ * What `createBuildCheckpoints` gives: functions that need no `this`. Each is done when it returns. Where another
+ * process has the database locked, they wait for it, for `busyTimeoutMs` at most, and the whole process with them.
+ *
+ * Where the file, its folder or the database fails, each of them throws a `StorageError`; what was saved before is
+ * intact. A `CheckpointCorruptError` says that something is there and can't be read, an `UnsupportedFormatError` that the
+ * database is another program's; both leave it untouched. After `close` they throw a `ClosedError`.
+ */
+export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
+  /**
+   * Saves a checkpoint as its build's newest one, and removes what the retention no longer keeps (the oldest beyond 50,
+   * unless told), in one transaction. When it returns, the checkpoint survives a killed process and a power loss.
+   *
+   * Saving a checkpoint again that is still stored changes nothing.
+   *
+   * @throws {CheckpointConflictError} The id belongs to a checkpoint of another content or build; nothing was stored.
+   * @throws {StateNotSerializableError} JSON would lose something of the tasks or the metadata; `path` says where.
+   * @throws {PayloadTooLargeError} The tasks or the metadata have more than `maxPayloadBytes`.
+   * @throws {StateInvalidError} The schema refuses a task.
+   * @throws {TypeError | RangeError} A part is missing, misspelled or of the wrong type.
+   */
+  saveCheckpoint(checkpoint: NewCheckpoint<SavedTask>): SavedCheckpoint;
+  /**
+   * The same under an id that is made up: `{buildId}-{milliseconds since 1970}`, unique. (The id and the timestamp of a
+   * loaded checkpoint aren't looked at here, nor in an auto-save.)
+   *
+   * @throws As above.
+   */
+  saveCheckpoint(buildId: string, progress: BuildProgress<SavedTask>): SavedCheckpoint;
+  /**
+   * The build's newest checkpoint, or null where it has none. What can't be read is reported (see `onCorrupt`) and
+   * stepped over.
+   *
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
+   * @throws {StateInvalidError} The schema refuses a task of it.
+   */
+  getLatestCheckpoint(buildId: string): Checkpoint<Task> | null;
+  /**
+   * Saves what `getState` gives, every so often, if it differs from the build's newest checkpoint. Its timer doesn't
+   * keep the process alive. What goes wrong is logged as an error, never thrown, and the next time tried again.
+   *
+   * @param getState - The build's progress now, or `undefined` where there is nothing to save yet. Synchronous.
+   * @param intervalMs - Milliseconds from one save to the next, from 1. Default 30,000.
+   * @returns A function that ends it. It saves nothing by itself.
+   * @throws {TypeError | RangeError} An argument is wrong.
+   */
+  startAutoSave(buildId: string, getState: () => BuildProgress<SavedTask> | undefined, intervalMs?: number): () => void;
+  /**
+   * Removes a build's old checkpoints.
+   *
+   * @param keepLast - How many stay, from 1. Default: what the retention says, which is 50 unless told.
+   * @returns How many were removed.
+   * @throws {CheckpointCorruptError} None of those to keep can be read; nothing was removed.
+   */
+  cleanupOldCheckpoints(buildId: string, keepLast?: number): number;
+  /**
+   * Removes old checkpoints of every build.
+   *
+   * @throws As above; builds that are in order were cleaned up all the same.
+   */
+  cleanupOldCheckpoints(keepLast?: number): number;
+  /**
+   * Saves what the list of builds shows, and more, over what it was.
+   *
+   * @throws As `saveCheckpoint`.
+   */
+  saveBuildState(state: BuildState<SavedTask>): void;
+  /**
+   * What `saveBuildState` has saved last, or null.
+   *
+   * @throws {CheckpointCorruptError} It can't be read.
+   */
+  getBuildState(buildId: string): BuildState<Task> | null;
+  /** Every build with a saved state, the one saved last first. */
+  listSavedBuilds(): SavedBuild[];
+  /**
+   * Removes a build that is done with: its checkpoints and its saved state, in one transaction. Nothing else does.
+   *
+   * @returns Whether there was anything.
+   */
+  removeBuild(buildId: string): boolean;
+  /** Ends every auto-save and closes the database. Idempotent. */
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+/**
+ * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. A database that has them
+ * already is gone on with; else the file, its folder and the tables are made at the first save. Needs the package
+ * better-sqlite3, and a local disk.
+ *
+ * @example
+ * ```ts
+ * import { createBuildCheckpoints } from "waymark/builds";
+ *
+ * const { getLatestCheckpoint, startAutoSave, close } = createBuildCheckpoints({ path: ".waymark/builds.db" });
+ * const checkpoint = getLatestCheckpoint("build-42");
+ * const tasks = checkpoint?.tasks ?? [{ id: "compile", done: false }];
+ * const stopAutoSave = startAutoSave("build-42", () => ({ tasks, currentPhase: 1 }));
+ * stopAutoSave();
+ * close();
+ * ```
+ *
+ * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
+ */
+export function createBuildCheckpoints<Schema extends StateSchema>(
+  options: BuildCheckpointsOptions<Schema> & { readonly taskSchema: Schema },
+): BuildCheckpoints<StateOf<Schema>, SavedStateOf<Schema>>;
+/** Without a schema, tasks are whatever JSON they are. */
+export function createBuildCheckpoints(
+  options: BuildCheckpointsOptions & { readonly taskSchema?: undefined },
+): BuildCheckpoints;
+export function createBuildCheckpoints(options: BuildCheckpointsOptions): BuildCheckpoints {
+  const builds = new Builds(options);
+  const close = () => builds.close();
+  return {
+    saveCheckpoint: (...args: [NewCheckpoint] | [buildId: string, progress: BuildProgress]) =>
+      args.length === 1 ? builds.save(args[0]) : builds.saveProgress(...args),
+    getLatestCheckpoint: (buildId) => builds.latest(buildId),
+    startAutoSave: (buildId, getState, intervalMs) => builds.startAutoSave(buildId, getState, intervalMs),
+    cleanupOldCheckpoints: (...args: CleanupArgs) =>
+      isOfOneBuild(args) ? builds.cleanup(...args) : builds.cleanupAll(...args),
+    saveBuildState: (state) => builds.saveState(state),
+    getBuildState: (buildId) => builds.state(buildId),
+    listSavedBuilds: () => builds.savedBuilds(),
+    removeBuild: (buildId) => builds.removeBuild(buildId),
+    close,
+    [Symbol.dispose]: close,
+  };
+}
+
+type OneBuild = [buildId: string, keepLast?: number | undefined];
+type CleanupArgs = OneBuild | [keepLast?: number | undefined];
+
+/** Whatever comes first of two is meant as a build, also where it is none. */
+function isOfOneBuild(args: CleanupArgs): args is OneBuild {
+  return args.length === 2 || typeof args[0] === "string";
+}

@@ -1,0 +1,279 @@
+import { dirname, resolve } from "node:path";
+import { exposuresOf } from "../../adapters/exposure.js";
+import { CurrentStore } from "../../adapters/sqlite/current-store.js";
+import { lazyDriver } from "../../adapters/sqlite/driver.js";
+import { explain } from "../../adapters/sqlite/errors.js";
+import { databaseFiles } from "../../adapters/sqlite/opening.js";
+import { DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/options.js";
+import type { CorruptRecord } from "../../src/contract/adapter.js";
+import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
+import { checkId, checkInteger } from "../../src/manager/arguments.js";
+import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
+import type { RetentionPolicy } from "../../src/manager/retention.js";
+import { decodeWithSchema } from "../../src/manager/schema.js";
+import { AutoSaves } from "./auto-save.js";
+import type {
+  BuildProgress,
+  BuildState,
+  Checkpoint,
+  NewCheckpoint,
+  SavedBuild,
+  SavedCheckpoint,
+} from "./checkpoint.js";
+import { ContentWarnings } from "./content-warnings.js";
+import { type BuildCheckpointsOptions, checkOptions } from "./options.js";
+import type { BuildStore, SaveOutcome } from "./store.js";
+import { type CheckpointDraft, checkBuildId, draftOf, type Encoding, stateDraftOf } from "./stored-form.js";
+import { BUILD_FORMAT } from "./tables.js";
+import { untilFree } from "./until-free.js";
+
+const DEFAULT_INTERVAL_MS = 30_000;
+const DEFAULT_RETENTION: RetentionPolicy = { keepLast: 50 };
+const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
+const DEFAULT_WARN_ABOVE_BYTES = 16 * 1024;
+
+/** What a database that isn't there gives. */
+const NOTHING = { item: undefined, damage: [] };
+
+/** The builds of one database: arguments checked, calls made, what goes on beside them reported. */
+export class Builds {
+  readonly #path: string;
+  readonly #current: CurrentStore<BuildStore>;
+  readonly #busyTimeoutMs: number;
+  readonly #retention: RetentionPolicy;
+  readonly #encoding: Encoding;
+  readonly #logger: Logger;
+  readonly #onCorrupt: BuildCheckpointsOptions["onCorrupt"];
+  readonly #contentWarnings: ContentWarnings;
+  readonly #autoSaves = new AutoSaves();
+  #isClosed = false;
+  #isWarned = false;
+
+  constructor(options: BuildCheckpointsOptions) {
+    checkOptions(options);
+    const { busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, retention = DEFAULT_RETENTION } = options;
+    this.#path = resolve(options.path);
+    this.#current = new CurrentStore(
+      { path: this.#path, durability: "full", lockWaitMs: busyTimeoutMs, driver: lazyDriver(options.database) },
+      BUILD_FORMAT,
+    );
+    this.#busyTimeoutMs = busyTimeoutMs;
+    this.#retention = structuredClone(retention);
+    this.#encoding = {
+      taskSchema: options.taskSchema,
+      maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
+      warnAboveBytes: options.warnAboveBytes ?? DEFAULT_WARN_ABOVE_BYTES,
+    };
+    this.#logger = safeLogger(options.logger ?? warningLogger);
+    this.#onCorrupt = options.onCorrupt;
+    this.#contentWarnings = new ContentWarnings(this.#logger);
+  }
+
+  save(checkpoint: NewCheckpoint): SavedCheckpoint {
+    this.#assertOpen();
+    if (typeof checkpoint !== "object" || checkpoint === null) {
+      throw new TypeError("saveCheckpoint takes a checkpoint, or a build's id and its progress.");
+    }
+    const { id, buildId } = checkpoint;
+    checkId("A checkpoint's id", id);
+    checkBuildId(buildId);
+    const draft = draftOf(buildId, id, checkpoint, this.#encoding);
+    return this.#saved(
+      draft,
+      this.#write((store) => store.save(draft, this.#retention)),
+    );
+  }
+
+  saveProgress(buildId: string, progress: BuildProgress): SavedCheckpoint {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    const draft = draftOf(buildId, undefined, progress, this.#encoding);
+    return this.#saved(
+      draft,
+      this.#write((store) => store.save(draft, this.#retention)),
+    );
+  }
+
+  latest(buildId: string): Checkpoint | null {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    const { item: found, damage } = this.#read((store) => store.latest(buildId)) ?? NOTHING;
+    this.#report(damage);
+    if (found === undefined && damage.length > 0) throw this.#nothingIntact(buildId, damage);
+    if (found === undefined) return null;
+    return {
+      ...found,
+      tasks: this.#decoded(found.tasks, `Checkpoint ${found.id} of build ${JSON.stringify(buildId)}`),
+    };
+  }
+
+  startAutoSave(
+    buildId: string,
+    getState: () => BuildProgress | undefined,
+    intervalMs = DEFAULT_INTERVAL_MS,
+  ): () => void {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    if (typeof getState !== "function") throw new TypeError("startAutoSave needs a function that returns the state.");
+    return this.#autoSaves.start(() => this.#autoSave(buildId, getState), intervalMs);
+  }
+
+  cleanup(buildId: string, keepLast?: number): number {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    const policy = this.#policy(keepLast);
+    return this.#read((store) => store.prune(buildId, policy)) ?? 0;
+  }
+
+  cleanupAll(keepLast?: number): number {
+    this.#assertOpen();
+    const policy = this.#policy(keepLast);
+    let removed = 0;
+    const failures: unknown[] = [];
+    for (const buildId of this.#read((store) => store.buildIds()) ?? []) {
+      try {
+        removed += this.#read((store) => store.prune(buildId, policy)) ?? 0;
+      } catch (error) {
+        // One damaged build is no reason to let the others grow.
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+    return removed;
+  }
+
+  removeBuild(buildId: string): boolean {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    return this.#read((store) => store.removeBuild(buildId)) ?? false;
+  }
+
+  saveState(state: BuildState): void {
+    this.#assertOpen();
+    const draft = stateDraftOf(state, this.#encoding);
+    this.#write((store) => store.saveState(draft));
+    this.#contentWarnings.warn(draft.buildId, `The state of build ${JSON.stringify(draft.buildId)}`, draft.largeTexts);
+  }
+
+  state(buildId: string): BuildState | null {
+    this.#assertOpen();
+    checkBuildId(buildId);
+    const found = this.#read((store) => store.state(buildId));
+    if (found === undefined) return null;
+    return { ...found, tasks: this.#decoded(found.tasks, `The state of build ${JSON.stringify(buildId)}`) };
+  }
+
+  savedBuilds(): SavedBuild[] {
+    this.#assertOpen();
+    const { item = [], damage } = this.#read((store) => store.savedBuilds()) ?? NOTHING;
+    this.#report(damage);
+    return item;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#autoSaves.stopAll();
+    this.#current.close();
+  }
+
+  #autoSave(buildId: string, getState: () => BuildProgress | undefined): void {
+    try {
+      const progress = getState();
+      if (progress === undefined) return;
+      const draft = draftOf(buildId, undefined, progress, this.#encoding);
+      const outcome = this.#write((store) => store.saveIfChanged(draft, this.#retention));
+      if (outcome !== undefined) this.#saved(draft, outcome);
+    } catch (error) {
+      this.#logger.error({ buildId, error }, `Auto-save of build ${JSON.stringify(buildId)} failed; it is tried again`);
+    }
+  }
+
+  /** What was stored, once all that is to be said about it was said. */
+  #saved({ buildId, largeTexts }: CheckpointDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
+    if (retentionError !== undefined) {
+      this.#logger.error(
+        { buildId, error: retentionError },
+        `Old checkpoints of build ${JSON.stringify(buildId)} could not be removed; checkpoint ${saved.id} is stored`,
+      );
+    }
+    this.#contentWarnings.warn(buildId, `Checkpoint ${saved.id} of build ${JSON.stringify(buildId)}`, largeTexts);
+    return saved;
+  }
+
+  #report(damage: readonly CorruptRecord[]): void {
+    for (const record of damage) {
+      const { location, reason, cause } = record;
+      if (this.#onCorrupt === undefined) {
+        this.#logger.warn({ record, error: cause }, `${location} was stepped over, and left as it is: ${reason}`);
+      } else {
+        this.#tell(this.#onCorrupt, record);
+      }
+    }
+  }
+
+  #tell(listener: (record: CorruptRecord) => unknown, record: CorruptRecord): void {
+    const failed = (error: unknown) => this.#logger.error({ error, record }, "onCorrupt threw");
+    try {
+      // An async function's promise has nobody else to wait for it.
+      const returned = listener(record);
+      if (returned instanceof Promise) returned.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #nothingIntact(buildId: string, damage: readonly CorruptRecord[]): CheckpointCorruptError {
+    return new CheckpointCorruptError(
+      `Build ${JSON.stringify(buildId)} has checkpoints in ${this.#path}, and none of the ${damage.length} can be read: ` +
+        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Put back a backup, or begin the build anew.`,
+      { cause: damage[0]?.cause },
+    );
+  }
+
+  #decoded(tasks: readonly unknown[], what: string): unknown[] {
+    const { taskSchema } = this.#encoding;
+    if (taskSchema === undefined) return [...tasks];
+    return tasks.map((task, i) =>
+      decodeWithSchema(taskSchema, task, `${what} can't be loaded, tasks[${i}] is invalid`),
+    );
+  }
+
+  #policy(keepLast: number | undefined): RetentionPolicy {
+    checkInteger("keepLast", keepLast, 1);
+    return keepLast === undefined ? this.#retention : { keepLast };
+  }
+
+  /** Where there is no database, there is nothing to read. */
+  #read<Result>(work: (store: BuildStore) => Result): Result | undefined {
+    return this.#call(() => {
+      const store = this.#current.existing();
+      return store && work(store);
+    });
+  }
+
+  #write<Result>(work: (store: BuildStore) => Result): Result {
+    return this.#call(() => work(this.#current.orNew()));
+  }
+
+  #call<Result>(work: () => Result): Result {
+    // A state's getter, too, may have closed it.
+    this.#assertOpen();
+    this.#warnOnce();
+    try {
+      return untilFree(work, this.#busyTimeoutMs);
+    } catch (error) {
+      throw explain(error, this.#path, this.#busyTimeoutMs);
+    }
+  }
+
+  #warnOnce(): void {
+    if (this.#isWarned) return;
+    this.#isWarned = true;
+    const warnings = exposuresOf(dirname(this.#path), databaseFiles(this.#path));
+    for (const { path, message } of warnings) this.#logger.warn({ path }, message);
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new ClosedError("The store of build checkpoints");
+  }
+}

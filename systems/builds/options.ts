@@ -1,0 +1,62 @@
+import type { SqliteDriver } from "../../adapters/sqlite/driver.js";
+import { checkDatabaseOptions } from "../../adapters/sqlite/options.js";
+import { type CorruptRecord, checkKeys } from "../../src/contract/adapter.js";
+import { checkFunction, checkInteger } from "../../src/manager/arguments.js";
+import type { Logger } from "../../src/manager/logger.js";
+import { checkLogger } from "../../src/manager/options.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import type { StateSchema } from "../../src/manager/schema.js";
+
+export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchema> {
+  /** The database file. It and its folder are created at the first save, for their owner alone (0600, 0700). */
+  readonly path: string;
+  /**
+   * What is kept of each build after each of its saves. Default `{ keepLast: 50 }`. A build's newest checkpoint always
+   * stays; for `keepStages`, a checkpoint's stage is `phase-` and its `currentPhase`.
+   */
+  readonly retention?: RetentionPolicy | undefined;
+  /** What a task must be, checked on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
+  readonly taskSchema?: Schema | undefined;
+  /**
+   * A text of more UTF-8 bytes than this, anywhere in what is saved, is warned about, once for each build and place: it
+   * is likely to be a file's content, of which a checkpoint should hold the path. Default 16,384 (16 KiB).
+   */
+  readonly warnAboveBytes?: number | undefined;
+  /** The most bytes that the tasks may have as JSON, and the metadata. Default 64 MiB. */
+  readonly maxPayloadBytes?: number | undefined;
+  /** How long a call waits for another process's lock, in milliseconds. Default 5,000. */
+  readonly busyTimeoutMs?: number | undefined;
+  /** Is told of each row that can't be read and was stepped over. Default: the logger is warned. */
+  readonly onCorrupt?: ((record: CorruptRecord) => void) | undefined;
+  /** pino's, or one like it. Default: warnings and errors are process warnings. */
+  readonly logger?: Logger | undefined;
+  /** better-sqlite3's `Database`, or a build of your own that works like it. Default: the installed better-sqlite3. */
+  readonly database?: SqliteDriver | undefined;
+}
+
+const NAME = "BuildCheckpointsOptions";
+const KEYS = [
+  "path",
+  "retention",
+  "taskSchema",
+  "warnAboveBytes",
+  "maxPayloadBytes",
+  "busyTimeoutMs",
+  "onCorrupt",
+  "logger",
+  "database",
+] satisfies (keyof BuildCheckpointsOptions)[];
+
+/** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
+export function checkOptions(options: BuildCheckpointsOptions): void {
+  checkKeys(NAME, options, KEYS);
+  checkDatabaseOptions(NAME, options, "for tests, take a temporary one");
+  if (options.retention !== undefined) checkRetentionPolicy(options.retention);
+  if (options.taskSchema !== undefined && typeof options.taskSchema?.["~standard"]?.validate !== "function") {
+    throw new TypeError(`${NAME}.taskSchema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.`);
+  }
+  checkInteger(`${NAME}.warnAboveBytes`, options.warnAboveBytes, 0);
+  checkInteger(`${NAME}.maxPayloadBytes`, options.maxPayloadBytes, 1);
+  checkFunction(`${NAME}.onCorrupt`, options.onCorrupt);
+  checkLogger(NAME, options.logger);
+}

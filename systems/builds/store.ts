@@ -1,0 +1,260 @@
+import { isDeepStrictEqual } from "node:util";
+import { SqliteConnection } from "../../adapters/sqlite/connection.js";
+import type { SqliteDatabase, SqliteRow } from "../../adapters/sqlite/driver.js";
+import { isDamaged } from "../../adapters/sqlite/errors.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
+import { CheckpointConflictError, CheckpointCorruptError } from "../../src/contract/errors.js";
+import { planRetention, type RetentionPolicy } from "../../src/manager/retention.js";
+import type { BuildState, Checkpoint, SavedBuild, SavedCheckpoint } from "./checkpoint.js";
+import { buildStateOf, checkpointOf, damaged, parse, savedBuildOf } from "./rows.js";
+import {
+  BUILD_IDS,
+  BY_ID,
+  BY_ROWID,
+  INSERT,
+  IS_TAKEN,
+  LATEST_TIME,
+  LATEST_UPDATE,
+  LISTED,
+  LISTED_WITH_PHASE,
+  NEWEST,
+  REMOVE,
+  REMOVE_CHECKPOINTS,
+  REMOVE_STATE,
+  SAVE_STATE,
+  STATE,
+  STATES,
+} from "./statements.js";
+import type { CheckpointDraft, StateDraft } from "./stored-form.js";
+import { isoOf, nextTimestamp } from "./time-order.js";
+
+/** What a save has done. */
+export interface SaveOutcome {
+  readonly saved: SavedCheckpoint;
+  /** Why old checkpoints could not be removed after it. */
+  readonly retentionError?: unknown;
+}
+
+/** What was found, with what could not be read on the way to it. */
+export interface Found<Item> {
+  readonly item: Item;
+  readonly damage: readonly CorruptRecord[];
+}
+
+/**
+ * An open database of builds, and what is done in it. Every method is synchronous, and what it changes, it changes in
+ * one transaction. They throw what SQLite throws.
+ */
+export class BuildStore {
+  readonly #database: SqliteConnection;
+  readonly #path: string;
+  /** The last number that an id was made of: an id that retention has removed isn't made again. */
+  #lastNumber = 0;
+
+  constructor(database: SqliteDatabase, path: string) {
+    this.#database = new SqliteConnection(database);
+    this.#path = path;
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  /** Stores the draft as its build's newest checkpoint, and removes what the policy no longer keeps. */
+  save(draft: CheckpointDraft, policy: RetentionPolicy): SaveOutcome {
+    let isRetaining = false;
+    try {
+      const saved = this.#database.atomically(() => {
+        const inserted = this.#insert(draft);
+        isRetaining = true;
+        this.#removeUnclaimed(this.#plan(draft.buildId, policy));
+        isRetaining = false;
+        return inserted;
+      });
+      return { saved };
+    } catch (error) {
+      if (!isRetaining) throw error;
+      // What can't be removed is no reason to lose what is to be saved.
+      return { saved: this.#database.atomically(() => this.#insert(draft)), retentionError: error };
+    }
+  }
+
+  /** As {@link save}, unless the build's newest checkpoint says the same: then nothing is done. */
+  saveIfChanged(draft: CheckpointDraft, policy: RetentionPolicy): SaveOutcome | undefined {
+    const newest = this.#readable(() => this.#database.one(NEWEST, draft.buildId));
+    return newest !== undefined && holdsSame(newest, draft) ? undefined : this.save(draft, policy);
+  }
+
+  /** The build's newest checkpoint that can be read. */
+  latest(buildId: string): Found<Checkpoint | undefined> {
+    const newest = this.#readable(() => this.#database.one(NEWEST, buildId));
+    const found = newest && checkpointOf(newest, this.#path);
+    if (found !== undefined && !isCorrupt(found)) return { item: found, damage: [] };
+
+    const damage: CorruptRecord[] = [];
+    for (const [rowid, id] of this.#database.all(LISTED, buildId)) {
+      const item = this.#read(rowid, id, buildId);
+      if (item === undefined) continue;
+      if (!isCorrupt(item)) return { item, damage };
+      damage.push(item);
+    }
+    return { item: undefined, damage };
+  }
+
+  /**
+   * Removes what the policy doesn't keep, and gives how many.
+   *
+   * @throws {CheckpointCorruptError} None of those to keep can be read; nothing was removed.
+   */
+  prune(buildId: string, policy: RetentionPolicy): number {
+    const { keep, remove } = this.#plan(buildId, policy);
+    if (remove.length === 0) return 0;
+    const isIntact = ([rowid, id]: SqliteRow) => {
+      const item = this.#read(rowid, id, buildId);
+      return item !== undefined && !isCorrupt(item);
+    };
+    // Before the transaction: one that has met damage can do nothing more.
+    if (keep.some(isIntact)) {
+      return this.#database.atomically(() => this.#removeUnclaimed(this.#plan(buildId, policy)));
+    }
+    throw new CheckpointCorruptError(
+      `Nothing of build ${JSON.stringify(buildId)} was removed from ${this.#path}: none of the ${keep.length} ` +
+        "checkpoints to keep can be read. Save a new one first.",
+    );
+  }
+
+  /** Removes all that there is of a build; whether there was anything. */
+  removeBuild(buildId: string): boolean {
+    return this.#database.atomically(() => {
+      const checkpoints = this.#database.run(REMOVE_CHECKPOINTS, buildId);
+      return this.#database.run(REMOVE_STATE, buildId) + checkpoints > 0;
+    });
+  }
+
+  /** Every build that has checkpoints. */
+  buildIds(): readonly string[] {
+    return this.#database.all(BUILD_IDS).map(([buildId]) => String(buildId));
+  }
+
+  saveState({ columns }: StateDraft): void {
+    this.#database.atomically(() => {
+      const [second, text] = this.#database.one(LATEST_UPDATE) ?? [];
+      this.#database.run(SAVE_STATE, ...columns, nextTimestamp(Date.now(), { second, text }));
+    });
+  }
+
+  /** @throws {CheckpointCorruptError} There is one, and it can't be read. */
+  state(buildId: string): BuildState | undefined {
+    const row = this.#database.one(STATE, buildId);
+    return row && buildStateOf(buildId, row, this.#path);
+  }
+
+  /** The newest first. */
+  savedBuilds(): Found<SavedBuild[]> {
+    const item: SavedBuild[] = [];
+    const damage: CorruptRecord[] = [];
+    for (const row of this.#database.all(STATES)) {
+      const found = savedBuildOf(row, this.#path);
+      if ("corrupt" in found) damage.push(found);
+      else item.push(found);
+    }
+    return { item, damage };
+  }
+
+  #insert(draft: CheckpointDraft): SavedCheckpoint {
+    const { buildId, tasks, currentPhase, metadata } = draft;
+    const existing = draft.id === undefined ? undefined : this.#database.one(BY_ID, draft.id);
+    if (existing !== undefined) return this.#sameAs(existing, draft);
+
+    const nowMs = Date.now();
+    const id = draft.id ?? this.#newId(buildId, nowMs);
+    const [second, text] = this.#database.one(LATEST_TIME, buildId) ?? [];
+    const timestamp = nextTimestamp(nowMs, { second, text });
+    this.#database.run(INSERT, id, buildId, timestamp, tasks, currentPhase, metadata);
+    return { id, buildId, timestamp };
+  }
+
+  /** The save of an id that exists: the same again, as after a lost answer, or a conflict. */
+  #sameAs(existing: SqliteRow, draft: CheckpointDraft): SavedCheckpoint {
+    const [id, buildId, timestamp] = existing;
+    if (buildId === draft.buildId && holdsSame(existing, draft)) {
+      return { id: String(id), buildId: draft.buildId, timestamp: String(timestamp) };
+    }
+    const what = buildId === draft.buildId ? "with another content" : `in build ${JSON.stringify(buildId)}`;
+    throw new CheckpointConflictError(
+      `Checkpoint ${draft.id} exists ${what} in ${this.#path}. Nothing was stored; ids are unique in a database, so use another one.`,
+    );
+  }
+
+  /** `{buildId}-{milliseconds}`, a millisecond later where that is taken. Nobody else writes meanwhile. */
+  #newId(buildId: string, nowMs: number): string {
+    this.#lastNumber = Math.max(Math.floor(nowMs), this.#lastNumber + 1);
+    while (this.#database.one(IS_TAKEN, `${buildId}-${this.#lastNumber}`) !== undefined) this.#lastNumber += 1;
+    return `${buildId}-${this.#lastNumber}`;
+  }
+
+  /** Rows as {@link LISTED} gives them, in two heaps. */
+  #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqliteRow[]; remove: readonly SqliteRow[] } {
+    const rows = this.#database.all(policy.keepStages === undefined ? LISTED : LISTED_WITH_PHASE, buildId);
+    const summaries = rows.map((row, newer) => summaryOf(buildId, row, rows.length - newer));
+    const { keep, remove } = planRetention(buildId, summaries, policy, Date.now());
+    const rowOf = ({ checkpoint }: (typeof keep)[number]) => rows[rows.length - checkpoint.sequence] ?? [];
+    return { keep: keep.map(rowOf), remove: remove.map(rowOf) };
+  }
+
+  #removeUnclaimed({ remove }: { readonly remove: readonly SqliteRow[] }): number {
+    return remove.reduce((removed, [rowid]) => removed + this.#database.run(REMOVE, rowid), 0);
+  }
+
+  #read(rowid: unknown, id: unknown, buildId: string): Checkpoint | CorruptRecord | undefined {
+    try {
+      const row = this.#database.one(BY_ROWID, rowid);
+      return row && checkpointOf(row, this.#path);
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      return damaged(this.#path, { id, buildId }, "SQLite can't read it", error);
+    }
+  }
+
+  /** What the call gives; nothing where SQLite meets damage. */
+  #readable<Result>(call: () => Result): Result | undefined {
+    try {
+      return call();
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      return undefined;
+    }
+  }
+}
+
+/** A row as the core's retention sees it. A build isn't known to be done, so its newest checkpoint always stays. */
+function summaryOf(buildId: string, row: SqliteRow, sequence: number): CheckpointSummary {
+  const [, id, second, text, sizeBytes, currentPhase] = row;
+  return {
+    taskId: buildId,
+    id: String(id),
+    sequence,
+    createdAt: isoOf(second, text),
+    ...(currentPhase === undefined ? undefined : { stage: `phase-${String(currentPhase)}` }),
+    status: "running",
+    stateVersion: 1,
+    sizeBytes: typeof sizeBytes === "number" ? sizeBytes : 0,
+  };
+}
+
+/** Whether a row of `CHECKPOINT_COLUMNS` says what the draft says. */
+function holdsSame(row: SqliteRow, draft: CheckpointDraft): boolean {
+  const [, , , tasks, currentPhase, metadata] = row;
+  return (
+    currentPhase === draft.currentPhase &&
+    isSameJson(tasks, draft.tasks) &&
+    isSameJson(metadata === null || metadata === "" ? "{}" : metadata, draft.metadata ?? "{}")
+  );
+}
+
+function isSameJson(a: unknown, b: string): boolean {
+  if (a === b) return true;
+  const value = parse(a);
+  return !(value instanceof Error) && isDeepStrictEqual(value, JSON.parse(b));
+}

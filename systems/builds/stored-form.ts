@@ -1,0 +1,151 @@
+import { encodePlainJson } from "../../src/codec/json.js";
+import type { PayloadOwner } from "../../src/codec/transforms.js";
+import { checkKeys } from "../../src/contract/adapter.js";
+import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
+import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
+import type { BuildProgress, BuildState } from "./checkpoint.js";
+import { type LargeText, largeTextsIn } from "./large-texts.js";
+
+/** How values become texts. */
+export interface Encoding {
+  readonly taskSchema: StateSchema | undefined;
+  readonly maxPayloadBytes: number;
+  readonly warnAboveBytes: number;
+}
+
+/** A checkpoint as it goes into its row: the JSON of its parts, read once and at once. */
+export interface CheckpointDraft {
+  /** Without one, it gets one that no other checkpoint has. */
+  readonly id: string | undefined;
+  readonly buildId: string;
+  readonly tasks: string;
+  readonly currentPhase: number;
+  readonly metadata: string | undefined;
+  readonly largeTexts: readonly LargeText[];
+}
+
+/** A build's state as it goes into its row. */
+export interface StateDraft {
+  readonly buildId: string;
+  readonly columns: readonly (string | number)[];
+  readonly largeTexts: readonly LargeText[];
+}
+
+/**
+ * @param given - With the id of the checkpoint to be, where it has one.
+ * @throws {TypeError | RangeError} A part is missing, of the wrong type, or not one of a checkpoint's.
+ * @throws {StateInvalidError} The schema refuses a task.
+ * @throws {StateNotSerializableError} JSON would lose something.
+ */
+export function draftOf(
+  buildId: string,
+  id: string | undefined,
+  given: BuildProgress,
+  encoding: Encoding,
+): CheckpointDraft {
+  const subject = id === undefined ? `A checkpoint of build ${JSON.stringify(buildId)}` : `Checkpoint ${id}`;
+  checkParts(subject, given);
+  if (given.buildId !== undefined && given.buildId !== buildId) {
+    throw new TypeError(
+      `${subject} says that it is of build ${JSON.stringify(given.buildId)}, but it was given for ${JSON.stringify(buildId)}. Nothing was saved.`,
+    );
+  }
+  checkPhase(given.currentPhase);
+  const { metadata } = given;
+  if (metadata !== undefined && (typeof metadata !== "object" || metadata === null || Array.isArray(metadata))) {
+    throw new TypeError("A checkpoint's metadata must be an object.");
+  }
+  const context = id === undefined ? undefined : { taskId: buildId, id, stateVersion: 1 };
+  const tasks = storedTasks(given.tasks, encoding, subject);
+  return {
+    id,
+    buildId,
+    tasks: jsonOf("tasks", tasks, encoding, context),
+    currentPhase: given.currentPhase,
+    metadata: metadata === undefined ? undefined : jsonOf("metadata", metadata, encoding, context),
+    largeTexts: largeTextsIn({ tasks, metadata }, encoding.warnAboveBytes),
+  };
+}
+
+/** @throws As {@link draftOf}. */
+export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft {
+  checkKeys("A build's state", state, STATE_KEYS);
+  const { buildId, prdFile, startTime, completedTasks, failedTasks, currentPhase, logs } = state;
+  checkBuildId(buildId);
+  checkText("A build's prdFile", prdFile);
+  checkText("A build's startTime", startTime);
+  checkPhase(currentPhase);
+  const tasks = storedTasks(state.tasks, encoding, `The state of build ${JSON.stringify(buildId)}`);
+  for (const [name, list] of Object.entries({ completedTasks, failedTasks })) checkList(name, list);
+  if (logs === undefined)
+    throw new TypeError("A build's logs must be given: [] where there are none. Nothing was saved.");
+  const json = (name: string, value: unknown) => jsonOf(name, value, encoding);
+  return {
+    buildId,
+    columns: [
+      buildId,
+      prdFile,
+      startTime,
+      json("tasks", tasks),
+      json("completedTasks", completedTasks),
+      json("failedTasks", failedTasks),
+      currentPhase,
+      json("logs", logs),
+    ],
+    largeTexts: largeTextsIn({ tasks, completedTasks, failedTasks, logs }, encoding.warnAboveBytes),
+  };
+}
+
+const PARTS = ["buildId", "tasks", "currentPhase", "metadata"] satisfies (keyof BuildProgress)[];
+/** What a loaded checkpoint has besides: it may be given as it is. */
+const GIVEN_BY_SAVES = ["id", "timestamp"];
+const STATE_KEYS = [
+  "buildId",
+  "prdFile",
+  "startTime",
+  "tasks",
+  "completedTasks",
+  "failedTasks",
+  "currentPhase",
+  "logs",
+] satisfies (keyof BuildState)[];
+
+/** What has no column of its own would be lost. */
+function checkParts(subject: string, given: BuildProgress): void {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) {
+    throw new TypeError(`${subject} must be an object: { tasks, currentPhase, metadata }.`);
+  }
+  const unknown = Object.keys(given).find((key) => ![...PARTS, ...GIVEN_BY_SAVES].includes(key));
+  if (unknown === undefined) return;
+  throw new TypeError(
+    `${subject} has ${JSON.stringify(unknown)}, which no column is there for: there are ${PARTS.join(", ")}. ` +
+      "Nothing was saved; put it into metadata.",
+  );
+}
+
+function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subject: string): readonly unknown[] {
+  checkList("tasks", tasks);
+  if (taskSchema === undefined) return tasks;
+  return tasks.map((task, i) => encodeWithSchema(taskSchema, task, `${subject} was not saved, tasks[${i}] is invalid`));
+}
+
+/** The JSON of one column; the value stands under its name meanwhile, for the paths in messages. */
+function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
+  const around = `{"${name}":`;
+  const json = encodePlainJson({ [name]: value }, maxPayloadBytes + around.length + 1, context);
+  return json.slice(around.length, -1);
+}
+
+function checkList(name: string, list: unknown): void {
+  if (!Array.isArray(list)) throw new TypeError(`${name} must be an array, not ${typeof list}. Nothing was saved.`);
+}
+
+function checkPhase(phase: number): void {
+  if (typeof phase !== "number") throw new TypeError(`currentPhase must be a number, not ${typeof phase}.`);
+  if (!Number.isSafeInteger(phase)) throw new RangeError(`currentPhase must be a whole number; it is ${phase}.`);
+}
+
+/** @throws {TypeError | RangeError} It is no well-formed text, empty, or longer than 512 UTF-16 units. */
+export function checkBuildId(buildId: string): void {
+  checkText("A buildId", buildId, 1, MAX_TASK_ID_LENGTH);
+}

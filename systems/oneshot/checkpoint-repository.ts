@@ -1,0 +1,130 @@
+import { checkKeys } from "../../src/contract/adapter.js";
+import { CheckpointNotFoundError } from "../../src/contract/errors.js";
+import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
+import type { OneshotCheckpoint } from "./schema.js";
+import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
+import { FeatureCheckpoints } from "./storage.js";
+
+export interface CheckpointRepositoryOptions {
+  /** A checkpoint whose last update is longer ago is stale, in milliseconds; `Infinity` for never. Default 7 days. */
+  readonly maxAgeMs?: number | undefined;
+  /** Milliseconds since 1970. Default `Date.now`. */
+  readonly clock?: (() => number) | undefined;
+}
+
+export interface LoadOptions {
+  /** Default: the repository's. */
+  readonly maxAgeMs?: number | undefined;
+  /** Takes a stale one too. Default false. */
+  readonly force?: boolean | undefined;
+}
+
+/**
+ * The checkpoints of features, one file each: `<baseDir>/.sdp/checkpoints/<feature>.json`, in the schema of the oneshot
+ * spec. Every save is atomic and survives a killed process and a power cut; any number of processes may use one folder.
+ * Files that the spec's own program wrote are read, and it reads what is written here.
+ *
+ * @example
+ * ```ts
+ * import { CheckpointRepository } from "waymark/oneshot";
+ *
+ * const repository = new CheckpointRepository(".");
+ * await repository.save({
+ *   featureId: "F01",
+ *   agentId: "agent-1",
+ *   status: "running",
+ *   completedWs: ["00-001-01"],
+ *   currentWs: "00-001-02",
+ *   startTime: new Date(),
+ *   lastUpdate: new Date(),
+ * });
+ * const { completedWs } = await repository.load("F01");
+ * await repository.delete("F01");
+ * ```
+ */
+export class CheckpointRepository {
+  /** `<baseDir>/.sdp/checkpoints`, absolute. */
+  readonly checkpointDir: string;
+  readonly #checkpoints: FeatureCheckpoints;
+  readonly #maxAgeMs: number;
+  readonly #clock: () => number;
+
+  /**
+   * @param baseDir - The project's folder. Nothing is made in it before the first save. Default: the current one.
+   * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
+   */
+  constructor(baseDir = ".", options: CheckpointRepositoryOptions = {}) {
+    checkText("baseDir", baseDir, 1);
+    checkKeys("CheckpointRepositoryOptions", options, ["maxAgeMs", "clock"]);
+    checkMaxAge("CheckpointRepositoryOptions.maxAgeMs", options.maxAgeMs);
+    checkFunction("CheckpointRepositoryOptions.clock", options.clock);
+    this.#maxAgeMs = options.maxAgeMs ?? DEFAULT_MAX_AGE_MS;
+    this.#clock = options.clock ?? Date.now;
+    this.#checkpoints = new FeatureCheckpoints(baseDir, { clock: options.clock });
+    this.checkpointDir = this.#checkpoints.folder;
+  }
+
+  /**
+   * Saves the feature's checkpoint in the place of the one before, just as it is given: times are the caller's. Resolves
+   * once it is on disk; of several at once, one comes last and wins whole. Makes the folder where it isn't there.
+   *
+   * @throws {StateInvalidError} It is not of the schema; nothing was saved.
+   * @throws {CheckpointCorruptError} What is there can't be read; it is not written over. `delete` it first.
+   * @throws {StorageError} The disk failed; what was saved before is intact.
+   */
+  async save(checkpoint: OneshotCheckpoint): Promise<void> {
+    if (typeof checkpoint !== "object" || checkpoint === null) throw new TypeError("A checkpoint must be an object.");
+    if ("feature_id" in checkpoint) {
+      throw new TypeError(
+        "A checkpoint's field is featureId here, and feature_id in the file alone; so it is with the others.",
+      );
+    }
+    checkFeatureId("A checkpoint's featureId", checkpoint.featureId);
+    await this.#checkpoints.save(checkpoint);
+  }
+
+  /**
+   * The feature's checkpoint.
+   *
+   * @throws {CheckpointNotFoundError} There is none.
+   * @throws {CheckpointStaleError} Its last update is longer ago (or further ahead) than `maxAgeMs`, and `force` isn't given.
+   * @throws {CheckpointCorruptError} It can't be read; the message names the file, which was left untouched.
+   */
+  async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
+    checkFeatureId("A featureId", featureId);
+    checkKeys("LoadOptions", options, ["maxAgeMs", "force"]);
+    const { maxAgeMs = this.#maxAgeMs, force = false } = options;
+    checkMaxAge("LoadOptions.maxAgeMs", maxAgeMs);
+    const found = await this.#checkpoints.find(featureId);
+    if (found === undefined) {
+      throw new CheckpointNotFoundError(
+        `Feature ${JSON.stringify(featureId)} has no checkpoint in ${this.checkpointDir}: it was never started, or has ` +
+          "been completed. list() shows those that are there.",
+        { taskId: featureId },
+      );
+    }
+    if (!force) assertFresh(found.state, maxAgeMs, this.#clock());
+    return found.state;
+  }
+
+  /** Removes the feature's checkpoint, be it damaged or not. One that isn't there is no error. */
+  async delete(featureId: string): Promise<void> {
+    checkFeatureId("A featureId", featureId);
+    await this.#checkpoints.remove(featureId);
+  }
+
+  /** The features that have a checkpoint, be it damaged or not, by id. */
+  async list(): Promise<string[]> {
+    return this.#checkpoints.features();
+  }
+
+  /** Whether the feature has a checkpoint, be it damaged or not. */
+  async exists(featureId: string): Promise<boolean> {
+    checkFeatureId("A featureId", featureId);
+    return this.#checkpoints.has(featureId);
+  }
+}
+
+function checkFeatureId(what: string, featureId: string): void {
+  checkText(what, featureId, 1, MAX_TASK_ID_LENGTH);
+}

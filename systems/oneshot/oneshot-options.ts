@@ -1,0 +1,128 @@
+import { resolve } from "node:path";
+import { checkKeys } from "../../src/contract/adapter.js";
+import { UnsupportedOperationError } from "../../src/contract/errors.js";
+import { checkFunction, checkInteger, checkText } from "../../src/manager/arguments.js";
+import { type Logger, warningLogger } from "../../src/manager/logger.js";
+import type { OneshotListener } from "./events.js";
+import type { RunSettings } from "./feature-run.js";
+import type { OneshotPlan } from "./plan.js";
+import { checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
+
+export interface OneshotOptions {
+  /**
+   * What is to be done: a plan, or the path of its file (YAML or JSON). Default: with `resume`, the file that the run
+   * before it read; else `<baseDir>/.sdp/plans/<feature>.yaml`, `.yml` or `.json`.
+   */
+  readonly plan?: OneshotPlan | string | undefined;
+  /** The project's folder: checkpoints are in its `.sdp/checkpoints`. Default: the current one. */
+  readonly baseDir?: string | undefined;
+  /** Where the commands run. Default: `baseDir`. */
+  readonly cwd?: string | undefined;
+  /** How many workstreams may run side by side, from 1. Default 1. */
+  readonly jobs?: number | undefined;
+  /** Goes on from the feature's checkpoint: runs what it doesn't have as completed. Default false. */
+  readonly resume?: boolean | undefined;
+  /** Begins anew, whatever the feature's checkpoint says; one that can't be read is set aside. Default false. */
+  readonly restart?: boolean | undefined;
+  /** With `resume`: a checkpoint whose last update is longer ago is refused, in milliseconds. Default 7 days. */
+  readonly maxAgeMs?: number | undefined;
+  /** With `resume`: goes on from a stale checkpoint too. Default false. */
+  readonly force?: boolean | undefined;
+  /** Who works on the feature, for the checkpoint. Default: who worked on it before, else a random id. */
+  readonly agentId?: string | undefined;
+  /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
+  readonly killGraceMs?: number | undefined;
+  /** How many of the last lines of a failed workstream's output its failure has, from 0. Default 20. */
+  readonly tailLines?: number | undefined;
+  /** Pauses the run: what runs is ended, `paused` is saved, and `runOneshot` rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Is told what happens, as it happens. What it throws is logged and changes nothing. */
+  readonly onEvent?: OneshotListener | undefined;
+  /** Default: warnings and errors are process warnings. */
+  readonly logger?: Logger | undefined;
+  /** Milliseconds since 1970. Default `Date.now`. */
+  readonly clock?: (() => number) | undefined;
+}
+
+/** The options with their defaults. */
+export interface Settings extends RunSettings, Pick<OneshotOptions, "agentId" | "signal" | "onEvent"> {
+  readonly baseDir: string;
+  readonly resume: boolean;
+  readonly restart: boolean;
+  readonly maxAgeMs: number;
+  readonly logger: Logger;
+  readonly clock: () => number;
+}
+
+/**
+ * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
+ * @throws {UnsupportedOperationError} On Windows, which has no process groups.
+ */
+export function resolveOptions(options: OneshotOptions): Settings {
+  checkKeys("OneshotOptions", options, OPTION_KEYS);
+  const { plan, baseDir = ".", cwd = baseDir, jobs, agentId, maxAgeMs, killGraceMs, tailLines, signal } = options;
+  if (plan !== undefined && typeof plan !== "string" && (typeof plan !== "object" || plan === null)) {
+    throw new TypeError("OneshotOptions.plan must be a plan, or the path of its file.");
+  }
+  if (typeof plan === "string") checkText("OneshotOptions.plan", plan, 1);
+  checkText("OneshotOptions.baseDir", baseDir, 1);
+  checkText("OneshotOptions.cwd", cwd, 1);
+  if (agentId !== undefined) checkText("OneshotOptions.agentId", agentId);
+  checkInteger("OneshotOptions.jobs", jobs, 1);
+  checkInteger("OneshotOptions.tailLines", tailLines, 0);
+  checkInteger("OneshotOptions.killGraceMs", killGraceMs, 0);
+  if (killGraceMs !== undefined && killGraceMs > MAX_TIMEOUT_MS) {
+    throw new RangeError(`OneshotOptions.killGraceMs can be at most ${MAX_TIMEOUT_MS} ms; it is ${killGraceMs}.`);
+  }
+  checkMaxAge("OneshotOptions.maxAgeMs", maxAgeMs);
+  checkFunction("OneshotOptions.onEvent", options.onEvent);
+  checkFunction("OneshotOptions.clock", options.clock);
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new TypeError("OneshotOptions.signal must be an AbortSignal.");
+  }
+  const [resume, restart, force] = (["resume", "restart", "force"] as const).map((name) => {
+    const value = options[name] ?? false;
+    if (typeof value !== "boolean") throw new TypeError(`OneshotOptions.${name} must be true or false.`);
+    return value;
+  });
+  if (resume && restart) throw new TypeError("OneshotOptions.resume and restart exclude each other.");
+  if (process.platform === "win32") {
+    throw new UnsupportedOperationError("Workstreams need process groups, which Windows doesn't have.");
+  }
+  return {
+    baseDir: resolve(baseDir),
+    cwd: resolve(cwd),
+    jobs: jobs ?? 1,
+    resume: resume ?? false,
+    restart: restart ?? false,
+    maxAgeMs: force ? Number.POSITIVE_INFINITY : (maxAgeMs ?? DEFAULT_MAX_AGE_MS),
+    agentId,
+    killGraceMs: killGraceMs ?? 5_000,
+    tailLines: tailLines ?? 20,
+    signal,
+    onEvent: options.onEvent,
+    logger: options.logger ?? warningLogger,
+    clock: options.clock ?? Date.now,
+  };
+}
+
+const OPTION_KEYS = [
+  "plan",
+  "baseDir",
+  "cwd",
+  "jobs",
+  "resume",
+  "restart",
+  "maxAgeMs",
+  "force",
+  "agentId",
+  "killGraceMs",
+  "tailLines",
+  "signal",
+  "onEvent",
+  "logger",
+  "clock",
+] satisfies (keyof OneshotOptions)[];
+
+/** Timers take no more. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;

@@ -1,0 +1,101 @@
+import { z } from "zod";
+import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../../src/contract/checkpoint.js";
+import { isoDate } from "../iso-date.js";
+
+/** Where a feature's run stands: the spec's words are the core's. */
+export type OneshotStatus = CheckpointStatus;
+
+const processSchema = z.object({ pid: z.number().int().positive(), startTime: z.string() });
+
+/**
+ * What a run needs beyond the spec's schema, under one key, so that whoever knows the spec alone passes over it. A
+ * checkpoint without it (another program's) can be gone on with too.
+ */
+export const OneshotRunStateSchema = z.object({
+  /** The plan's file, seen from the base folder; absent where the plan came as an object. */
+  plan: z.string().optional(),
+  /** The program that runs the feature, while it does: its process, and which of its runs. */
+  runner: processSchema.extend({ runId: z.string() }).optional(),
+  /** The workstreams that were let go and have not ended yet: their process groups, and what tells these from others. */
+  processes: z
+    .array(processSchema.extend({ workstream: z.string(), group: z.number().int().positive(), token: z.string() }))
+    .optional(),
+});
+
+export type OneshotRunState = z.output<typeof OneshotRunStateSchema>;
+
+/** The file `.sdp/checkpoints/<feature>.json`, as the spec has it. */
+export const OneshotFileSchema = z.object({
+  feature_id: z.string().min(1),
+  agent_id: z.string(),
+  status: z.enum(CHECKPOINT_STATUSES),
+  /** Null is what Go makes of a list that was never added to. */
+  completed_ws: z.array(z.string()).nullable(),
+  current_ws: z.string(),
+  start_time: isoDate,
+  last_update: isoDate,
+  /** See {@link OneshotRunStateSchema}. */
+  waymark: OneshotRunStateSchema.optional(),
+});
+
+/** A feature's checkpoint: in memory {@link OneshotCheckpoint}, on disk {@link OneshotFileSchema}. */
+export const OneshotCheckpointSchema = z.codec(
+  OneshotFileSchema,
+  z.strictObject({
+    featureId: z.string().min(1),
+    agentId: z.string(),
+    status: z.enum(CHECKPOINT_STATUSES),
+    completedWs: z.array(z.string()).readonly(),
+    currentWs: z.string(),
+    startTime: z.date(),
+    lastUpdate: z.date(),
+    waymark: OneshotRunStateSchema.optional(),
+  }),
+  {
+    decode: (file) => ({
+      featureId: file.feature_id,
+      agentId: file.agent_id,
+      status: file.status,
+      completedWs: file.completed_ws ?? [],
+      currentWs: file.current_ws,
+      startTime: file.start_time,
+      lastUpdate: file.last_update,
+      ...(file.waymark === undefined ? undefined : { waymark: file.waymark }),
+    }),
+    encode: ({ waymark, ...checkpoint }) => ({
+      feature_id: checkpoint.featureId,
+      agent_id: checkpoint.agentId,
+      status: checkpoint.status,
+      completed_ws: [...checkpoint.completedWs],
+      current_ws: checkpoint.currentWs,
+      start_time: checkpoint.startTime,
+      last_update: checkpoint.lastUpdate,
+      ...(waymark === undefined ? undefined : { waymark: withoutUndefined(waymark) }),
+    }),
+  },
+);
+
+/** Where a feature's run stands: the spec's `Checkpoint`. */
+export interface OneshotCheckpoint {
+  readonly featureId: string;
+  /** Who works on it. */
+  readonly agentId: string;
+  readonly status: OneshotStatus;
+  /** The workstreams that are done, in the order in which they ended. Going on reads this alone. */
+  readonly completedWs: readonly string[];
+  /** The earliest in the plan of those that run; of none, of those that failed or were stopped. `""` where all is done. */
+  readonly currentWs: string;
+  readonly startTime: Date;
+  readonly lastUpdate: Date;
+  /** See {@link OneshotRunStateSchema}. */
+  readonly waymark?: OneshotRunState | undefined;
+}
+
+/** As JSON has it: absence, and no `undefined`. */
+function withoutUndefined({ plan, runner, processes }: OneshotRunState): OneshotRunState {
+  return {
+    ...(plan === undefined ? undefined : { plan }),
+    ...(runner === undefined ? undefined : { runner }),
+    ...(processes === undefined ? undefined : { processes }),
+  };
+}

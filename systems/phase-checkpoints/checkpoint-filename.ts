@@ -1,0 +1,34 @@
+import { nameOf } from "../../adapters/files/task-folder.js";
+
+/**
+ * The name of a checkpoint's file: `ckpt-2026-02-01T12-00-00-000Z-build.json`. Whatever the phase holds, it is one name
+ * and no path: in it, letters, digits, `.`, `_` and `-` stay as they are, other bytes become `%XX`, and what is too long
+ * is cut and followed by a hash.
+ *
+ * @param timestamp - ISO 8601; what isn't a letter or a digit becomes `-`.
+ */
+export function checkpointFilename(timestamp: string, phase: string): string {
+  return `${timePart(timestamp)}${nameOf(phase)}.json`;
+}
+
+/** Whether a file of that name is a checkpoint's: `ckpt-*.json`, whoever wrote it. */
+export function isCheckpointFilename(name: string): boolean {
+  return name.startsWith("ckpt-") && name.endsWith(".json");
+}
+
+/**
+ * The first millisecond from `nowMs` on that no checkpoint among the names has, in ISO 8601. Since no two checkpoints of
+ * a folder share one, each has a name of its own, and `createdAt` alone tells which of them came later.
+ */
+export function freeTimestamp(names: readonly string[], nowMs: number): string {
+  const length = timePart(new Date(nowMs).toISOString()).length;
+  const taken = new Set(names.map((name) => name.slice(0, length)));
+  for (let ms = nowMs; ; ms++) {
+    const timestamp = new Date(ms).toISOString();
+    if (!taken.has(timePart(timestamp))) return timestamp;
+  }
+}
+
+function timePart(timestamp: string): string {
+  return `ckpt-${timestamp.replace(/[^0-9A-Za-z]/g, "-")}-`;
+}

@@ -1,0 +1,41 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { onTermination } from "../../src/manager/termination.js";
+
+/** When work is told to end. */
+export interface InterruptionOptions {
+  /** Ends the work too. */
+  readonly signal: AbortSignal | undefined;
+  /** What the work's signal aborts with on SIGINT or SIGTERM. */
+  readonly reason: (signal: NodeJS.Signals) => Error;
+}
+
+/** Far longer than a signal takes; then something holds it back, and the work's caller is told instead. */
+const MAX_ARRIVAL_MS = 2_000;
+
+/**
+ * Does work that SIGINT, SIGTERM and a signal of the caller's end: each aborts the signal that the work is given. On
+ * SIGINT and SIGTERM, this process ends as it would have, once the work has settled.
+ */
+export async function interruptibly<Result>(
+  work: (signal: AbortSignal) => Promise<Result>,
+  { signal, reason }: InterruptionOptions,
+): Promise<Result> {
+  const interruption = new AbortController();
+  const running = work(signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]));
+  let isFinal = false;
+  const forget = onTermination(async (name, isTheEnd) => {
+    isFinal = isTheEnd;
+    interruption.abort(reason(name));
+    await Promise.allSettled([running]);
+  });
+  try {
+    return await running;
+  } catch (error) {
+    // The signal is being raised again, and takes some turns of the event loop to arrive: this process is to end by it,
+    // and not by what its program makes of the rejection.
+    if (isFinal) await delay(MAX_ARRIVAL_MS);
+    throw error;
+  } finally {
+    forget();
+  }
+}

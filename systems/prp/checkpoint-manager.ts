@@ -1,0 +1,225 @@
+import { checkKeys } from "../../src/contract/adapter.js";
+import type { Checkpoint } from "../../src/contract/checkpoint.js";
+import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
+import { checkInteger, checkText } from "../../src/manager/arguments.js";
+import type { Logger } from "../../src/manager/logger.js";
+import { taskOfCheckpointId } from "./checkpoint-id.js";
+import type { CheckpointData, CheckpointExecutionState } from "./schema.js";
+import { type PrpCheckpoints, SessionCheckpoints } from "./storage.js";
+
+export interface CheckpointConfig {
+  /**
+   * How many checkpoints a task keeps, from 1. Default 5. While an executor runs a command, there is one more that says
+   * how far that has come: it takes no other's place.
+   */
+  maxCheckpoints: number;
+  /** Whether checkpoints are saved at all. Default true. */
+  enabled: boolean;
+  /** Whether each save removes what is beyond `maxCheckpoints`, the oldest first. Default true. */
+  autoCleanup: boolean;
+}
+
+const DEFAULTS: CheckpointConfig = { maxCheckpoints: 5, enabled: true, autoCleanup: true };
+
+/**
+ * Checkpoints of a session's PRPs, one file per task: `{sessionPath}/artifacts/{taskId}/checkpoints.json`. Every save
+ * is atomic and survives a killed process and a power cut. Files that the original of this class wrote are read, and
+ * gone on with.
+ *
+ * @example
+ * ```ts
+ * import { PrpCheckpointManager } from "waymark/prp";
+ *
+ * const manager = new PrpCheckpointManager("plan/001_session");
+ * const id = await manager.saveCheckpoint("P1.M1.T1.S1", "Before the coder", {
+ *   prpPath: "prps/P1.M1.T1.S1.md",
+ *   stage: "pre-execution",
+ *   validationResults: [],
+ *   timestamp: new Date(),
+ * });
+ * const { state } = await manager.restoreCheckpoint(id);
+ * await manager.close();
+ * ```
+ */
+export class PrpCheckpointManager {
+  readonly sessionPath: string;
+  readonly #config: CheckpointConfig;
+  readonly #session: SessionCheckpoints;
+  readonly #checkpoints: PrpCheckpoints;
+  #isClosed = false;
+
+  /**
+   * @param sessionPath - The session's folder; made by the first save.
+   * @param config - What differs from the defaults: 5 checkpoints, enabled, cleaned up automatically.
+   * @param options.logger - Default: warnings and errors are process warnings.
+   * @throws {TypeError | RangeError} A part is misspelled or out of range; the message names it.
+   */
+  constructor(
+    sessionPath: string,
+    config: Partial<CheckpointConfig> = {},
+    options: { readonly logger?: Logger | undefined } = {},
+  ) {
+    checkText("sessionPath", sessionPath, 1);
+    checkKeys("PrpCheckpointManager's options", options, ["logger"]);
+    this.sessionPath = sessionPath;
+    this.#config = resolveConfig(config);
+    const { autoCleanup, maxCheckpoints } = this.#config;
+    this.#session = new SessionCheckpoints({
+      sessionPath,
+      keepLast: autoCleanup ? maxCheckpoints : undefined,
+      logger: options.logger,
+    });
+    this.#checkpoints = this.#session.checkpoints;
+  }
+
+  /**
+   * Saves a checkpoint. Resolves once it is on disk.
+   *
+   * @param taskId - Any non-empty string of at most 512 UTF-16 units.
+   * @param error - What went wrong, if the checkpoint is about that; its message, code and stack are kept.
+   * @returns The checkpoint's id, `{taskId}_{timestamp}_{stage}_{unique end}`; `''` where checkpoints are not enabled.
+   * @throws {TypeError | RangeError} The task's name or the label is no well-formed string; nothing was saved.
+   * @throws {StateInvalidError} The state is not of the schema; nothing was saved.
+   * @throws {StorageError} The disk failed; what was saved before is intact.
+   */
+  async saveCheckpoint(taskId: string, label: string, state: CheckpointExecutionState, error?: Error): Promise<string> {
+    if (this.#isClosed) throw new ClosedError("The checkpoint manager");
+    checkText("A label", label);
+    if (!this.#config.enabled) return "";
+    return (await this.#session.append(taskId, label, state, { error })).id;
+  }
+
+  /**
+   * The checkpoint of that id. Changes nothing; two calls give two independent values.
+   *
+   * @throws {CheckpointNotFoundError} There is none.
+   * @throws {CheckpointCorruptError} It can't be read.
+   */
+  async restoreCheckpoint(checkpointId: string): Promise<CheckpointData> {
+    const taskId = taskOf(checkpointId);
+    try {
+      return dataOf(await this.#checkpoints.restore(taskId, checkpointId));
+    } catch (error) {
+      // The core's own advises a method that this class doesn't have.
+      throw error instanceof CheckpointNotFoundError ? notFound(checkpointId, taskId) : error;
+    }
+  }
+
+  /**
+   * The task's newest checkpoint, or null.
+   *
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
+   */
+  async getLatestCheckpoint(taskId: string): Promise<CheckpointData | null> {
+    const latest = await this.#checkpoints.latest(taskId);
+    return latest === undefined ? null : dataOf(latest);
+  }
+
+  /**
+   * The task's checkpoints, in the order in which they were saved.
+   *
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
+   */
+  async listCheckpoints(taskId: string): Promise<CheckpointData[]> {
+    const found: CheckpointData[] = [];
+    for await (const checkpoint of this.#checkpoints.history(taskId, { order: "oldest" }))
+      found.push(dataOf(checkpoint));
+    return found;
+  }
+
+  /**
+   * Removes the task's oldest checkpoints.
+   *
+   * @param retain - How many stay, from 0; with 0 the task is gone. Default: `maxCheckpoints`.
+   * @throws {CheckpointCorruptError} The task's file can't be read; it was left as it is.
+   */
+  async cleanup(taskId: string, retain?: number): Promise<void> {
+    checkInteger("retain", retain, 0);
+    // Also before all of it goes: this reads the file, and refuses one that can't be read.
+    await this.#checkpoints.prune(taskId, { keepLast: (retain ?? this.#config.maxCheckpoints) || 1 });
+    if (retain === 0) await this.#checkpoints.removeTask(taskId);
+  }
+
+  /**
+   * Removes one checkpoint; the others stay whole.
+   *
+   * @throws {CheckpointNotFoundError} There is none of that id.
+   */
+  async deleteCheckpoint(checkpointId: string): Promise<void> {
+    const taskId = taskOf(checkpointId);
+    if (!(await this.#checkpoints.remove(taskId, checkpointId))) throw notFound(checkpointId, taskId);
+  }
+
+  /** Whether the task has any checkpoint. */
+  async hasCheckpoint(taskId: string): Promise<boolean> {
+    return this.#checkpoints.has(taskId);
+  }
+
+  /** Waits for the calls under way. Idempotent; every later call is a ClosedError. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#session.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /**
+   * What the executor writes to; `undefined` where checkpoints are not enabled.
+   *
+   * @internal
+   */
+  get enabledCheckpoints(): SessionCheckpoints | undefined {
+    return this.#config.enabled ? this.#session : undefined;
+  }
+}
+
+function resolveConfig(config: Partial<CheckpointConfig>): CheckpointConfig {
+  checkKeys("CheckpointConfig", config, Object.keys(DEFAULTS));
+  const { maxCheckpoints, enabled, autoCleanup } = config;
+  checkInteger("CheckpointConfig.maxCheckpoints", maxCheckpoints, 1);
+  for (const [name, value] of Object.entries({ enabled, autoCleanup })) {
+    if (value !== undefined && typeof value !== "boolean") {
+      throw new TypeError(`CheckpointConfig.${name} must be true or false, not ${JSON.stringify(value)}.`);
+    }
+  }
+  return {
+    maxCheckpoints: maxCheckpoints ?? DEFAULTS.maxCheckpoints,
+    enabled: enabled ?? DEFAULTS.enabled,
+    autoCleanup: autoCleanup ?? DEFAULTS.autoCleanup,
+  };
+}
+
+function dataOf(checkpoint: Checkpoint<CheckpointExecutionState>): CheckpointData {
+  const { id, taskId, label = "", state, createdAt, error } = checkpoint;
+  const data = { id, taskId, label, state, createdAt: new Date(createdAt) };
+  if (error === undefined) return data;
+  const { message, code, stack } = error;
+  return {
+    ...data,
+    error: {
+      message,
+      ...(code === undefined ? undefined : { code }),
+      ...(stack === undefined ? undefined : { stack }),
+    },
+  };
+}
+
+function taskOf(checkpointId: string): string {
+  checkText("A checkpoint id", checkpointId);
+  const taskId = taskOfCheckpointId(checkpointId);
+  if (taskId !== undefined) return taskId;
+  throw new CheckpointNotFoundError(
+    `There is no checkpoint ${JSON.stringify(checkpointId)}: an id is {taskId}_{timestamp}_{stage} and a unique end.`,
+    { taskId: "", id: checkpointId },
+  );
+}
+
+function notFound(id: string, taskId: string): CheckpointNotFoundError {
+  return new CheckpointNotFoundError(
+    `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. ` +
+      "listCheckpoints(taskId) shows those it has.",
+    { taskId, id },
+  );
+}
