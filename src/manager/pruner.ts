@@ -72,7 +72,7 @@ export class Pruner<Schema extends StateSchema> {
     if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
-          "Nothing was removed; make a new plan.",
+          "Nothing of the task was removed; make a new plan.",
       );
     }
     const now = new Set(summaries.map(({ id }) => id));

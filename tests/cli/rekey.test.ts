@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";
 import { openStorage } from "waymark/adapters";
-import { newPlace, recordsOf, start, waymark } from "./waymark.js";
+import { newPlace, recordsOf, start, waymark, waymarkProcess } from "./waymark.js";
 
 const KEYS = { old: Buffer.alloc(32, 1), current: Buffer.alloc(32, 2) };
 const COUNT = 8;
@@ -36,7 +36,7 @@ async function mixedPlace(url: string) {
   const place = await newPlace(url);
   await place.manager.close();
   const save = async (n: number, transforms: CheckpointManagerTransforms) => {
-    const manager = new CheckpointManager({ storage: await openStorage(url, { relativeTo: place.cwd }), transforms });
+    const manager = new CheckpointManager({ storage: openStorage(url, { relativeTo: place.cwd }), transforms });
     await manager.save(`task-${n % 2}`, { n }, { stage: `s${n}` });
     await manager.close();
   };
@@ -55,7 +55,7 @@ const isCurrent = ({ payload: { body } }: Awaited<ReturnType<typeof recordsOf>>[
 
 async function statesByCurrentKey(cwd: string, url: string) {
   const transforms = [gzip(), encrypt({ keys: { current: KEYS.current }, current: "current", requireEncrypted: true })];
-  const manager = new CheckpointManager({ storage: await openStorage(url, { relativeTo: cwd }), transforms });
+  const manager = new CheckpointManager({ storage: openStorage(url, { relativeTo: cwd }), transforms });
   const states: unknown[] = [];
   for (const { taskId } of await manager.tasks()) {
     for await (const { state } of manager.history(taskId, { order: "oldest" })) states.push(state);
@@ -133,20 +133,21 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
   });
 });
 
+// The configuration imports the built package, and the command must know its error classes: so it runs built, too.
 describe("waymark rekey", () => {
   it("names what no key opens, does the rest, and fails", async () => {
-    const { cwd, run } = await mixedPlace("sqlite:store.db");
+    const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
-    const { code, stdout, stderr } = await run("rekey");
+    const { code, stdout, stderr } = await waymarkProcess(place, ["rekey"]);
     expect([code, stdout]).toEqual([1, "Rekeyed 2 checkpoints; 1 had the current key already.\n"]);
     expect(stderr).toMatch(/it is encrypted with the key "old", and configured are current/);
     expect(stderr).toMatch(/5 checkpoints not rewritten, for the reasons above\. Keep the old keys/);
   });
 
   it("gives programs the counts, and what no key opens", async () => {
-    const { cwd, run } = await mixedPlace("sqlite:store.db");
+    const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
-    const { code, stdout } = await run("rekey", "--json", "--prefix", "task-0");
+    const { code, stdout } = await waymarkProcess(place, ["rekey", "--json", "--prefix", "task-0"]);
     expect(code).toBe(1);
     const result = JSON.parse(stdout);
     expect(result).toMatchObject({ total: 4, done: 4, rewritten: 1, left: 0, refused: 2, damaged: 0 });
@@ -171,11 +172,11 @@ describe("waymark rekey", () => {
   });
 
   it("says why the function that gives a key has failed, in a line that no terminal obeys", async () => {
-    const { cwd, run } = await mixedPlace("sqlite:store.db");
+    const { cwd, place } = await mixedPlace("sqlite:store.db");
     const failing = `() => { throw new Error("the KMS is down \\u001b[31m", { cause: new Error(old.toString("hex")) }); }`;
     configure(cwd, { keys: `old, current: ${failing}` });
     for (const command of ["rekey", "show"]) {
-      const { code, stderr } = await run(command, ...(command === "show" ? ["task-0"] : []));
+      const { code, stderr } = await waymarkProcess(place, command === "show" ? ["show", "task-0"] : ["rekey"]);
       expect([code, stderr]).toEqual([
         1,
         expect.stringMatching(
@@ -186,9 +187,9 @@ describe("waymark rekey", () => {
   });
 
   it("shows nothing of a key where a state can't be shown for want of one", async () => {
-    const { cwd, run } = await mixedPlace("sqlite:store.db");
+    const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
-    const { code, stdout, stderr } = await run("show", "task-1", "--verbose");
+    const { code, stdout, stderr } = await waymarkProcess(place, ["show", "task-1", "--verbose"]);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/\[DECRYPTION_FAILED\]/);
     for (const key of Object.values(KEYS)) expect(stderr).not.toContain(key.toString("hex"));

@@ -22,7 +22,7 @@ export const prune: CommandFile = {
     program
       .command("prune")
       .summary("remove by a policy")
-      .description("Removes the checkpoints that a policy (default: the configured retention) doesn't keep.")
+      .description("Removes what a policy (default: the configured retention) doesn't keep.")
       .argument("[task]")
       .option("--all", "every task")
       .option("--keep-last <n>", "keep the newest n", countArgument(1))
@@ -32,7 +32,7 @@ export const prune: CommandFile = {
       .option("--keep-weekly <n>", "… of n weeks", countArgument(1))
       .option("--keep-monthly <n>", "… of n months", countArgument(1))
       .option("--keep-stage <stage...>", "keep all of these stages")
-      .option("--max-age <age>", "remove older ones, even if a rule keeps them", durationArgument)
+      .option("--max-age <age>", "remove older ones, kept or not", durationArgument)
       .option("--max-bytes <size>", "remove until the task fits: 10MiB", sizeArgument)
       .option("--dry-run", "show the plan, remove nothing")
       .option("--plan-out <file>", "write the plan to a file, remove nothing")
@@ -147,7 +147,7 @@ async function apply({ manager }: Session, plans: readonly RetentionPlan[]): Pro
     }
   } catch (cause) {
     if (!(cause instanceof PlanOutdatedError) || total.tasks === 0) throw cause;
-    const before = `Of ${counted(total.tasks, "task")} before it, ${counted(total.removed, "checkpoint")} were removed.`;
+    const before = `Removed before it: ${counted(total.removed, "checkpoint")} of ${counted(total.tasks, "task")}.`;
     throw new CommandError(ExitCode.conflict, `${cause.message} ${before}`, { cause });
   } finally {
     progress.stop();
