@@ -34,7 +34,7 @@ try {
     shell: process.platform === "win32",
     env: {
       ...process.env,
-      WAYMARK_CRASH: "full",
+      WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
       // Some thousand processes are started with it, and one file is loaded faster than twenty.
