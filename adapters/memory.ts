@@ -45,7 +45,7 @@ export class MemoryAdapter implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { records, lastSequence } = this.#task(draft.taskId);
     const existing = records.find(({ id }) => id === draft.id);
-    if (existing) return sequenceOfSame({ sequence: existing.sequence, sha256: existing.payload.sha256 }, draft);
+    if (existing) return sequenceOfSame(existing, draft);
 
     const position = { newestSequence: newestSequence(records), lastSequence };
     const sequence = nextSequence(draft.taskId, position, condition);
@@ -113,6 +113,17 @@ export class MemoryAdapter implements StorageAdapter {
     // An emptied task keeps its numbering: only "all" ends it.
     if (kept.length < records.length) this.#tasks.set(taskId, { records: kept, lastSequence });
     return records.length - kept.length;
+  }
+
+  async removeTasks(prefix: string): Promise<number> {
+    this.#assertOpen();
+    let removed = 0;
+    for (const [taskId, { records }] of this.#tasks) {
+      if (!taskId.startsWith(prefix)) continue;
+      removed += records.length;
+      this.#tasks.delete(taskId);
+    }
+    return removed;
   }
 
   async close(): Promise<void> {

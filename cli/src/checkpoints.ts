@@ -1,4 +1,5 @@
-import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, isCorrupt } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";

@@ -1,4 +1,5 @@
-import { CheckpointError, isCorrupt, type RepairStep, type StorageAdapter, type StorageFinding } from "waymark";
+import { CheckpointError, type RepairStep, type StorageAdapter, type StorageFinding } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { TablePrinter } from "./table.js";
 import { timeText } from "./words.js";

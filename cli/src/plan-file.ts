@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
-import { CHECKPOINT_STATUSES, nestsTooDeep, type PlannedCheckpoint, type RetentionPlan } from "waymark";
+import { nestsTooDeep, type PlannedCheckpoint, type RetentionPlan } from "waymark";
+import { CHECKPOINT_STATUSES } from "waymark/adapter";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { jsonText } from "./printable.js";
 

@@ -1,16 +1,5 @@
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  compareTaskIds,
-  inRange,
-  isCorrupt,
-  matchesQuery,
-  type SealedSummary,
-  seal,
-  summaryOf,
-  type TaskQuery,
-  type TaskSummary,
-} from "waymark";
+import { type CorruptRecord, type TaskSummary } from "waymark";
+import { type CheckpointQuery, compareTaskIds, inRange, isCorrupt, matchesQuery, type SealedSummary, seal, summaryOf, type TaskQuery } from "waymark/adapter";
 
 /** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
 export interface TaskIndex {

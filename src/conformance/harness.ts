@@ -18,10 +18,10 @@ export interface ConformanceHarness {
 }
 
 /** A method that an adapter may leave out. */
-export type OptionalMethod = "repair" | "replacePayload" | "verify";
+export type OptionalMethod = "maintenance" | "removeTasks" | "replacePayload";
 
 /** All of them. */
-export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["repair", "replacePayload", "verify"];
+export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["maintenance", "removeTasks", "replacePayload"];
 
 /** What the harness's module exports. */
 export interface ConformanceModule {

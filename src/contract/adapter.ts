@@ -1,28 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
 import type {
   CheckpointDraft,
   CheckpointStatus,
   CheckpointSummary,
   Payload,
+  SealedSummary,
   StatusChange,
   StoredCheckpoint,
   TaskSummary,
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
-import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair, StorageVerification } from "./findings.js";
-
-export type {
-  CheckedRecord,
-  DatabaseFinding,
-  LeftoverFinding,
-  NumberingFinding,
-  RecordFinding,
-  RefusedFinding,
-  RepairStep,
-  StorageFinding,
-  StorageRepair,
-  StorageVerification,
-  StrayFinding,
-} from "./findings.js";
+import type { StorageMaintenance } from "./findings.js";
 
 /** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
 export interface AdapterCapabilities {
@@ -84,14 +72,6 @@ export interface CorruptRecord {
   readonly cause?: unknown;
 }
 
-/** What a person should know of the place where a store is. */
-export interface StorageWarning {
-  /** What it is about. */
-  readonly path: string;
-  /** A whole sentence: what is wrong, and what to do about it. */
-  readonly message: string;
-}
-
 /**
  * Where checkpoints are kept: the contract of every storage. The suite in `waymark/conformance` tests each obligation;
  * the cases that do are named.
@@ -114,20 +94,25 @@ export interface StorageAdapter {
    *   checkpoint was removed; gaps are allowed. (cases: append.sequence, append.never-reuses)
    * - MUST be safe to call concurrently; appends of one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
-   * - Ids are unique within a task: the same id and digest again MUST return the sequence it has, before the condition
-   *   is looked at; the same id with another digest is refused. (cases: append.idempotent, append.id-taken)
+   * - Ids are unique within a task. The same draft again MUST return the sequence it has, before the condition is
+   *   checked, so that a lost answer can be asked for again; another one under that id is refused: `sequenceOfSame`
+   *   compares. (cases: append.idempotent, append.id-taken)
    *
    * @throws {CheckpointConflictError} The condition doesn't hold, or the id is taken; nothing was stored.
    * @throws {StorageError} The backend failed; what was acknowledged before is intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number>;
 
-  /** The checkpoint of that id, a CorruptRecord where it can't be read, `undefined` where there is none. */
+  /**
+   * The checkpoint of that id, a CorruptRecord if it can't be read, `undefined` if there is none. What it gives is not
+   * verified yet: the manager checks seal and digest, and `damageIn` does it for everybody else.
+   */
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined>;
 
   /**
-   * Whole checkpoints, in constant memory: at most a few are held at a time. A CorruptRecord stands where one can't be
-   * read, whatever the filters say, and reading goes on. (cases: read.filters, corrupt.reported)
+   * Whole checkpoints, in constant memory: an adapter may read ahead within a budget of bytes. A CorruptRecord stands
+   * where one can't be read, whatever the filters say, and reading goes on. Records are not verified yet: see `get`.
+   * (cases: read.filters, corrupt.reported)
    */
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord>;
 
@@ -157,6 +142,14 @@ export interface StorageAdapter {
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
 
   /**
+   * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` does for one.
+   * Without it the manager removes them one by one. (case: remove.prefix)
+   *
+   * @returns How many checkpoints it removed.
+   */
+  removeTasks?(prefix: string): Promise<number>;
+
+  /**
    * Optional; without it, `rekey` is refused. Puts another payload in the place of a checkpoint's, and seals the record
    * anew (see `withPayload`).
    *
@@ -173,37 +166,11 @@ export interface StorageAdapter {
    */
   replacePayload?(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean>;
 
-  /**
-   * What a person should know of the place itself, as that others can write to it. Optional: a manager asks once, at
-   * its first call, and logs the answer. MUST create nothing. (case: lifecycle.lazy)
-   */
-  warnings?(): Promise<readonly StorageWarning[]>;
-
   /** Waits for the calls under way, then lets go of everything. Idempotent; later calls are a ClosedError. */
   close(): Promise<void>;
 
-  /**
-   * Looks at all that is stored, task by task, in constant memory. Without this member the manager reads every record
-   * itself; with it, the adapter also finds what only it can see: leftovers of killed writes, a numbering that can't be
-   * read, what its backend's own check says.
-   *
-   * - MUST give a `checked` for each checkpoint, and a `record` finding for each that can't be read or in which
-   *   `damageIn` finds something; `quick` may leave out what takes reading its payload. (case: verify.finds)
-   * - MUST change nothing, and report nothing where nothing is wrong, other processes' writes under way included.
-   *   (case: verify.quiet)
-   */
-  verify?(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
-
-  /**
-   * Moves what `verify` reports as a damaged `record` to a place of its own, byte for byte and with the reason, and
-   * removes old leftovers. Only where `verify` is offered too.
-   *
-   * - MUST NOT delete a damaged record, nor touch an intact one; a kill at any point loses nothing, and a second repair
-   *   ends what the first began. After it nothing of the storage gives a CorruptRecord. (case: repair.moves)
-   * - MUST NOT give a sequence again that a damaged record had. (case: repair.keeps-numbering)
-   * - A dry run MUST change nothing and tell the same steps. (case: repair.dry-run)
-   */
-  repair?(options: StorageRepair): AsyncIterable<RepairStep>;
+  /** Optional: finds damage and leftovers, and moves them away. Without it the manager's `verify` reads every record. */
+  readonly maintenance?: StorageMaintenance;
 }
 
 /** Tells a CorruptRecord from what was asked for. */
@@ -258,18 +225,23 @@ export function checkExpected(taskId: string, newestSequence: number, condition:
 /**
  * Answers an append whose id exists. For adapters.
  *
- * @returns The sequence it has, where the digest is the same.
- * @throws {CheckpointConflictError} The id belongs to another state.
+ * A retry has the same payload, stage, label, parent, metadata and state version. Its time may differ, and the stored
+ * status may have changed since.
+ *
+ * @returns The sequence it has, if the draft is a retry.
+ * @throws {CheckpointConflictError} The id belongs to another checkpoint.
  */
-export function sequenceOfSame(
-  existing: { readonly sequence: number; readonly sha256: string },
-  draft: CheckpointDraft,
-): number {
-  if (existing.sha256 === draft.payload.sha256) return existing.sequence;
+export function sequenceOfSame(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
+  const different = SAME_FIELDS.find((field) => !isDeepStrictEqual(existing[field], draft[field]));
+  const isSameState = existing.payload.sha256 === draft.payload.sha256;
+  if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(
-    `Checkpoint ${draft.id} of task ${JSON.stringify(draft.taskId)} exists with another state. Nothing was stored; use another id.`,
+    `Checkpoint ${draft.id} of task ${JSON.stringify(draft.taskId)} exists with another ${isSameState ? different : "state"}. ` +
+      "Nothing was stored; use another id.",
   );
 }
+
+const SAME_FIELDS = ["stage", "label", "parentId", "metadata", "stateVersion"] as const;
 
 /** Whether a summary is one that the query asks for. `skip` and `limit` are the caller's. */
 export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery): boolean {

@@ -12,12 +12,15 @@ import {
   type IncompleteQuery,
   type LatestFilter,
   type ListQuery,
+  type RemoveTasksQuery,
   type ResolvedOptions,
   resolveLatestFilter,
   resolveListQuery,
   resolveOptions,
+  resolveRemovalPrefix,
   resolveTasksQuery,
   type SaveOptions,
+  type SetStatusOptions,
   type TasksQuery,
 } from "./options.js";
 import { type PruneResult, Pruner } from "./pruner.js";
@@ -27,7 +30,6 @@ import { type RepairOptions, type RepairResult, repairStorage } from "./repair.j
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
 import { StatusChanger } from "./status-changer.js";
-import { StorageWarnings } from "./storage-warnings.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
@@ -48,7 +50,6 @@ import { CheckpointWriter } from "./writer.js";
 export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
   readonly #events: EventHub;
-  readonly #warnings: StorageWarnings;
   readonly #writer: CheckpointWriter<Schema>;
   readonly #reader: CheckpointReader<Schema>;
   readonly #pruner: Pruner<Schema>;
@@ -62,7 +63,6 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   constructor(options: CheckpointManagerOptions<Schema>) {
     this.#options = resolveOptions(options);
     this.#events = new EventHub(this.#options.logger);
-    this.#warnings = new StorageWarnings(this.#options.storage, this.#options.logger);
     const known = new KnownBodies();
     this.#writer = new CheckpointWriter(this.#options, known);
     const onCorrupt = (record: CorruptRecord) => {
@@ -169,17 +169,35 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /**
+   * Removes every task whose id begins with `prefix`: a namespace, a tenant. In one step where the storage can
+   * (memory, sqlite), task by task elsewhere.
+   *
+   * @param query.prefix - Not empty: `""` would remove everything.
+   * @returns How many checkpoints they had.
+   */
+  async removeTasks(query: RemoveTasksQuery): Promise<number> {
+    this.#assertOpen();
+    const prefix = resolveRemovalPrefix(query);
+    return this.#track(async () => {
+      const removed = await this.#pruner.removeTasks(prefix);
+      for (const [taskId, autoSave] of this.#autoSaves) if (taskId.startsWith(prefix)) autoSave.noteRemoved();
+      return removed;
+    });
+  }
+
+  /**
    * Changes a checkpoint's status, and its error with it: the former error is dropped.
    *
    * @throws {CheckpointNotFoundError} There is none of that id.
    * @throws {CheckpointConflictError} It is `completed`, which a checkpoint never leaves.
    */
-  async setStatus(taskId: string, id: string, status: CheckpointStatus, error?: unknown): Promise<void> {
+  async setStatus(taskId: string, id: string, status: CheckpointStatus, options: SetStatusOptions = {}): Promise<void> {
     this.#assertOpen();
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     checkStatus(status);
-    await this.#track(() => this.#statuses.set(taskId, id, status, error));
+    checkKeys("SetStatusOptions", options, ["error"]);
+    await this.#track(() => this.#statuses.set(taskId, id, status, options.error));
   }
 
   /**
@@ -212,18 +230,20 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /**
-   * Removes what a plan says, or what the policy (default: the manager's) says now.
+   * Removes what a plan says. Saves since then don't outdate it.
    *
    * @throws {PlanOutdatedError} Something the plan keeps is gone, or something it removes has changed its status.
    */
-  async prune(target: RetentionPlan | string, policy?: RetentionPolicy): Promise<PruneResult> {
+  async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     this.#assertOpen();
-    if (typeof target === "string") {
-      checkTaskId(target);
-      return this.#track(() => this.#pruner.prune(target, policy));
-    }
-    if (policy !== undefined) throw new TypeError("prune takes a plan or a policy, not both: a plan has its policy.");
-    return this.#track(() => this.#pruner.applyPlan(target));
+    return this.#track(() => this.#pruner.applyPlan(plan));
+  }
+
+  /** Removes what the policy (default: the manager's) doesn't keep of the task now. */
+  async prune(taskId: string, policy?: RetentionPolicy): Promise<PruneResult> {
+    this.#assertOpen();
+    checkTaskId(taskId);
+    return this.#track(() => this.#pruner.prune(taskId, policy));
   }
 
   /** Prunes every task. What can't be read is passed over and reported. */
@@ -349,14 +369,12 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   #assertOpen(): void {
     if (this.#closing !== undefined) throw new ClosedError("The checkpoint manager");
-    this.#warnings.ask();
   }
 
   async #close(): Promise<void> {
     this.#rekeyer.stop();
     const stopped = await Promise.allSettled([...this.#autoSaves.values()].map((autoSave) => autoSave.stop()));
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
-    await this.#warnings.told();
     if (this.#options.ownsStorage) await this.#options.storage.close();
     const failed = stopped.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason;

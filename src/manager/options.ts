@@ -50,6 +50,11 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
 }
 
 export interface SaveOptions {
+  /**
+   * The checkpoint's id, unique in its task. Default: what `createId` gives. Saving the same state under the same id
+   * again stores nothing and gives the sequence it has, so a save whose answer was lost can be repeated.
+   */
+  readonly id?: string | undefined;
   readonly stage?: string | undefined;
   readonly label?: string | undefined;
   /** Default `running`, or `failed` where `error` is given. */
@@ -93,6 +98,16 @@ export interface TasksQuery {
 
 export type IncompleteQuery = Pick<TasksQuery, "prefix" | "limit">;
 
+export interface RemoveTasksQuery {
+  /** Only tasks whose id begins with this. Not empty. */
+  readonly prefix: string;
+}
+
+export interface SetStatusOptions {
+  /** Why: an Error, or anything that was thrown. It replaces the former error. */
+  readonly error?: unknown;
+}
+
 export interface CompleteOptions {
   /** Only if the newest checkpoint still has this sequence. Default: the newest one at the time of the call. */
   readonly expectedSequence?: number | undefined;
@@ -131,6 +146,7 @@ const MANAGER_KEYS = [
   "logger",
 ] satisfies (keyof CheckpointManagerOptions)[];
 const SAVE_KEYS = [
+  "id",
   "stage",
   "label",
   "status",
@@ -153,7 +169,7 @@ export function resolveOptions<Schema extends StateSchema>(
 ): ResolvedOptions<Schema> {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
-    const promised = "It is a promise: put `await` before openStorage(…).";
+    const promised = "It is a promise: await it first.";
     const example = "For example new SqliteAdapter(…).";
     throw new TypeError(
       `CheckpointManagerOptions.storage must be a StorageAdapter. ${types.isPromise(options.storage) ? promised : example}`,
@@ -198,6 +214,7 @@ export function resolveOptions<Schema extends StateSchema>(
 /** @throws {TypeError | RangeError} An option is misspelled or out of range. */
 export function checkSaveOptions(options: SaveOptions): void {
   checkKeys("SaveOptions", options, SAVE_KEYS);
+  if (options.id !== undefined) checkId("SaveOptions.id", options.id);
   if (options.stage !== undefined) checkId("A stage", options.stage);
   if (options.label !== undefined) checkText("A label", options.label);
   if (options.parentId !== undefined) checkId("A parentId", options.parentId);
@@ -261,6 +278,17 @@ export function resolveTasksQuery(query: TasksQuery): TaskQuery {
   const { prefix, order = "taskId", after, limit } = query;
   if (after !== undefined && order !== "taskId") throw new TypeError('TasksQuery.after needs order: "taskId".');
   return { prefix, order, after, limit, status: statuses(query.status) };
+}
+
+/** @throws {TypeError} The prefix is missing or empty, or another part is misspelled. */
+export function resolveRemovalPrefix(query: RemoveTasksQuery): string {
+  checkKeys("RemoveTasksQuery", query, ["prefix"]);
+  const { prefix } = query;
+  if (prefix === undefined || prefix === "") {
+    throw new TypeError("removeTasks needs a prefix that isn't empty. Nothing was removed.");
+  }
+  checkText("RemoveTasksQuery.prefix", prefix);
+  return prefix;
 }
 
 /** The statuses of a task that is not done. */

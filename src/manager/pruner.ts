@@ -41,6 +41,20 @@ export class Pruner<Schema extends StateSchema> {
     return removed;
   }
 
+  /** Removes the tasks whose id begins with `prefix`, in one step where the storage can. */
+  async removeTasks(prefix: string): Promise<number> {
+    const { storage } = this.#options;
+    const taskIds = (await this.#reader.tasks({ prefix, order: "taskId" })).map(({ taskId }) => taskId);
+    if (storage.removeTasks !== undefined) {
+      const removed = await storage.removeTasks(prefix);
+      for (const taskId of taskIds) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+      return removed;
+    }
+    let removed = 0;
+    for (const taskId of taskIds) removed += await this.remove(taskId, "all", "request");
+    return removed;
+  }
+
   async plan(taskId: string, policy: RetentionPolicy | undefined): Promise<RetentionPlan> {
     const used = this.#policy(policy);
     const summaries = await this.#reader.list({ taskId, order: "newest" });
@@ -136,5 +150,5 @@ function checkPlan(plan: RetentionPlan): void {
     const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
     if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
-  throw new TypeError("prune takes a task's id, or a plan as planRetention gives it.");
+  throw new TypeError("applyPlan takes a plan as planRetention gives it.");
 }

@@ -1,6 +1,7 @@
-import { checkKeys, isCorrupt, type RepairStep, type StorageAdapter } from "../contract/adapter.js";
+import { checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointSummary, damageIn, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
+import type { RepairStep } from "../contract/findings.js";
 import { checkFunction, checkSignal } from "./arguments.js";
 
 /** How `repair` goes about it. */
@@ -35,14 +36,14 @@ const HOUR_MS = 60 * 60 * 1000;
 /** @throws {UnsupportedOperationError} The adapter offers no repair. */
 export async function repairStorage(storage: StorageAdapter, options: RepairOptions): Promise<RepairResult> {
   const { leftoversOlderThanMs = HOUR_MS, dryRun = false, signal, onProgress } = checked(options);
-  if (storage.repair === undefined) {
+  if (storage.maintenance === undefined) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter offers no repair. Nothing was changed; verify() tells what is damaged, and remove() takes a checkpoint away.`,
     );
   }
   const steps: RepairStep[] = [];
   signal?.throwIfAborted();
-  for await (const step of storage.repair({ leftoversOlderThanMs, dryRun })) {
+  for await (const step of storage.maintenance.repair({ leftoversOlderThanMs, dryRun })) {
     steps.push(step);
     onProgress?.(step);
     signal?.throwIfAborted();

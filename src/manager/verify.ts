@@ -1,12 +1,6 @@
-import {
-  type CheckedRecord,
-  type CorruptRecord,
-  checkKeys,
-  isCorrupt,
-  type StorageAdapter,
-  type StorageFinding,
-} from "../contract/adapter.js";
+import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../contract/checkpoint.js";
+import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { checkFunction, checkSignal } from "./arguments.js";
 
 /** How `verify` goes about it. */
@@ -42,7 +36,7 @@ export async function verifyStorage(storage: StorageAdapter, options: VerifyOpti
   const counts = { tasks: 0, checkpoints: 0, bytes: 0 };
   let current: CheckedRecord | undefined;
   signal?.throwIfAborted();
-  for await (const item of storage.verify?.({ quick }) ?? everyRecord(storage, quick)) {
+  for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     signal?.throwIfAborted();
     if (item.kind === "checked") {
       if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
@@ -87,11 +81,11 @@ function findingOf(record: StoredCheckpoint | CheckpointSummary | CorruptRecord)
   if (reason === undefined) return undefined;
   const { taskId, id, sequence, createdAt } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
-  return { kind: "record", location, reason, taskId, id, sequence, createdAt };
+  return { kind: "damaged", location, reason, taskId, id, sequence, createdAt };
 }
 
 function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): StorageFinding {
-  return { kind: "record", ...found };
+  return { kind: "damaged", ...found };
 }
 
 /** @throws {TypeError} An option is misspelled, or of a wrong kind. */

@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
+import type { EncodedState } from "../codec/encoder.js";
 import { encodeJson } from "../codec/json.js";
 import type { KnownBodies } from "../codec/known-bodies.js";
-import { byteLengthOf, makePayload } from "../codec/payload.js";
-import { isCorrupt } from "../contract/adapter.js";
+import { byteLengthOf, makePayload, openPayload } from "../codec/payload.js";
+import { isCorrupt, sequenceOfSame } from "../contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -38,6 +39,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
     checkSaveOptions(options);
     const { maxPayloadBytes, transforms, redaction, schema } = this.#options;
     const draft = this.#draft(taskId, options);
+    const isRepeatable = options.id !== undefined && transforms.length > 0;
+    const digest = isRepeatable ? this.digest(state) : undefined;
     const payload = makePayload(this.#stored(state), {
       maxBytes: maxPayloadBytes,
       transforms,
@@ -49,9 +52,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
 
     const append = async (made: Payload): Promise<CheckpointSummary> => {
       const whole = { ...draft, sizeBytes: byteLengthOf(made.body), payload: made };
-      const { expectedSequence } = options;
-      const sequence = await this.#options.storage.append(whole, { expectedSequence });
-      if (this.#options.createsIds) await this.#assertStored(whole, sequence);
+      const sequence = await this.#store(whole, options, digest);
+      if (this.#options.createsIds && options.id === undefined) await this.#assertStored(whole, sequence);
       this.#known.add(made);
       return summaryOf({ ...whole, sequence });
     };
@@ -61,8 +63,22 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /** Tells whether two states would be stored alike, whatever transforms make of them. */
   digest(state: SavedStateOf<Schema>): string {
     const { maxPayloadBytes, redaction } = this.#options;
-    const { encoding, text } = encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state);
-    return hash("sha256", `${encoding} ${text}`, "hex");
+    return digestOf(encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state));
+  }
+
+  async #store(draft: CheckpointDraft, { expectedSequence }: SaveOptions, digest: string | undefined): Promise<number> {
+    const { storage, transforms } = this.#options;
+    try {
+      return await storage.append(draft, { expectedSequence });
+    } catch (error) {
+      if (digest === undefined || !(error instanceof CheckpointConflictError)) throw error;
+      // Encryption never gives the same bytes twice, so the adapter can't see that this is a retry.
+      const stored = await storage.get(draft.taskId, draft.id);
+      if (stored === undefined || isCorrupt(stored)) throw error;
+      const { state } = await openPayload(stored.payload, { transforms, context: stored });
+      if (digestOf(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
+      return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
+    }
   }
 
   /** An adapter answers an id that it has, with the same state, by what it has: right for a retry, not for a new save. */
@@ -89,8 +105,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const nowMs = clock();
     if (!(Math.abs(nowMs) <= LAST_MS))
       throw new RangeError(`The clock gives ${nowMs}, which is no time before the year 10000.`);
-    const id = createId({ taskId, stage, nowMs });
-    checkId("The id that createId made", id);
+    const id = options.id ?? createId({ taskId, stage, nowMs });
+    if (options.id === undefined) checkId("The id that createId made", id);
     return {
       taskId,
       id,
@@ -130,4 +146,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
       if (this.#queues.get(taskId) === ended) this.#queues.delete(taskId);
     }
   }
+}
+
+function digestOf({ encoding, text }: EncodedState): string {
+  return hash("sha256", `${encoding} ${text}`, "hex");
 }

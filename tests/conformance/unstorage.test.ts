@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type CheckpointDraft, isCorrupt, type StorageAdapter } from "waymark";
+import type { StorageAdapter } from "waymark";
+import { type CheckpointDraft, isCorrupt } from "waymark/adapter";
 import {
   type ConformanceHarness,
   conformanceCases,

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import type { StoredCheckpoint } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
 import { count } from "./counts.js";
 import { type Answer, noStrace, recorded } from "./crash-process.js";

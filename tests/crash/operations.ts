@@ -1,11 +1,5 @@
-import {
-  type CheckpointDraft,
-  isCorrupt,
-  type Payload,
-  type StorageAdapter,
-  type StorageRepair,
-  type StoredCheckpoint,
-} from "waymark";
+import { type StorageAdapter } from "waymark";
+import { type CheckpointDraft, isCorrupt, type Payload, type StorageRepair, type StoredCheckpoint } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { draft } from "../unit/adapters/files/drafts.js";
 

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { isCorrupt, type StoredCheckpoint } from "waymark";
+import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
 import { count } from "./counts.js";

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { CheckpointManager, type CheckpointManagerOptions, type CheckpointQuery } from "waymark";
+import { CheckpointManager, type CheckpointManagerOptions } from "waymark";
+import { type CheckpointQuery } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { recordingLogger } from "../support/recording-logger.js";
 
@@ -75,9 +76,9 @@ describe("prune", () => {
     const plan = await manager.planRetention("t", { keepLast: 1 });
     expect(await sequencesOf(manager)).toEqual([3, 2, 1]);
     await manager.save("t", 4);
-    expect(await manager.prune(JSON.parse(JSON.stringify(plan)))).toEqual({ tasks: 1, removed: 2, removedBytes: 2 });
+    expect(await manager.applyPlan(JSON.parse(JSON.stringify(plan)))).toEqual({ tasks: 1, removed: 2, removedBytes: 2 });
     expect(await sequencesOf(manager)).toEqual([4, 3]);
-    expect(await manager.prune(plan)).toEqual({ tasks: 1, removed: 0, removedBytes: 0 });
+    expect(await manager.applyPlan(plan)).toEqual({ tasks: 1, removed: 0, removedBytes: 0 });
   });
 
   it("refuses a plan when something it keeps is gone, or something it removes has changed", async () => {
@@ -85,12 +86,12 @@ describe("prune", () => {
     const first = await manager.save("t", 1);
     const second = await manager.save("t", 2);
     const plan = await manager.planRetention("t", { keepLast: 1 });
-    await manager.setStatus("t", first.id, "failed", "late news");
-    await expect(manager.prune(plan)).rejects.toMatchObject({ code: "PLAN_OUTDATED" });
-    await expect(manager.prune(plan)).rejects.toThrow(`${first.id}, which it removes, is failed now`);
+    await manager.setStatus("t", first.id, "failed", { error: "late news" });
+    await expect(manager.applyPlan(plan)).rejects.toMatchObject({ code: "PLAN_OUTDATED" });
+    await expect(manager.applyPlan(plan)).rejects.toThrow(`${first.id}, which it removes, is failed now`);
     const next = await manager.planRetention("t", { keepLast: 1 });
     await manager.remove("t", second.id);
-    await expect(manager.prune(next)).rejects.toThrow(`${second.id}, which it keeps, is gone`);
+    await expect(manager.applyPlan(next)).rejects.toThrow(`${second.id}, which it keeps, is gone`);
     expect(await sequencesOf(manager)).toEqual([1]);
   });
 
@@ -101,7 +102,7 @@ describe("prune", () => {
     expect(await plain.prune("t", { keepLast: 2 })).toEqual({ tasks: 1, removed: 1, removedBytes: 1 });
     await expect(plain.prune("t")).rejects.toThrow(TypeError);
     await expect(plain.prune("t", { keepLst: 1 } as object)).rejects.toThrow("keepLst");
-    await expect(plain.prune(await plain.planRetention("t", { keepLast: 1 }), { keepLast: 1 })).rejects.toThrow(
+    await expect(plain.applyPlan(await plain.planRetention("t", { keepLast: 1 }), { keepLast: 1 })).rejects.toThrow(
       TypeError,
     );
     const own = new CheckpointManager({ storage, retention: { keepLast: 1 } });

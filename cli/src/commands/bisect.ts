@@ -1,4 +1,5 @@
-import { CheckpointCorruptError, type CheckpointSummary, isCorrupt } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { findCheckpoint, readState, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";

@@ -1,4 +1,4 @@
-import { isCorrupt } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { findStored, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";

@@ -1,4 +1,5 @@
-import { type CheckpointSummary, isCorrupt } from "waymark";
+import { type CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";

@@ -1,13 +1,5 @@
-import {
-  checkRetentionPolicy,
-  isCorrupt,
-  type PlannedCheckpoint,
-  PlanOutdatedError,
-  type PruneResult,
-  type RetentionPlan,
-  type RetentionPolicy,
-  whyOutdated,
-} from "waymark";
+import { checkRetentionPolicy, type PlannedCheckpoint, PlanOutdatedError, type PruneResult, type RetentionPlan, type RetentionPolicy, whyOutdated } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";

@@ -1,4 +1,4 @@
-import { isCorrupt } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { TablePrinter } from "../table.js";

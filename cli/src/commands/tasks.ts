@@ -1,4 +1,5 @@
-import { type CheckpointStatus, isCorrupt, type TaskSummary } from "waymark";
+import { type CheckpointStatus, type TaskSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { printable } from "../printable.js";

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { isCorrupt } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { Damage } from "../damage.js";
 import { openStore } from "../store.js";
 

@@ -1,4 +1,5 @@
-import type { StorageAdapter, StoredCheckpoint } from "waymark";
+import type { StorageAdapter } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 import type { Progress } from "../progress.js";
 import { newestSequence, RecordPlacer, relationOf } from "./place-record.js";

@@ -1,4 +1,5 @@
-import { CheckpointConflictError, type StorageAdapter, type StoredCheckpoint, seal } from "waymark";
+import { CheckpointConflictError, type StorageAdapter } from "waymark";
+import { type StoredCheckpoint, seal } from "waymark/adapter";
 import { draftOf, isWhole } from "./stored-record.js";
 
 /** How a record came to be where it was put. `otherStatus`: it was there, and its status or error has changed since. */

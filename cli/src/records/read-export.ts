@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { StoredCheckpoint } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { linesOf } from "./lines-of.js";
 import { type ExportLine, parseLine } from "./record-line.js";

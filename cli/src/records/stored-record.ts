@@ -1,15 +1,5 @@
-import {
-  CHECKPOINT_STATUSES,
-  type CheckpointDraft,
-  type CheckpointFailure,
-  type CheckpointStatus,
-  type CorruptRecord,
-  isCorrupt,
-  type JsonObject,
-  type StoredCheckpoint,
-  seal,
-  summaryOf,
-} from "waymark";
+import { type CheckpointFailure, type CheckpointStatus, type CorruptRecord, type JsonObject } from "waymark";
+import { CHECKPOINT_STATUSES, type CheckpointDraft, isCorrupt, type StoredCheckpoint, seal, summaryOf } from "waymark/adapter";
 import { sha256Of } from "./record-line.js";
 
 /**

@@ -63,6 +63,34 @@ export const removeCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "remove.prefix",
+    promise: "removes every task whose id begins with the prefix, and no other",
+    about: "removeTasks",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const gone = ["ten/", "ten/a", "ten/b/c", "ten/\u{1f600}", "ten/\uff5e"];
+      const kept = ["ten", "Ten/a", "tenant", "ten0", "te%/a", "ten\uffff"];
+      await appendAll(
+        adapter,
+        gone.flatMap((taskId) => drafts(taskId, 2)),
+      );
+      const left = await appendAll(
+        adapter,
+        kept.map((taskId) => draft(taskId, "c1")),
+      );
+      same(
+        await adapter.removeTasks?.("ten/"),
+        2 * gone.length,
+        "removeTasks MUST return how many checkpoints it removed",
+      );
+      same(await adapter.removeTasks?.("ten/"), 0, "removeTasks of what is gone removes nothing");
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, left);
+      same(await adapter.append(draft("ten/a", "c9")), 1, "removeTasks MUST end the numbering: 1 comes next");
+    },
+  },
+  {
     name: "remove.all",
     promise: 'removes the whole task for "all", ends its numbering, and leaves tasks with similar names',
     replayed: true,

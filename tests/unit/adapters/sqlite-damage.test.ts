@@ -1,7 +1,8 @@
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { CheckpointCorruptError, isCorrupt } from "waymark";
+import { CheckpointCorruptError } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
 

@@ -1,6 +1,7 @@
 // Rows that keep numbers which no program came to by counting, and rows that are gone though others need them.
 import { describe, expect, it } from "vitest";
-import { CheckpointManager, isCorrupt } from "waymark";
+import { CheckpointManager } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { collect, connect, idsOf, newStore, openAdapter } from "./sqlite-support.js";
 
 /** More than a JavaScript number can hold, and no more than SQLite's integers can. */

@@ -2,7 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
-import type { CorruptRecord, StorageAdapter, StoredCheckpoint } from "waymark";
+import type { CorruptRecord, StorageAdapter } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { collect, draft, isWhole } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 

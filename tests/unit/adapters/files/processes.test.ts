@@ -6,7 +6,8 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { AppendCondition, CheckpointDraft, StorageAdapter } from "waymark";
+import type { StorageAdapter } from "waymark";
+import type { AppendCondition, CheckpointDraft } from "waymark/adapter";
 import { collect, draft, idsOf, isWhole } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 

@@ -1,22 +1,17 @@
-import {
-  type CheckedRecord,
-  isCorrupt,
-  type RepairStep,
-  type StorageAdapter,
-  type StorageFinding,
-} from "../../contract/adapter.js";
+import { isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
+import type { CheckedRecord, RepairStep, StorageFinding, StorageMaintenance } from "../../contract/findings.js";
 import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, expectStored, idsOf, withOpen } from "../steps.js";
 
-/** What an adapter owes that has `verify`, or `repair`. */
-export const careCases: readonly ConformanceCase[] = [
+/** What an adapter with `maintenance` owes. */
+export const maintenanceCases: readonly ConformanceCase[] = [
   {
     name: "verify.finds",
     promise: "finds each damaged checkpoint, counts all, and changes nothing",
-    about: "verify",
+    about: "maintenance",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -25,7 +20,7 @@ export const careCases: readonly ConformanceCase[] = [
           const adapter = await damagedTask(store, taskId, damaged, part);
           for (const quick of [false, true]) {
             const items = await verified(adapter, quick);
-            const found = items.filter((item) => item.kind === "record" && item.taskId === taskId);
+            const found = items.filter((item) => item.kind === "damaged" && item.taskId === taskId);
             const checked = items.filter((item) => item.kind === "checked" && item.taskId === taskId);
             same(checked.length, 4, "verify MUST give a checked for each checkpoint, damaged ones included");
             if (part === "summary" || !quick)
@@ -41,7 +36,7 @@ export const careCases: readonly ConformanceCase[] = [
   {
     name: "verify.quiet",
     promise: "finds nothing where nothing is wrong, while others write too, and changes nothing",
-    about: "verify",
+    about: "maintenance",
     async run(store) {
       const adapter = await store.open();
       same(await findingsOf(adapter), [], "verify MUST find nothing in a store that isn't there");
@@ -72,7 +67,7 @@ export const careCases: readonly ConformanceCase[] = [
   {
     name: "repair.moves",
     promise: "moves each damaged checkpoint away, tells where to, and leaves all others as they are",
-    about: "repair",
+    about: "maintenance",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -99,7 +94,7 @@ export const careCases: readonly ConformanceCase[] = [
           await expectIntact(reopened, left);
           await expectIntact(reopened, beside);
           same(quarantined(await repaired(reopened)), [], "a second repair MUST find nothing to move");
-          if (reopened.verify) same(await findingsOf(reopened), [], "after a repair verify MUST find nothing");
+          same(await findingsOf(reopened), [], "after a repair verify MUST find nothing");
           await reopened.close();
         }
       }
@@ -108,7 +103,7 @@ export const careCases: readonly ConformanceCase[] = [
   {
     name: "repair.keeps-numbering",
     promise: "never gives a sequence again that a damaged checkpoint had",
-    about: "repair",
+    about: "maintenance",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -127,7 +122,7 @@ export const careCases: readonly ConformanceCase[] = [
   {
     name: "repair.dry-run",
     promise: "changes nothing in a dry run, and tells what it would do",
-    about: "repair",
+    about: "maintenance",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -167,13 +162,16 @@ async function findingsOf(adapter: StorageAdapter, quick = false): Promise<Stora
 }
 
 async function verified(adapter: StorageAdapter, quick: boolean): Promise<(StorageFinding | CheckedRecord)[]> {
-  if (adapter.verify === undefined) throw new Error("The harness says that the adapter has `verify`; it has none.");
-  return collect(adapter.verify({ quick }));
+  return collect(maintenanceOf(adapter).verify({ quick }));
 }
 
 async function repaired(adapter: StorageAdapter, dryRun = false): Promise<RepairStep[]> {
-  if (adapter.repair === undefined) throw new Error("The harness says that the adapter has `repair`; it has none.");
-  return collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun }));
+  return collect(maintenanceOf(adapter).repair({ leftoversOlderThanMs: 0, dryRun }));
+}
+
+function maintenanceOf({ maintenance }: StorageAdapter): StorageMaintenance {
+  if (maintenance === undefined) throw new Error("The harness says that the adapter has `maintenance`; it has none.");
+  return maintenance;
 }
 
 function quarantined(steps: readonly RepairStep[]) {

@@ -1,0 +1,68 @@
+// `waymark/adapter`: what those who write an adapter need. Users of a manager need `waymark` alone.
+export {
+  type MakePayloadOptions,
+  makePayload,
+  type OpenedPayload,
+  type OpenPayloadOptions,
+  openPayload,
+} from "../codec/payload.js";
+export type { PayloadOwner, Transform, TransformContext } from "../codec/transforms.js";
+export {
+  type AdapterCapabilities,
+  type AppendCondition,
+  type CheckpointQuery,
+  type CorruptRecord,
+  checkExpected,
+  checkKeys,
+  inRange,
+  isCorrupt,
+  matchesQuery,
+  nextSequence,
+  type StorageAdapter,
+  sequenceOfSame,
+  type TaskPosition,
+  type TaskQuery,
+} from "./adapter.js";
+export {
+  CHECKPOINT_STATUSES,
+  type CheckpointDraft,
+  type CheckpointFailure,
+  type CheckpointStatus,
+  type CheckpointSummary,
+  compareTaskIds,
+  damageIn,
+  type JsonObject,
+  type JsonValue,
+  type Payload,
+  type SealedSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  seal,
+  sealDraft,
+  summaryOf,
+  type TaskSummary,
+  withPayload,
+  withStatus,
+} from "./checkpoint.js";
+export {
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  CheckpointError,
+  type CheckpointErrorCode,
+  type CheckpointErrorOptions,
+  ClosedError,
+  StorageError,
+  UnsupportedFormatError,
+  UnsupportedOperationError,
+} from "./errors.js";
+export type {
+  CheckedRecord,
+  DamagedFinding,
+  LeftoverFinding,
+  RefusedFinding,
+  RepairStep,
+  StorageFinding,
+  StorageMaintenance,
+  StorageRepair,
+  StorageVerification,
+} from "./findings.js";
