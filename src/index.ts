@@ -37,23 +37,17 @@ export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
-export type {
-  CheckpointManagerOptions,
-  ListQuery,
-  Migration,
-  SaveOptions,
-  TasksQuery,
-} from "./manager/options.js";
+export type { CheckpointManagerOptions, Migration } from "./manager/options.js";
 export type { PruneResult } from "./manager/pruner.js";
-export type { RekeyOptions, RekeyProgress, RekeyResult } from "./manager/rekeyer.js";
+export type { ListQuery, TasksQuery } from "./manager/queries.js";
+export type { RekeyOptions, RekeyProgress, RekeyResult } from "./manager/rekey.js";
 export type { RepairOptions, RepairResult } from "./manager/repair.js";
 export {
-  checkRetentionPolicy,
   type PlannedCheckpoint,
   planRetention,
   type RetentionPlan,
   type RetentionPolicy,
-  whyOutdated,
 } from "./manager/retention.js";
+export type { SaveOptions } from "./manager/save-options.js";
 export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type CorruptRecord } from "waymark";
+import type { CorruptRecord } from "waymark";
 import { type SealedSummary, type StoredCheckpoint, summaryOf } from "waymark/adapter";
 import { isIndex, isObject, type TaskIndex } from "./task-index.js";
 

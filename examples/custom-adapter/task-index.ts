@@ -1,5 +1,15 @@
-import { type CorruptRecord, type TaskSummary } from "waymark";
-import { type CheckpointQuery, compareTaskIds, inRange, isCorrupt, matchesQuery, type SealedSummary, seal, summaryOf, type TaskQuery } from "waymark/adapter";
+import type { CorruptRecord, TaskSummary } from "waymark";
+import {
+  type CheckpointQuery,
+  compareTaskIds,
+  inRange,
+  isCorrupt,
+  matchesQuery,
+  type SealedSummary,
+  seal,
+  summaryOf,
+  type TaskQuery,
+} from "waymark/adapter";
 
 /** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
 export interface TaskIndex {

@@ -1,5 +1,30 @@
-import { CheckpointCorruptError, CheckpointError, type CheckpointSummary, ClosedError, type CorruptRecord, type StorageAdapter, StorageError, type TaskSummary } from "waymark";
-import { type AdapterCapabilities, type AppendCondition, type CheckpointDraft, type CheckpointQuery, checkExpected, isCorrupt, nextSequence, type SealedSummary, type StatusChange, type StoredCheckpoint, sealDraft, sequenceOfSame, summaryOf, type TaskQuery, withStatus } from "waymark/adapter";
+import {
+  CheckpointCorruptError,
+  CheckpointError,
+  type CheckpointSummary,
+  ClosedError,
+  type CorruptRecord,
+  type StorageAdapter,
+  StorageError,
+  type TaskSummary,
+} from "waymark";
+import {
+  type AdapterCapabilities,
+  type AppendCondition,
+  type CheckpointDraft,
+  type CheckpointQuery,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+  type SealedSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  sealDraft,
+  sequenceOfSame,
+  summaryOf,
+  type TaskQuery,
+  withStatus,
+} from "waymark/adapter";
 import { indexKey, type KeyValueStorage, Records } from "./records.js";
 import { corruptionOf, newestSequence, select, selectTasks, type TaskIndex } from "./task-index.js";
 

@@ -8,53 +8,83 @@ import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redaction.js";
 import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
-/** What {@link makePayload} needs besides the state. */
+/** The largest JSON of a state, in bytes, unless the caller sets another limit. */
+export const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
+
+/** The options of {@link makePayload}. */
 export interface MakePayloadOptions {
-  /** The most UTF-8 bytes of JSON, before the transforms. */
-  readonly maxBytes: number;
-  /** Run first to last. */
-  readonly transforms: readonly Transform[];
+  /** The checkpoint that gets the payload: its draft will do. Encryption binds the payload to it. */
   readonly context: PayloadOwner;
+  /** Applied in this order: `[gzip()]`. Default: none. */
+  readonly transforms?: readonly Transform[] | undefined;
+  /** The most UTF-8 bytes of JSON, before the transforms. Default 64 MiB. */
+  readonly maxBytes?: number | undefined;
+  /** @internal */
   readonly redacted?: RedactedPaths | undefined;
-  /** Told what the payload will hold, where something of it was redacted. What it throws refuses the payload. */
+  /** @internal Called with what the payload will hold if something in it was redacted. It throws to refuse the payload. */
   readonly onRedacted?: ((stored: unknown) => void) | undefined;
 }
 
-/** What {@link openPayload} needs besides the payload. */
+/** The options of {@link openPayload}. */
 export interface OpenPayloadOptions {
-  /** Found by name, in whatever order: the payload's encoding says which of them it needs. */
-  readonly transforms: readonly Transform[];
+  /** The checkpoint that has the payload: its record. */
   readonly context: PayloadOwner;
-  /** Bodies that need no computing of their digest, if there are any; this one is added. */
+  /** In any order: the payload's encoding names those it needs. Default: none. */
+  readonly transforms?: readonly Transform[] | undefined;
+  /** @internal Bodies whose digest has been checked; this one is added. */
   readonly known?: KnownBodies | undefined;
 }
 
-/** A payload's state. A box, since the state itself may be anything, a thenable too. */
+/** A payload's state. A box, because the state itself may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
 }
 
 /**
- * Encodes `value`. The walk through it happens during the call, whatever the transforms do later: when the call has
- * returned, `value` may change.
+ * Makes the payload of a state. The state is read during the call, so the caller may change it afterwards.
  *
- * @returns The payload itself where there are no transforms, a promise of it otherwise.
- * @throws {StateNotSerializableError} `value` holds something that would not come back as it is. Thrown, not rejected.
+ * @example
+ * ```ts
+ * import { gzip } from "waymark";
+ * import { byteLengthOf, makePayload, type StorageAdapter } from "waymark/adapter";
+ *
+ * async function append(storage: StorageAdapter, taskId: string, id: string, state: unknown): Promise<number> {
+ *   const draft = { taskId, id, createdAt: new Date().toISOString(), status: "running", stateVersion: 1 } as const;
+ *   const payload = await makePayload(state, { context: draft, transforms: [gzip()] });
+ *   return storage.append({ ...draft, sizeBytes: byteLengthOf(payload.body), payload });
+ * }
+ * ```
+ *
+ * @returns The payload; with transforms, a promise of it.
+ * @throws {StateNotSerializableError} `value` holds something that can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
 export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
-  const { maxBytes, context, redacted } = options;
+  const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, transforms = [], context, redacted } = options;
   const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
-  if (options.transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
-  checkTransforms(options.transforms);
+  if (transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
+  checkTransforms(transforms);
   return transformed(encoding, new TextEncoder().encode(text), options);
 }
 
 /**
- * Decodes what {@link makePayload} made, after checking its digest. Two calls give two independent states.
+ * Opens what {@link makePayload} made, after checking its digest. Two calls give two independent states.
  *
- * @returns The state itself, boxed, where the payload has no transforms, a promise of it otherwise.
+ * @example
+ * ```ts
+ * import { gzip } from "waymark";
+ * import { isCorrupt, openPayload, type StorageAdapter } from "waymark/adapter";
+ *
+ * async function load(storage: StorageAdapter, taskId: string, id: string): Promise<unknown> {
+ *   const record = await storage.get(taskId, id);
+ *   if (record === undefined || isCorrupt(record)) return undefined;
+ *   const { state } = await openPayload(record.payload, { context: record, transforms: [gzip()] });
+ *   return state;
+ * }
+ * ```
+ *
+ * @returns The state, boxed; if the payload has transforms, a promise of it.
  * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
@@ -97,7 +127,7 @@ export async function openToRenew(
   const layers = layersOf(payload, names, options);
   const context = contextOf(options.context, payload.encoding);
   let body = layers.length > 0 ? bytesOf(payload, options.context) : textBytesOf(payload, options.context);
-  let isCurrent = payload.encoding === encodingOf(base, options.transforms);
+  let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
     // A compression, say, has nothing to tell: if it alone is left, there is no need to undo it.
     if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
@@ -108,7 +138,7 @@ export async function openToRenew(
   return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
-/** The size of a body as stored, in bytes. */
+/** The size of a payload's body in bytes: what `sizeBytes` of its checkpoint says. */
 export function byteLengthOf(body: string | Uint8Array): number {
   return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
 }
@@ -128,7 +158,7 @@ function layersOf(
   names: readonly string[],
   options: Omit<OpenPayloadOptions, "known">,
 ): readonly Transform[] {
-  for (const transform of options.transforms) {
+  for (const transform of options.transforms ?? []) {
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
   }
   // None is ever used twice: each layer of a bomb in a bomb would be within its limits.
@@ -139,7 +169,7 @@ function layersOf(
 async function transformed(
   base: string,
   text: Uint8Array,
-  { transforms, context: owner }: Omit<OpenPayloadOptions, "known">,
+  { transforms = [], context: owner }: Omit<OpenPayloadOptions, "known">,
 ): Promise<Payload> {
   const encoding = encodingOf(base, transforms);
   const context = contextOf(owner, encoding);
@@ -205,7 +235,7 @@ function transformNamed(
   encoding: string,
   { transforms, context }: Omit<OpenPayloadOptions, "known">,
 ): Transform {
-  const found = transforms.find((transform) => transform.name === name);
+  const found = transforms?.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
     `${subjectOf(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(encoding))}, and no transform named ${shortPath(JSON.stringify(name))} is configured. ` +

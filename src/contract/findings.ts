@@ -1,4 +1,4 @@
-/** What every finding says, as far as it is known. */
+/** What every finding has, as far as it is known. */
 interface Found {
   /** Where it is: a path, or a table and row. */
   readonly location: string;
@@ -10,8 +10,8 @@ interface Found {
 }
 
 /**
- * Something that was saved and can't be trusted: a checkpoint that can't be read or fails its seal or digest, a
- * numbering that can't be read, what a database's own check reports. Repair moves it to quarantine where it can.
+ * Saved data that can't be trusted: a checkpoint that can't be read or fails its seal or digest, a numbering that can't
+ * be read, or what a database's own check reports. Repair moves it to quarantine if it can.
  */
 export interface DamagedFinding extends Found {
   readonly kind: "damaged";
@@ -19,14 +19,14 @@ export interface DamagedFinding extends Found {
   readonly createdAt?: string;
 }
 
-/** What a killed write left behind. It harms nothing. Repair removes it once it is old enough. */
+/** What a killed write left behind. It does no harm. Repair removes it once it is old enough. */
 export interface LeftoverFinding extends Found {
   readonly kind: "leftover";
   /** When it was last written to: ISO 8601 in UTC. */
   readonly modifiedAt: string;
 }
 
-/** Something that a newer version or another program wrote. It isn't damage. Repair leaves it. */
+/** Data of a newer version or another program. It isn't damage, and repair leaves it. */
 export interface RefusedFinding extends Found {
   readonly kind: "refused";
 }
@@ -34,7 +34,7 @@ export interface RefusedFinding extends Found {
 /** What is wrong with a storage, by `kind`. */
 export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding;
 
-/** One checkpoint was looked at, whole or not: for counts and progress. Those of one task come together. */
+/** One checkpoint was checked, damaged or not: for counts and progress. The checkpoints of a task come together. */
 export interface CheckedRecord {
   readonly kind: "checked";
   /** Its task, if that is known. */
@@ -45,44 +45,44 @@ export interface CheckedRecord {
 
 /** How thorough a verification is. */
 export interface StorageVerification {
-  /** Leaves payloads unread: damage that only their digest shows isn't found. */
+  /** Skips payloads, so damage that only their digest shows is not found. */
   readonly quick: boolean;
 }
 
 /** What a repair may do. */
 export interface StorageRepair {
-  /** Younger leftovers stay: their writer may still live. */
+  /** Younger leftovers stay: their writer may still be running. */
   readonly leftoversOlderThanMs: number;
   /** Changes nothing and reports what it would do. */
   readonly dryRun: boolean;
 }
 
-/** What a repair did about a finding, or would do. */
+/** What a repair did about a finding, or would do in a dry run. */
 export type RepairStep =
   /** Moved away, byte for byte, with the reason beside it. `to`: where it is now. */
   | { readonly action: "quarantined"; readonly finding: DamagedFinding; readonly to: string }
   | { readonly action: "removed"; readonly finding: LeftoverFinding }
-  /** It stays as it is. `advice`: why, and what a person can do. */
+  /** It stays as it is. `advice` says why, and what a person can do. */
   | { readonly action: "left"; readonly finding: StorageFinding; readonly advice: string };
 
-/** The optional part of an adapter that looks for damage and moves it away: `StorageAdapter.maintenance`. */
+/** The optional part of an adapter that finds damage and moves it away: `StorageAdapter.maintenance`. */
 export interface StorageMaintenance {
   /**
-   * Looks at all that is stored, task by task, in constant memory. It also finds what only the adapter can see:
-   * leftovers of killed writes, a numbering that can't be read, what its backend's own check says.
+   * Checks everything that is stored, task by task, in constant memory. It also finds what only the adapter can see:
+   * leftovers of killed writes, a numbering that can't be read, what its backend's own check reports.
    *
-   * - MUST give a `checked` for each checkpoint, and a `damaged` finding for each that can't be read or in which
-   *   `damageIn` finds something; `quick` may leave out what takes reading its payload. (case: verify.finds)
-   * - MUST change nothing, and report nothing where nothing is wrong, other processes' writes under way included.
+   * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
+   *   `damageIn`; `quick` may skip what needs its payload. (case: verify.finds)
+   * - MUST change nothing, and report nothing if nothing is wrong, even while other processes write.
    *   (case: verify.quiet)
    */
   verify(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
 
   /**
-   * Moves damaged checkpoints to a place of their own, byte for byte and with the reason, and removes old leftovers.
+   * Moves damaged checkpoints to quarantine, byte for byte and with the reason, and removes old leftovers.
    *
-   * - MUST NOT delete a damaged record, nor touch an intact one; a kill at any point loses nothing, and a second repair
-   *   finishes what the first began. After it nothing of the storage gives a CorruptRecord. (case: repair.moves)
+   * - MUST NOT delete a damaged record or touch an intact one. A kill at any point loses nothing, and a second repair
+   *   finishes what the first began. After a repair no call returns a CorruptRecord. (case: repair.moves)
    * - MUST NOT reuse a damaged record's sequence if it can still be read. (case: repair.keeps-numbering)
    * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)
    */

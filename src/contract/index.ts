@@ -1,5 +1,6 @@
-// `waymark/adapter`: what those who write an adapter need. Users of a manager need `waymark` alone.
+// `waymark/adapter`: what authors of an adapter need. Users of a manager only need `waymark`.
 export {
+  byteLengthOf,
   type MakePayloadOptions,
   makePayload,
   type OpenedPayload,

@@ -28,6 +28,7 @@ export const complete: CommandFile = {
             }
             expectedSequence = newest.sequence;
             await confirm(
+              session,
               `Task ${task} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`,
               options.yes === true,
             );

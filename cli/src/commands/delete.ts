@@ -25,7 +25,7 @@ export const deleteCommand: CommandFile = {
         cli.withStore(async (session) => {
           await requireTask(session, taskId);
           const doomed = id === undefined ? await wholeTask(session, taskId) : await oneOf(session, taskId, id);
-          await confirm(`Remove ${doomed.what} from ${session.name}?`, options.yes === true);
+          await confirm(session, `Remove ${doomed.what} from ${session.name}?`, options.yes === true);
           const removed = await doomed.remove();
           const { damaged } = doomed;
           if (options.json) await session.output.line(jsonText({ removed, damaged }));

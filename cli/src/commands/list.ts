@@ -1,4 +1,4 @@
-import { type CheckpointSummary } from "waymark";
+import type { CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";

@@ -1,4 +1,4 @@
-import { type CheckpointSummary } from "waymark";
+import type { CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import type { CommandFile } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";

@@ -1,4 +1,4 @@
-import { type CheckpointSummary } from "waymark";
+import type { CheckpointSummary } from "waymark";
 import { summaryOf } from "waymark/adapter";
 import { findCheckpoint, readLatest, readState, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";

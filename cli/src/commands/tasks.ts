@@ -1,4 +1,4 @@
-import { type CheckpointStatus, type TaskSummary } from "waymark";
+import type { CheckpointStatus, TaskSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";

@@ -1,5 +1,12 @@
-import { type CheckpointFailure, type CheckpointStatus, type CorruptRecord, type JsonObject } from "waymark";
-import { CHECKPOINT_STATUSES, type CheckpointDraft, isCorrupt, type StoredCheckpoint, seal, summaryOf } from "waymark/adapter";
+import type { CheckpointFailure, CheckpointStatus, CorruptRecord, JsonObject } from "waymark";
+import {
+  CHECKPOINT_STATUSES,
+  type CheckpointDraft,
+  isCorrupt,
+  type StoredCheckpoint,
+  seal,
+  summaryOf,
+} from "waymark/adapter";
 import { sha256Of } from "./record-line.js";
 
 /**

@@ -1,4 +1,4 @@
-import { type StorageAdapter } from "waymark";
+import type { StorageAdapter } from "waymark";
 import { type CheckpointQuery, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 import { damageOf } from "./stored-record.js";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager, type CheckpointManagerOptions } from "waymark";
 import { type CheckpointQuery } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { recordingLogger } from "../support/recording-logger.js";
+import { recordingLogger } from "../../support/recording-logger.js";
 
 const DAY_MS = 86_400_000;
 

@@ -8,8 +8,8 @@ import { isCorrupt, type StoredCheckpoint, summaryOf } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
-import { deferred } from "../support/deferred.js";
-import { tempFolder } from "../support/temp-folder.js";
+import { deferred } from "../../support/deferred.js";
+import { tempFolder } from "../../support/temp-folder.js";
 
 const KEYS = { old: randomBytes(32), current: randomBytes(32), lost: randomBytes(32) };
 const by = (id: keyof typeof KEYS) => encrypt({ keys: { [id]: KEYS[id] }, current: id });

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
+import type { CheckpointStatus, CheckpointSummary } from "../../../src/contract/checkpoint.js";
 import {
   checkRetentionPolicy,
   planRetention,
   type RetentionPlan,
   type RetentionPolicy,
-} from "../../src/manager/retention.js";
+} from "../../../src/manager/retention.js";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -8,8 +8,8 @@ import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
 
-import { recordingLogger } from "../support/recording-logger.js";
-import { tempFolder } from "../support/temp-folder.js";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
 
 async function managerOnFiles(path: string) {
   const logger = recordingLogger();

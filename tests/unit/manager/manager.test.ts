@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointManager, type CheckpointManagerOptions, type StorageAdapter, type Transform } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { deferred } from "../support/deferred.js";
-import { recordingLogger } from "../support/recording-logger.js";
+import { deferred } from "../../support/deferred.js";
+import { recordingLogger } from "../../support/recording-logger.js";
 
 function managerInMemory(options: Partial<CheckpointManagerOptions> = {}) {
   return new CheckpointManager({ storage: new MemoryAdapter(), ...options });

@@ -8,8 +8,8 @@ import { CheckpointManager, type CheckpointManagerOptions, DecryptionFailedError
 import { isCorrupt } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { recordingLogger } from "../support/recording-logger.js";
-import { tempFolder } from "../support/temp-folder.js";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
 
 const KEY = randomBytes(32);
 const OTHER = randomBytes(32);

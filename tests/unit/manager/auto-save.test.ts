@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { type AutoSaveOptions, CheckpointManager, type StorageAdapter } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { deferred } from "../support/deferred.js";
-import { recordingLogger } from "../support/recording-logger.js";
-import { tempFolder } from "../support/temp-folder.js";
+import { deferred } from "../../support/deferred.js";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
 
 /** A memory whose appends wait for whoever holds them back. */
 function memoryWithGate() {
@@ -225,7 +225,7 @@ describe("auto-save", () => {
 
 describe("auto-save and signals", () => {
   async function started(folder: string, ...args: string[]): Promise<ChildProcess> {
-    const script = fileURLToPath(new URL("../fixtures/auto-save-until-signal.mjs", import.meta.url));
+    const script = fileURLToPath(new URL("../../fixtures/auto-save-until-signal.mjs", import.meta.url));
     const child = spawn(process.execPath, [script, folder, ...args], { stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void child.kill("SIGKILL"));
     await once(child.stdout!, "data");
@@ -278,7 +278,7 @@ describe("auto-save and signals", () => {
   /** SIGTERM to a program that closes its manager at it. Returns the statuses it has saved, the newest first. */
   async function closedOnSignal(when: "before" | "after" | "saving", exitCode?: number): Promise<string[]> {
     const folder = await tempFolder();
-    const script = fileURLToPath(new URL("../fixtures/close-on-signal.mjs", import.meta.url));
+    const script = fileURLToPath(new URL("../../fixtures/close-on-signal.mjs", import.meta.url));
     const args = [script, folder, when, ...(exitCode === undefined ? [] : [String(exitCode)])];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
     onTestFinished(() => void child.kill("SIGKILL"));
