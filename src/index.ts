@@ -42,7 +42,6 @@ export {
   damageIn,
   type JsonObject,
   type JsonValue,
-  nestsTooDeep,
   type Payload,
   type SealedSummary,
   type StatusChange,

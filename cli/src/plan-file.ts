@@ -1,11 +1,9 @@
 import { hash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
-import { CHECKPOINT_STATUSES, nestsTooDeep, type PlannedCheckpoint, type RetentionPlan } from "waymark";
+import { CHECKPOINT_STATUSES, type PlannedCheckpoint, type RetentionPlan } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { jsonText } from "./printable.js";
 
-/** What stands around a checkpoint's metadata. */
-const LEVELS_OF_A_PLAN = 10;
 const FORMAT = "waymark-prune-plan-1";
 
 /** Writes plans to a file, for {@link readPlanFile}. */
@@ -54,8 +52,7 @@ function digestOf(plans: readonly RetentionPlan[]): string {
 
 function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return nestsTooDeep(value, LEVELS_OF_A_PLAN) ? undefined : value;
+    return JSON.parse(text);
   } catch {
     // A plan whose writing was cut short: no plan, like any other file that holds none.
     return undefined;

@@ -1,9 +1,7 @@
 import { hash } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
-import type { JsonEncoding } from "./encoder.js";
-import { decodeJson, encodeJson } from "./json.js";
-import type { KnownBodies } from "./known-bodies.js";
+import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redaction.js";
 import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
@@ -25,8 +23,6 @@ export interface OpenPayloadOptions {
   /** Found by name, in whatever order: the payload's encoding says which of them it needs. */
   readonly transforms: readonly Transform[];
   readonly context: PayloadOwner;
-  /** Bodies that need no computing of their digest, if there are any; this one is added. */
-  readonly known?: KnownBodies | undefined;
 }
 
 /** A payload's state. A box, since the state itself may be anything, a thenable too. */
@@ -60,10 +56,7 @@ export function makePayload(value: unknown, options: MakePayloadOptions): Payloa
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { encoding, body } = payload;
-  if (!options.known?.has(payload)) {
-    checkDigest(payload, options.context);
-    options.known?.add(payload);
-  }
+  checkDigest(payload, options.context);
   const [base = "", ...names] = encoding.split("+");
   if (base !== "json" && base !== "json-tagged") {
     throw new UnsupportedFormatError(
@@ -90,7 +83,7 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
  */
 export async function openToRenew(
   payload: Payload,
-  options: Omit<OpenPayloadOptions, "known">,
+  options: OpenPayloadOptions,
 ): Promise<(() => Promise<Payload>) | undefined> {
   checkDigest(payload, options.context);
   const [base = "", ...names] = payload.encoding.split("+");
@@ -123,11 +116,7 @@ function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
 }
 
 /** The transforms to undo, in that order. Those that have no part in the payload may refuse it. */
-function layersOf(
-  { encoding }: Payload,
-  names: readonly string[],
-  options: Omit<OpenPayloadOptions, "known">,
-): readonly Transform[] {
+function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
   for (const transform of options.transforms) {
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
   }
@@ -139,7 +128,7 @@ function layersOf(
 async function transformed(
   base: string,
   text: Uint8Array,
-  { transforms, context: owner }: Omit<OpenPayloadOptions, "known">,
+  { transforms, context: owner }: OpenPayloadOptions,
 ): Promise<Payload> {
   const encoding = encodingOf(base, transforms);
   const context = contextOf(owner, encoding);
@@ -200,11 +189,7 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
   return bytesFrom(decoded, transform, "decode");
 }
 
-function transformNamed(
-  name: string,
-  encoding: string,
-  { transforms, context }: Omit<OpenPayloadOptions, "known">,
-): Transform {
+function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
   const found = transforms.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(

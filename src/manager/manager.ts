@@ -1,4 +1,3 @@
-import { KnownBodies } from "../codec/known-bodies.js";
 import { type CorruptRecord, checkKeys } from "../contract/adapter.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
@@ -63,13 +62,12 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#options = resolveOptions(options);
     this.#events = new EventHub(this.#options.logger);
     this.#warnings = new StorageWarnings(this.#options.storage, this.#options.logger);
-    const known = new KnownBodies();
-    this.#writer = new CheckpointWriter(this.#options, known);
+    this.#writer = new CheckpointWriter(this.#options);
     const onCorrupt = (record: CorruptRecord) => {
       this.#options.logger.warn({ ...record }, `Corrupt checkpoint passed over: ${record.location}: ${record.reason}`);
       this.#events.emit("corrupt", record);
     };
-    this.#reader = new CheckpointReader(this.#options, known, onCorrupt);
+    this.#reader = new CheckpointReader(this.#options, onCorrupt);
     this.#pruner = new Pruner(this.#options, this.#reader, this.#events);
     this.#statuses = new StatusChanger(this.#options, this.#reader);
     this.#rekeyer = new Rekeyer(this.#options, onCorrupt);

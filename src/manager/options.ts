@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { types } from "node:util";
-import type { EncodedState } from "../codec/encoder.js";
-import { encodeJson } from "../codec/json.js";
+import { type EncodedState, encodeJson } from "../codec/json.js";
 import { type RedactedPaths, Redaction, type RedactOptions } from "../codec/redaction.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
 import { type CheckpointQuery, checkKeys, type StorageAdapter, type TaskQuery } from "../contract/adapter.js";

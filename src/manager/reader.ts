@@ -1,4 +1,3 @@
-import type { KnownBodies } from "../codec/known-bodies.js";
 import { openPayload } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import {
@@ -11,7 +10,12 @@ import {
   summaryOf,
   type TaskSummary,
 } from "../contract/checkpoint.js";
-import { CheckpointCorruptError, CheckpointNotFoundError, UnsupportedFormatError } from "../contract/errors.js";
+import {
+  CheckpointCorruptError,
+  CheckpointNotFoundError,
+  isStackOverflow,
+  UnsupportedFormatError,
+} from "../contract/errors.js";
 import type { Migration, ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
 
@@ -21,12 +25,10 @@ import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
  */
 export class CheckpointReader<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
-  readonly #known: KnownBodies;
   readonly #onCorrupt: (record: CorruptRecord) => void;
 
-  constructor(options: ResolvedOptions<Schema>, known: KnownBodies, onCorrupt: (record: CorruptRecord) => void) {
+  constructor(options: ResolvedOptions<Schema>, onCorrupt: (record: CorruptRecord) => void) {
     this.#options = options;
-    this.#known = known;
     this.#onCorrupt = onCorrupt;
   }
 
@@ -170,7 +172,6 @@ export class CheckpointReader<Schema extends StateSchema> {
       const opened = openPayload(record.payload, {
         transforms: this.#options.transforms,
         context: record,
-        known: this.#known,
       });
       if (!(opened instanceof Promise)) return this.#checkpoint(record, opened.state);
       return opened.then(
@@ -270,6 +271,8 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.message, error);
+  // A schema or a migration that walked through it came to the end of the stack.
+  if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
   throw error;
 }
 

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { encodeJson } from "../codec/json.js";
-import type { KnownBodies } from "../codec/known-bodies.js";
 import { byteLengthOf, makePayload } from "../codec/payload.js";
 import { isCorrupt } from "../contract/adapter.js";
 import {
@@ -23,13 +22,11 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it 
 /** Makes drafts of states and appends them, in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
-  readonly #known: KnownBodies;
   /** The last append of each task, where payloads are made asynchronously. */
   readonly #queues = new Map<string, Promise<void>>();
 
-  constructor(options: ResolvedOptions<Schema>, known: KnownBodies) {
+  constructor(options: ResolvedOptions<Schema>) {
     this.#options = options;
-    this.#known = known;
   }
 
   /** Reads the state, and without transforms reaches the adapter, before its first await. */
@@ -52,7 +49,6 @@ export class CheckpointWriter<Schema extends StateSchema> {
       const { expectedSequence } = options;
       const sequence = await this.#options.storage.append(whole, { expectedSequence });
       if (this.#options.createsIds) await this.#assertStored(whole, sequence);
-      this.#known.add(made);
       return summaryOf({ ...whole, sequence });
     };
     return payload instanceof Promise ? this.#inOrder(taskId, payload, append) : append(payload);
