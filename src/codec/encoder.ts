@@ -153,7 +153,7 @@ export class Encoder implements Writing {
     const prototype = prototypeOf(value);
     const isArray = Array.isArray(value);
     // A Set's items have no places: two of them that are redacted would become one.
-    if (types.isSet(value) && this.#redacted?.coversItemsOf(this.#steps)) return this.#censored(this.#redacted);
+    if (this.#redacted?.coversItemsOf(this.#steps) && types.isSet(value)) return this.#censored(this.#redacted);
 
     this.#ancestors.push(value);
     this.#steps.push(undefined);
@@ -166,7 +166,7 @@ export class Encoder implements Writing {
   }
 
   #array(items: readonly unknown[], prototype: object | null): readonly unknown[] {
-    if (prototype === null || kindOf(prototype) !== "Array") this.refuseInstance(items);
+    if (classOf(prototype) !== "Array") this.refuseInstance(items);
     const { length } = items;
     // An item and its comma.
     this.reserve(length * 2);
@@ -189,7 +189,7 @@ export class Encoder implements Writing {
   }
 
   #record(value: object, prototype: object | null): unknown {
-    const kind = prototype === null ? "NullObject" : prototype === Object.prototype ? "Object" : kindOf(prototype);
+    const kind = classOf(prototype);
     if (kind === "Object") {
       const keys = this.#keysOf(value);
       return keys.includes(TAG) && !this.#isPlain ? this.#tagged(kind, value) : this.members(value, keys);
@@ -270,6 +270,13 @@ function lossOf(tag: string, value: unknown): string {
   if (tag === "hole") return "an empty place of an array";
   if (tag === "NullObject") return "an object without a prototype";
   return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
+}
+
+/** As {@link kindOf}, fast for most of what a state holds. */
+function classOf(prototype: object | null): string | undefined {
+  if (prototype === Object.prototype) return "Object";
+  if (prototype === Array.prototype) return "Array";
+  return prototype === null ? "NullObject" : kindOf(prototype);
 }
 
 function isIndex(key: string | symbol): boolean {

@@ -25,6 +25,13 @@ export interface OpenPayloadOptions {
   readonly context: PayloadOwner;
 }
 
+/** What a checkpoint stores of its state. */
+export interface MadePayload {
+  readonly payload: Payload;
+  /** The body's size as stored, in bytes. */
+  readonly sizeBytes: number;
+}
+
 /** A payload's state. A box, since the state itself may be anything, a thenable too. */
 export interface OpenedPayload {
   readonly state: unknown;
@@ -38,13 +45,13 @@ export interface OpenedPayload {
  * @throws {StateNotSerializableError} `value` holds something that would not come back as it is. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
-export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
+export function makePayload(value: unknown, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { maxBytes, context, redacted } = options;
   const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
-  if (options.transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
+  if (options.transforms.length === 0) return madeOf(encoding, text);
   checkTransforms(options.transforms);
-  return transformed(encoding, new TextEncoder().encode(text), options);
+  return transformed(encoding, UTF8.encode(text), options);
 }
 
 /**
@@ -84,7 +91,7 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
 export async function openToRenew(
   payload: Payload,
   options: OpenPayloadOptions,
-): Promise<(() => Promise<Payload>) | undefined> {
+): Promise<(() => Promise<MadePayload>) | undefined> {
   checkDigest(payload, options.context);
   const [base = "", ...names] = payload.encoding.split("+");
   const layers = layersOf(payload, names, options);
@@ -101,9 +108,17 @@ export async function openToRenew(
   return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
-/** The size of a body as stored, in bytes. */
-export function byteLengthOf(body: string | Uint8Array): number {
-  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+const UTF8 = new TextEncoder();
+/** One encoding of a text gives both its size and the bytes to hash, and most texts fit in here. */
+const SCRATCH = new Uint8Array(128 * 1024);
+
+function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
+  if (typeof body === "string" && body.length * 3 <= SCRATCH.length) {
+    const { written } = UTF8.encodeInto(body, SCRATCH);
+    return { payload: { encoding, body, sha256: digestOf(SCRATCH.subarray(0, written)) }, sizeBytes: written };
+  }
+  const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  return { payload: { encoding, body, sha256: digestOf(body) }, sizeBytes };
 }
 
 /** Lower-case hexadecimal SHA-256 of a body, of its UTF-8 bytes where it is text. */
@@ -129,12 +144,12 @@ async function transformed(
   base: string,
   text: Uint8Array,
   { transforms, context: owner }: OpenPayloadOptions,
-): Promise<Payload> {
+): Promise<MadePayload> {
   const encoding = encodingOf(base, transforms);
   const context = contextOf(owner, encoding);
   let body = text;
   for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
-  return { encoding, body, sha256: digestOf(body) };
+  return madeOf(encoding, body);
 }
 
 async function restored(
@@ -169,7 +184,7 @@ function bytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
 }
 
 function textBytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
-  if (typeof body === "string") return new TextEncoder().encode(body);
+  if (typeof body === "string") return UTF8.encode(body);
   throw corrupt(owner, `its payload is ${encoding}, yet bytes, not text`);
 }
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { openToRenew } from "../codec/payload.js";
+import { type MadePayload, openToRenew } from "../codec/payload.js";
 import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type Payload, type StoredCheckpoint, seal } from "../contract/checkpoint.js";
 import {
@@ -157,7 +157,7 @@ export class Rekeyer<Schema extends StateSchema> {
   /** The payload as it would be stored now; `undefined` where it is so already, or can't be opened, which is tallied. */
   async #renewed(record: StoredCheckpoint, tally: Tally): Promise<Payload | undefined> {
     const { transforms } = this.#options;
-    let renew: (() => Promise<Payload>) | undefined;
+    let renew: (() => Promise<MadePayload>) | undefined;
     try {
       if (seal(record) !== record.seal) throw new CheckpointCorruptError("its seal doesn't match its content");
       renew = await openToRenew(record.payload, { transforms, context: record });
@@ -170,7 +170,7 @@ export class Rekeyer<Schema extends StateSchema> {
     }
     if (renew === undefined) tally.current += 1;
     try {
-      return await renew?.();
+      return (await renew?.())?.payload;
     } catch (error) {
       // That it can't be made anew is this one's trouble; that the current key can't be had is everybody's.
       if (!(error instanceof PayloadTooLargeError)) throw error;

@@ -1,14 +1,8 @@
 import { hash } from "node:crypto";
 import { encodeJson } from "../codec/json.js";
-import { byteLengthOf, makePayload } from "../codec/payload.js";
+import { type MadePayload, makePayload } from "../codec/payload.js";
 import { isCorrupt } from "../contract/adapter.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  failureOf,
-  type Payload,
-  summaryOf,
-} from "../contract/checkpoint.js";
+import { type CheckpointDraft, type CheckpointSummary, failureOf, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import { checkSaveOptions, copyMetadata, type ResolvedOptions, type SaveOptions } from "./options.js";
@@ -44,8 +38,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
 
-    const append = async (made: Payload): Promise<CheckpointSummary> => {
-      const whole = { ...draft, sizeBytes: byteLengthOf(made.body), payload: made };
+    const append = async (made: MadePayload): Promise<CheckpointSummary> => {
+      const whole = { ...draft, ...made };
       const { expectedSequence } = options;
       const sequence = await this.#options.storage.append(whole, { expectedSequence });
       if (this.#options.createsIds) await this.#assertStored(whole, sequence);
@@ -110,8 +104,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /** Each payload takes its own time in the transforms; the adapter sees the drafts in call order all the same. */
   async #inOrder<Result>(
     taskId: string,
-    payload: Promise<Payload>,
-    append: (payload: Payload) => Promise<Result>,
+    payload: Promise<MadePayload>,
+    append: (made: MadePayload) => Promise<Result>,
   ): Promise<Result> {
     const appended = Promise.all([payload, this.#queues.get(taskId)]).then(([made]) => append(made));
     // Whoever comes next waits for this one, however it ends.
