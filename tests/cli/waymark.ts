@@ -2,7 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 import { once } from "node:events";
 import { join } from "node:path";
 import { CheckpointManager, type CheckpointManagerOptions } from "waymark";
-import { type StoredCheckpoint } from "waymark/adapter";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { tempFolder } from "../support/temp-folder.js";
 
