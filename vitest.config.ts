@@ -1,11 +1,17 @@
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 // Node reads it at each start, in 45 ms, and tests start thousands of processes, of which none has a connection to make.
 delete process.env["NODE_EXTRA_CA_CERTS"];
+
+/**
+ * `npm test` runs what a change is likely to break, in three minutes. `npm run check` and CI run everything: files named
+ * `*.slow.test.ts` too.
+ */
+const isFull = process.env["WAYMARK_TESTS"] === "full";
 
 export default defineConfig({
   resolve: {
@@ -28,6 +34,7 @@ export default defineConfig({
   test: {
     reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
     include: ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
+    exclude: [...configDefaults.exclude, ...(isFull ? [] : ["**/*.slow.test.ts"])],
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
     maxWorkers: availableParallelism(),
     testTimeout: 60_000,

@@ -34,7 +34,7 @@ try {
     shell: process.platform === "win32",
     env: {
       ...process.env,
-      WAYMARK_CRASH: "full",
+      WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
       // Some thousand processes are started with it, and one file is loaded faster than twenty.
@@ -65,23 +65,21 @@ function counted(path) {
   }
 }
 
-/** As a Markdown table, for docs/durability.md. @param {Count[]} counts */
+/** As a Markdown table, for docs/durability.md: a line per kind of fault and storage. @param {Count[]} counts */
 function print(counts) {
-  console.log("\n| what | storage | operation | tried | lost |\n| --- | --- | --- | ---: | ---: |");
-  for (const [what, ofIt] of grouped(counts)) {
-    for (const { store, operation, tried, lost } of ofIt) {
-      if (tried > 0) console.log(`| ${what} | ${store} | ${operation} | ${tried} | ${lost} |`);
+  console.log("\n| what | storage | tried | lost |\n| --- | --- | ---: | ---: |");
+  for (const [what, ofKind] of grouped(counts, "what")) {
+    for (const [store, ofStore] of grouped(ofKind, "store")) {
+      console.log(`| ${what} | ${store} | ${sum(ofStore, "tried")} | ${sum(ofStore, "lost")} |`);
     }
-    const [tried, lost] = [sum(ofIt, "tried"), sum(ofIt, "lost")];
-    console.log(`| **${what}** | **all** | | **${tried}** | **${lost}** |`);
   }
 }
 
-/** By what was tried, in the order of the first. @param {Count[]} counts */
-function grouped(counts) {
+/** In the order of the first of each. @param {readonly Count[]} counts @param {"what" | "store"} by */
+function grouped(counts, by) {
   /** @type {Map<string, Count[]>} */
   const groups = new Map();
-  for (const count of counts) groups.set(count.what, [...(groups.get(count.what) ?? []), count]);
+  for (const count of counts) groups.set(count[by], [...(groups.get(count[by]) ?? []), count]);
   return groups;
 }
 

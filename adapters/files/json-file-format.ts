@@ -1,11 +1,10 @@
-import { excessOf, type JsonObject, summaryOf } from "../../src/contract/checkpoint.js";
+import { type JsonObject, summaryOf } from "../../src/contract/checkpoint.js";
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
   attempt,
   decodeText,
   type EmbeddedRecord,
   embeddedSize,
-  MAX_HEAD_VALUES,
   type Numbering,
   parseHead,
   parseNumbering,
@@ -111,10 +110,9 @@ export function renderCheckpoint({ head, bodyText }: EmbeddedRecord): Buffer {
 function assertReadable(firstLine: string): void {
   // No unit takes more than three bytes: as a rule they needn't be counted.
   const fits = firstLine.length <= MAX_FIRST_LINE_BYTES / 3 || Buffer.byteLength(firstLine) <= MAX_FIRST_LINE_BYTES;
-  if (fits && excessOf(firstLine, MAX_HEAD_VALUES) === undefined) return;
-  const most = fits ? `${MAX_HEAD_VALUES} values` : `${MAX_FIRST_LINE_BYTES} bytes`;
+  if (fits) return;
   throw new StorageError(
-    `What describes the checkpoint (its label, error and metadata) has more than ${most}. ` +
+    `What describes the checkpoint (its label, error and metadata) has more than ${MAX_FIRST_LINE_BYTES} bytes. ` +
       "Nothing was changed; shorten it, or keep it in the state.",
   );
 }
@@ -212,7 +210,7 @@ function parseHeadLine(bytes: Buffer): HeadLine {
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
-  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`, MAX_HEAD_VALUES);
+  const fields: JsonObject = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
   return { head: parseHead(fields, fields), end, lineEnd };
 }
 

@@ -1,13 +1,12 @@
 import { hash } from "node:crypto";
 import { sequenceOfSame } from "../../src/contract/adapter.js";
 import {
+  brokenSeal,
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointFailure,
-  excessOf,
   type JsonObject,
   type JsonValue,
-  nestsTooDeep,
   type Payload,
   type SealedSummary,
   type StoredCheckpoint,
@@ -15,7 +14,7 @@ import {
   summaryOf,
   withPayload,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, isStackOverflow } from "../../src/contract/errors.js";
 import { UnreadableError } from "./stored-file.js";
 
 /** The parts of a JSON object that are looked at, each of which may be missing. */
@@ -41,8 +40,6 @@ export interface EmbeddedRecord {
   readonly bodyText: string;
 }
 
-/** More than any file has around a state. */
-const LEVELS_OF_A_FILE = 10;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The draft with a body that can stand in a JSON file, independent of what becomes of the draft. */
@@ -134,7 +131,6 @@ export function parseHead(common: Fields, ours: Fields): RecordHead {
   if (status === undefined) throw new UnreadableError("it has no known status");
   if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
   if (metadata !== undefined && !isJsonObject(metadata)) throw new UnreadableError("its metadata is no object");
-  if (nestsTooDeep(metadata)) throw new UnreadableError("its metadata nests deeper than any that is saved");
 
   // Built up, since lists of thousands of tasks do this for each.
   const head: { -readonly [Key in keyof RecordHead]: RecordHead[Key] } = {
@@ -154,7 +150,7 @@ export function parseHead(common: Fields, ours: Fields): RecordHead {
   if (metadata !== undefined) head.metadata = metadata;
   if (error !== undefined) head.error = parseFailure(error);
   if (bodyIs !== undefined) head.bodyIs = bodyIs;
-  if (seal(head) !== head.seal) throw new UnreadableError("it fails its seal: something of it was changed");
+  if (brokenSeal(head) !== undefined) throw new UnreadableError("it fails its seal: something of it was changed");
   return head;
 }
 
@@ -199,18 +195,8 @@ export function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** More than describes any checkpoint, or any file of them: metadata of the largest size has a sixteenth of it. */
-export const MAX_HEAD_VALUES = 1024 ** 2;
-
-const TOO_DEEP = "it nests deeper than anything that is saved";
-
-/**
- * @param maxValues - The most that it may hold, where it is of a size that takes memory.
- * @throws {UnreadableError} Not JSON, or none that may be parsed or walked through.
- */
-export function parseJson(source: string, maxValues?: number): JsonValue {
-  const excess = excessOf(source, maxValues);
-  if (excess) throw new UnreadableError(excess === "levels" ? TOO_DEEP : `it holds more than ${maxValues} values`);
+/** @throws {UnreadableError} Not JSON. */
+export function parseJson(source: string): JsonValue {
   let value: JsonValue;
   try {
     // What JSON.parse gives is, by its definition, a JsonValue.
@@ -218,16 +204,12 @@ export function parseJson(source: string, maxValues?: number): JsonValue {
   } catch (error) {
     throw new UnreadableError("it is not JSON, or cut short", { cause: error });
   }
-  if (nestsTooDeep(value, LEVELS_OF_A_FILE)) throw new UnreadableError(TOO_DEEP);
   return value;
 }
 
-/**
- * @param maxValues - As for {@link parseJson}.
- * @throws {UnreadableError} Not a JSON object.
- */
-export function parseObject(source: string, maxValues?: number): JsonObject {
-  const value = parseJson(source, maxValues);
+/** @throws {UnreadableError} Not a JSON object. */
+export function parseObject(source: string): JsonObject {
+  const value = parseJson(source);
   if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
   return value;
 }
@@ -270,6 +252,7 @@ export function attempt<Result>(parse: () => Result): Result | UnreadableError {
     return parse();
   } catch (error) {
     if (error instanceof UnreadableError) return error;
+    if (isStackOverflow(error)) return new UnreadableError("it nests deeper than anything that is saved");
     throw error;
   }
 }

@@ -12,7 +12,7 @@ import {
   versionDamage,
 } from "./sealed-record.js";
 import { UnreadableError } from "./stored-file.js";
-import { MAX_DAMAGED_LINES, MAX_FOREIGN_VALUES, TaskFileLimits, TaskFileOverfullError } from "./task-file-limits.js";
+import { MAX_DAMAGED_LINES, TaskFileLimits, TaskFileOverfullError } from "./task-file-limits.js";
 import { countLines, type Line, linesOf } from "./task-file-lines.js";
 import { inOrder, withMisplaced } from "./task-file-order.js";
 import {
@@ -184,7 +184,7 @@ function misses({ numbering, entries }: Parsed): boolean {
 
 /** A JSON document in any other form: another program wrote it. */
 function parseWhole(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
-  const document = attempt(() => parseObject(decodeText(bytes), MAX_FOREIGN_VALUES));
+  const document = attempt(() => parseObject(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
   const { checkpoints, ...head } = document;
   const file = parseFileHead(head, path);
@@ -217,7 +217,7 @@ function parseFirstLine(line: string | Buffer): JsonObject {
   if (typeof line !== "string" || !line.endsWith(FIRST_LINE_END)) {
     throw new UnreadableError("its first line holds no head");
   }
-  const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`, MAX_FOREIGN_VALUES);
+  const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`);
   return head;
 }
 
@@ -288,19 +288,13 @@ function parseLine({ content, number }: Line, read: ReadRecords): Entry | Foreig
   const entry = attempt(() =>
     ofTask(read.folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), read.adopt)),
   );
-  if (!(entry instanceof UnreadableError)) return counted(entry, read, line);
+  if (!(entry instanceof UnreadableError)) return counted(entry, read);
   read.limits.countDamaged();
   return { ...damagedEntry(entry, line), lineNumber: number };
 }
 
-/** @param line - Where it has one. */
-function counted<Item extends RecordEntry | ForeignEntry>(
-  entry: Item,
-  { limits }: ReadRecords,
-  line?: string | Buffer,
-): Item {
-  if (!("head" in entry)) limits.countForeign(line?.toString());
-  else if (line !== undefined) limits.countExtra(entry.extra);
+function counted<Item extends RecordEntry | ForeignEntry>(entry: Item, { limits }: ReadRecords): Item {
+  if (!("head" in entry)) limits.countForeign();
   return entry;
 }
 

@@ -1,11 +1,7 @@
-import { countValues, type JsonObject } from "../../src/contract/checkpoint.js";
-
 /** Damage to a disk makes some lines unreadable; a file with so many of them is of another kind. */
 export const MAX_DAMAGED_LINES = 10_000;
 /** Each takes some two kilobytes until it is written in our form. */
 export const MAX_FOREIGN_RECORDS = 100_000;
-/** Of all that other programs wrote, in a whole file. In memory that is some 200 MB. */
-export const MAX_FOREIGN_VALUES = 4 * 1024 ** 2;
 
 /** A file of which so much isn't ours that it is damaged as a whole. It never leaves the reading of that file. */
 export class TaskFileOverfullError extends Error {
@@ -19,7 +15,6 @@ export class TaskFileOverfullError extends Error {
 export class TaskFileLimits {
   #damaged = 0;
   #foreign = 0;
-  #foreignValues = 0;
 
   /** @throws {TaskFileOverfullError} There are more than are told one by one. */
   countDamaged(): void {
@@ -29,27 +24,11 @@ export class TaskFileLimits {
     }
   }
 
-  /**
-   * @param text - Where it is known, the record as it stands in the file.
-   * @throws {TaskFileOverfullError} There are more than are adopted.
-   */
-  countForeign(text = ""): void {
+  /** @throws {TaskFileOverfullError} There are more than are adopted. */
+  countForeign(): void {
     this.#foreign += 1;
     if (this.#foreign > MAX_FOREIGN_RECORDS) {
       throw new TaskFileOverfullError(`more than ${MAX_FOREIGN_RECORDS} of its records are another program's`);
-    }
-    this.#countValues(text);
-  }
-
-  /** @throws {TaskFileOverfullError} All of them hold more values than are kept. */
-  countExtra(extra: JsonObject): void {
-    if (Object.keys(extra).length > 0) this.#countValues(JSON.stringify(extra));
-  }
-
-  #countValues(text: string): void {
-    this.#foreignValues += countValues(text);
-    if (this.#foreignValues > MAX_FOREIGN_VALUES) {
-      throw new TaskFileOverfullError(`what other programs wrote there holds more than ${MAX_FOREIGN_VALUES} values`);
     }
   }
 }

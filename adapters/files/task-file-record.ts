@@ -13,7 +13,6 @@ import {
   text,
 } from "./sealed-record.js";
 import { UnreadableError } from "./stored-file.js";
-import { MAX_FOREIGN_VALUES } from "./task-file-limits.js";
 
 /** What another program's record doesn't say, as far as its state tells it. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
@@ -48,9 +47,7 @@ const NO_EXTRA: JsonObject = {};
  */
 export function parseRecordLine(line: string, adopt: AdoptRecord | undefined): RecordEntry | ForeignEntry {
   const parts = line.endsWith("}") ? splitState(line) : undefined;
-  const entry = parts
-    ? parseFields(parts.fields, parts.bodyText, adopt)
-    : parseRecord(parseObject(line, MAX_FOREIGN_VALUES), adopt);
+  const entry = parts ? parseFields(parts.fields, parts.bodyText, adopt) : parseRecord(parseObject(line), adopt);
   return "head" in entry ? { ...entry, line } : entry;
 }
 
@@ -120,7 +117,7 @@ function foreignEntry(fields: JsonObject, bodyText: string, adopt: AdoptRecord |
   const error = fields["error"];
   const createdAt = new Date(text(fields, "createdAt"));
   if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
-  const state = parseJson(bodyText, MAX_FOREIGN_VALUES);
+  const state = parseJson(bodyText);
   const draft = {
     taskId: text(fields, "taskId"),
     id: text(fields, "id"),
@@ -157,7 +154,7 @@ function splitState(line: string): LineParts | undefined {
 function splitAt(line: string, at: number | undefined): LineParts | undefined {
   if (at === undefined || line[at - 1] !== ",") return undefined;
   try {
-    const fields = parseObject(`${line.slice(0, at - 1)}}`, MAX_FOREIGN_VALUES);
+    const fields = parseObject(`${line.slice(0, at - 1)}}`);
     return { fields, bodyText: line.slice(at + STATE_KEY.length, -1) };
   } catch (error) {
     if (error instanceof UnreadableError) return undefined;

@@ -1,9 +1,7 @@
 import { hash } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
-import type { JsonEncoding } from "./encoder.js";
-import { decodeJson, encodeJson } from "./json.js";
-import type { KnownBodies } from "./known-bodies.js";
+import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redaction.js";
 import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
@@ -31,8 +29,13 @@ export interface OpenPayloadOptions {
   readonly context: PayloadOwner;
   /** In any order: the payload's encoding names those it needs. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
-  /** @internal Bodies whose digest has been checked; this one is added. */
-  readonly known?: KnownBodies | undefined;
+}
+
+/** What a checkpoint stores of its state. */
+export interface MadePayload {
+  readonly payload: Payload;
+  /** The body's size as stored, in bytes. */
+  readonly sizeBytes: number;
 }
 
 /** A payload's state. A box, because the state itself may look like a promise. */
@@ -46,26 +49,26 @@ export interface OpenedPayload {
  * @example
  * ```ts
  * import { gzip } from "waymark";
- * import { byteLengthOf, makePayload, type StorageAdapter } from "waymark/adapter";
+ * import { makePayload, type StorageAdapter } from "waymark/adapter";
  *
  * async function append(storage: StorageAdapter, taskId: string, id: string, state: unknown): Promise<number> {
  *   const draft = { taskId, id, createdAt: new Date().toISOString(), status: "running", stateVersion: 1 } as const;
- *   const payload = await makePayload(state, { context: draft, transforms: [gzip()] });
- *   return storage.append({ ...draft, sizeBytes: byteLengthOf(payload.body), payload });
+ *   const made = await makePayload(state, { context: draft, transforms: [gzip()] });
+ *   return storage.append({ ...draft, ...made });
  * }
  * ```
  *
- * @returns The payload; with transforms, a promise of it.
+ * @returns The payload and its size; with transforms, a promise of them.
  * @throws {StateNotSerializableError} `value` holds something that can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
-export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
+export function makePayload(value: unknown, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, transforms = [], context, redacted } = options;
   const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
-  if (transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
+  if (transforms.length === 0) return madeOf(encoding, text);
   checkTransforms(transforms);
-  return transformed(encoding, new TextEncoder().encode(text), options);
+  return transformed(encoding, UTF8.encode(text), options);
 }
 
 /**
@@ -90,10 +93,7 @@ export function makePayload(value: unknown, options: MakePayloadOptions): Payloa
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { encoding, body } = payload;
-  if (!options.known?.has(payload)) {
-    checkDigest(payload, options.context);
-    options.known?.add(payload);
-  }
+  checkDigest(payload, options.context);
   const [base = "", ...names] = encoding.split("+");
   if (base !== "json" && base !== "json-tagged") {
     throw new UnsupportedFormatError(
@@ -120,8 +120,8 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
  */
 export async function openToRenew(
   payload: Payload,
-  options: Omit<OpenPayloadOptions, "known">,
-): Promise<(() => Promise<Payload>) | undefined> {
+  options: OpenPayloadOptions,
+): Promise<(() => Promise<MadePayload>) | undefined> {
   checkDigest(payload, options.context);
   const [base = "", ...names] = payload.encoding.split("+");
   const layers = layersOf(payload, names, options);
@@ -138,9 +138,17 @@ export async function openToRenew(
   return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
-/** The size of a payload's body in bytes: what `sizeBytes` of its checkpoint says. */
-export function byteLengthOf(body: string | Uint8Array): number {
-  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+const UTF8 = new TextEncoder();
+/** One encoding of a text gives both its size and the bytes to hash, and most texts fit in here. */
+const SCRATCH = new Uint8Array(128 * 1024);
+
+function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
+  if (typeof body === "string" && body.length * 3 <= SCRATCH.length) {
+    const { written } = UTF8.encodeInto(body, SCRATCH);
+    return { payload: { encoding, body, sha256: digestOf(SCRATCH.subarray(0, written)) }, sizeBytes: written };
+  }
+  const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  return { payload: { encoding, body, sha256: digestOf(body) }, sizeBytes };
 }
 
 /** Lower-case hexadecimal SHA-256 of a body, of its UTF-8 bytes where it is text. */
@@ -153,11 +161,7 @@ function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
 }
 
 /** The transforms to undo, in that order. Those that have no part in the payload may refuse it. */
-function layersOf(
-  { encoding }: Payload,
-  names: readonly string[],
-  options: Omit<OpenPayloadOptions, "known">,
-): readonly Transform[] {
+function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
   for (const transform of options.transforms ?? []) {
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
   }
@@ -169,13 +173,13 @@ function layersOf(
 async function transformed(
   base: string,
   text: Uint8Array,
-  { transforms = [], context: owner }: Omit<OpenPayloadOptions, "known">,
-): Promise<Payload> {
+  { transforms = [], context: owner }: OpenPayloadOptions,
+): Promise<MadePayload> {
   const encoding = encodingOf(base, transforms);
   const context = contextOf(owner, encoding);
   let body = text;
   for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
-  return { encoding, body, sha256: digestOf(body) };
+  return madeOf(encoding, body);
 }
 
 async function restored(
@@ -210,7 +214,7 @@ function bytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
 }
 
 function textBytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
-  if (typeof body === "string") return new TextEncoder().encode(body);
+  if (typeof body === "string") return UTF8.encode(body);
   throw corrupt(owner, `its payload is ${encoding}, yet bytes, not text`);
 }
 
@@ -230,11 +234,7 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
   return bytesFrom(decoded, transform, "decode");
 }
 
-function transformNamed(
-  name: string,
-  encoding: string,
-  { transforms, context }: Omit<OpenPayloadOptions, "known">,
-): Transform {
+function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
   const found = transforms?.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(

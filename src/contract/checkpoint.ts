@@ -1,10 +1,6 @@
 import { hash } from "node:crypto";
 import { types } from "node:util";
-import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
-import { nestsTooDeep } from "./json-depth.js";
-
-export { countValues, excessOf } from "../codec/json-excess.js";
-export { nestsTooDeep } from "./json-depth.js";
+import { CheckpointConflictError, CheckpointCorruptError, isStackOverflow } from "./errors.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
@@ -109,16 +105,23 @@ export interface SealedSummary extends CheckpointSummary {
  * It is a checksum, not a signature: anybody who can write to the store can compute one.
  *
  * @returns Lower-case hexadecimal.
- * @throws {CheckpointCorruptError} Its metadata nests deeper than any that is saved.
+ * @throws {CheckpointCorruptError} Its metadata nests so deep that the stack ends.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
-  const { error, metadata } = record;
-  if (nestsTooDeep(metadata)) {
+  try {
+    return hash("sha256", sealedText(record), "hex");
+  } catch (cause) {
+    if (!isStackOverflow(cause)) throw cause;
     throw new CheckpointCorruptError(
       `The metadata of checkpoint ${record.id} nests deeper than any that is saved. It was left untouched.`,
+      { cause },
     );
   }
-  const sealed = [
+}
+
+function sealedText(record: Omit<SealedSummary, "seal">): string {
+  const { error, metadata } = record;
+  return JSON.stringify([
     "waymark-seal-1",
     record.taskId,
     record.id,
@@ -134,8 +137,7 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
     record.sizeBytes,
     record.payload.encoding,
     record.payload.sha256,
-  ];
-  return hash("sha256", JSON.stringify(sealed), "hex");
+  ]);
 }
 
 /** The record to store: the draft under its sequence, sealed. */
@@ -161,7 +163,6 @@ export function brokenSeal(record: SealedSummary): string | undefined {
   try {
     return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
   } catch (error) {
-    // What nests too deep has never been sealed.
     if (error instanceof CheckpointCorruptError) return error.message;
     throw error;
   }
@@ -176,7 +177,7 @@ export function brokenSeal(record: SealedSummary): string | undefined {
  */
 export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
   const name = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
-  if (seal(record) !== record.seal) {
+  if (brokenSeal(record) !== undefined) {
     throw new CheckpointCorruptError(`${name} fails its seal. Its status was not changed, and it was left untouched.`);
   }
   if (record.status === "completed" && change.status !== "completed") {
@@ -195,7 +196,7 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
  * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
  */
 export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
-  if (seal(record) !== record.seal) {
+  if (brokenSeal(record) !== undefined) {
     throw new CheckpointCorruptError(
       `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)} fails its seal. Its payload was not replaced, and it was left untouched.`,
     );

@@ -191,3 +191,8 @@ export class ClosedError extends CheckpointError {
     super("CLOSED", `${what} is closed. Everything it acknowledged is stored; open a new one to continue.`);
   }
 }
+
+/** Whether the error says that a walk came to the end of the stack: damaged data may nest deeper than any that is saved. */
+export function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && error.message === "Maximum call stack size exceeded";
+}

@@ -1,6 +1,6 @@
 // `waymark/adapter`: what authors of an adapter need. Users of a manager only need `waymark`.
 export {
-  byteLengthOf,
+  type MadePayload,
   type MakePayloadOptions,
   makePayload,
   type OpenedPayload,

@@ -10,7 +10,12 @@ import {
   summaryOf,
   type TaskSummary,
 } from "../contract/checkpoint.js";
-import { CheckpointCorruptError, CheckpointNotFoundError, UnsupportedFormatError } from "../contract/errors.js";
+import {
+  CheckpointCorruptError,
+  CheckpointNotFoundError,
+  isStackOverflow,
+  UnsupportedFormatError,
+} from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { Migration, ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
@@ -267,6 +272,8 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.message, error);
+  // A schema or a migration that walked through it came to the end of the stack.
+  if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
   throw error;
 }
 

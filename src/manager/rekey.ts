@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { openToRenew } from "../codec/payload.js";
+import { type MadePayload, openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { brokenSeal, type Payload, type StoredCheckpoint } from "../contract/checkpoint.js";
+import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
   CheckpointError,
@@ -165,8 +165,8 @@ class Rekey {
     const renew = await this.#open(record);
     if (renew === undefined) return true;
     try {
-      const renewed = await renew();
-      const isReplaced = await this.#replacePayload(record.taskId, record.id, renewed, record.payload.sha256);
+      const { payload } = await renew();
+      const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
       if (isReplaced) this.#rewritten += 1;
       return isReplaced;
     } catch (error) {
@@ -178,7 +178,7 @@ class Rekey {
   }
 
   /** How to make the payload anew; `undefined` if it is current or can't be opened, which is counted. */
-  async #open(record: StoredCheckpoint): Promise<(() => Promise<Payload>) | undefined> {
+  async #open(record: StoredCheckpoint): Promise<(() => Promise<MadePayload>) | undefined> {
     try {
       const broken = brokenSeal(record);
       if (broken !== undefined) throw new CheckpointCorruptError(broken);

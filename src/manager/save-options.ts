@@ -1,5 +1,4 @@
-import type { EncodedState } from "../codec/encoder.js";
-import { encodeJson } from "../codec/json.js";
+import { type EncodedState, encodeJson } from "../codec/json.js";
 import type { RedactedPaths } from "../codec/redaction.js";
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";

@@ -1,15 +1,8 @@
 import { hash } from "node:crypto";
-import type { EncodedState } from "../codec/encoder.js";
-import { encodeJson } from "../codec/json.js";
-import { byteLengthOf, makePayload, openPayload } from "../codec/payload.js";
+import { type EncodedState, encodeJson } from "../codec/json.js";
+import { type MadePayload, makePayload, openPayload } from "../codec/payload.js";
 import { isCorrupt, sequenceOfSame } from "../contract/adapter.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  failureOf,
-  type Payload,
-  summaryOf,
-} from "../contract/checkpoint.js";
+import { type CheckpointDraft, type CheckpointSummary, failureOf, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
@@ -48,8 +41,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
 
-    const append = async (made: Payload): Promise<CheckpointSummary> => {
-      const whole = { ...draft, sizeBytes: byteLengthOf(made.body), payload: made };
+    const append = async (made: MadePayload): Promise<CheckpointSummary> => {
+      const whole = { ...draft, ...made };
       const sequence = await this.#store(whole, options, digest);
       const saved = summaryOf({ ...whole, sequence });
       return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
@@ -130,8 +123,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /** Transforms of one payload may take longer than those of the next; the adapter still gets drafts in call order. */
   async #inOrder<Result>(
     taskId: string,
-    payload: Promise<Payload>,
-    append: (payload: Payload) => Promise<Result>,
+    payload: Promise<MadePayload>,
+    append: (made: MadePayload) => Promise<Result>,
   ): Promise<Result> {
     const appended = Promise.all([payload, this.#queues.get(taskId)]).then(([made]) => append(made));
     // The next append waits for this one, even if it fails.

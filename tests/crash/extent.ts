@@ -1,2 +1,2 @@
-/** Whether all is tried, as scripts/crash.mjs does, or the selection that `npm test` has time for. */
-export const isFull = process.env["WAYMARK_CRASH"] === "full";
+/** Whether everything is tried, as `npm run crash` does, or what `npm test` has time for. */
+export const isFull = process.env["WAYMARK_TESTS"] === "full";

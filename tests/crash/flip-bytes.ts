@@ -3,7 +3,14 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import Database from "better-sqlite3";
-import { type Checkpoint, CheckpointError, CheckpointManager, type CheckpointSummary, gzip, type TaskSummary } from "waymark";
+import {
+  type Checkpoint,
+  CheckpointError,
+  CheckpointManager,
+  type CheckpointSummary,
+  gzip,
+  type TaskSummary,
+} from "waymark";
 import { openStorage } from "waymark/adapters";
 import { PLACE } from "./place.js";
 

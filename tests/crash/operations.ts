@@ -1,5 +1,11 @@
-import { type StorageAdapter } from "waymark";
-import { type CheckpointDraft, isCorrupt, type Payload, type StorageRepair, type StoredCheckpoint } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
+import {
+  type CheckpointDraft,
+  isCorrupt,
+  type Payload,
+  type StorageRepair,
+  type StoredCheckpoint,
+} from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { draft } from "../unit/adapters/files/drafts.js";
 

@@ -57,7 +57,7 @@ async function all(...calls) {
 /** @type {Readonly<Record<string, Decoder>>} */
 export const DECODERS = {
   "payload-json": {
-    decode: (bytes) => void JSON.stringify(decodeJson("json", bytes.toString(), CONTEXT)),
+    decode: (bytes) => void decodeJson("json", bytes.toString(), CONTEXT),
     expected: [CheckpointError],
   },
   "payload-json-tagged": {

@@ -1,5 +1,11 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { CheckpointConflictError, ClosedError, PayloadTooLargeError, StateInvalidError, StateNotSerializableError } from "waymark";
+import {
+  CheckpointConflictError,
+  ClosedError,
+  PayloadTooLargeError,
+  StateInvalidError,
+  StateNotSerializableError,
+} from "waymark";
 import { type BuildProgress, createBuildCheckpoints, type NewCheckpoint } from "waymark/builds";
 import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";

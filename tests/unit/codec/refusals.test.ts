@@ -20,7 +20,6 @@ class Session {
 }
 class Timeline extends Map {}
 
-const disguisedMap = Object.setPrototypeOf(new Map([[1, 2]]), Object.prototype);
 const looksLikeMap = {
   get [Symbol.toStringTag]() {
     return "Map";
@@ -57,8 +56,6 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ["a WeakMap", { w: new WeakMap() }, "$.w", /class WeakMap/],
   ["URLSearchParams", new URLSearchParams("a=1"), "$", /class URLSearchParams/],
   ["a generator", { *[Symbol.iterator]() {} }[Symbol.iterator](), "$", /a prototype of its own/],
-  ["a Map whose prototype was replaced", { m: disguisedMap }, "$.m", /prototype was replaced/],
-  ["a bare Date", [Object.setPrototypeOf(new Date(0), null)], "$[0]", /prototype was replaced/],
   ["an array whose prototype was replaced", [Object.setPrototypeOf([1], Object.prototype)], "$[0]", /class Object/],
   ["an object with a fake toStringTag", { m: looksLikeMap }, "$.m[Symbol(Symbol.toStringTag)]", /under a symbol/],
   ["an object that only pretends to be a Date", { d: Object.create(Date.prototype) }, "$.d", /pretends to be .* Date/],
@@ -241,8 +238,10 @@ describe("what is refused", () => {
       ["y", -0],
     ]);
     let error = new Error("x", { cause: undefined });
-    for (let i = 1; i < 334; i++) map = new Map([["m", map]]);
-    for (let i = 1; i < 500; i++) error = new Error("x", { cause: error });
+    for (let i = 1; i < 334; i++) {
+      map = new Map([["m", map]]);
+      error = new Error("x", { cause: error });
+    }
     for (const value of [map, error]) {
       const { encoding, text } = encodeJson(value, MAX);
       expect(JSON.stringify(JSON.parse(text))).toBe(text);

@@ -6,7 +6,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { tempFolder } from "../../support/temp-folder.js";
-import { draft } from "./adapters/files/drafts.js";
+import { draft } from "../adapters/files/drafts.js";
 
 const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
   memory: () => new MemoryAdapter(),

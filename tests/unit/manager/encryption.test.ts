@@ -4,7 +4,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { CheckpointManager, type CheckpointManagerOptions, DecryptionFailedError, encrypt, gzip, keyFromPassphrase, type StorageAdapter } from "waymark";
+import {
+  CheckpointManager,
+  type CheckpointManagerOptions,
+  DecryptionFailedError,
+  encrypt,
+  gzip,
+  keyFromPassphrase,
+  type StorageAdapter,
+} from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";

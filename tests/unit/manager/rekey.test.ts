@@ -3,7 +3,16 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { CheckpointManager, type CheckpointManagerOptions, type CorruptRecord, encrypt, gzip, type RekeyProgress, type StorageAdapter, type Transform } from "waymark";
+import {
+  CheckpointManager,
+  type CheckpointManagerOptions,
+  type CorruptRecord,
+  encrypt,
+  gzip,
+  type RekeyProgress,
+  type StorageAdapter,
+  type Transform,
+} from "waymark";
 import { isCorrupt, type StoredCheckpoint, summaryOf } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";

@@ -5,7 +5,6 @@ import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
-import { isFull } from "./extent.js";
 import { OPERATIONS, STORES } from "./operations.js";
 import { examinedHere, PowerLosses } from "./power-loss.js";
 import type { SystemCall } from "./system-calls.js";
@@ -19,9 +18,6 @@ const FAILING = /^(p?write(64)?|f(data)?sync|ftruncate|rename(at2?)?|link(at)?|m
 /** A file is made all the same after an interruption: the call begins again. */
 const ERRORS_OF_MAKING = ["EIO", "ENOSPC"] as const;
 
-/** What `npm test` has time for. */
-const SOME: Readonly<Record<string, readonly string[]>> = { "json-file": ["payload"], "task-file": ["create"] };
-
 interface Fault extends Point {
   readonly error: (typeof ERRORS)[number];
 }
@@ -29,7 +25,7 @@ interface Fault extends Point {
 describe.skipIf(noStrace !== undefined)(`a system call that fails${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of STORES) {
     const operations = OPERATIONS.filter(({ only }) => only === undefined || only.includes(kind));
-    for (const operation of operations.filter(({ name }) => isFull || SOME[kind]?.includes(name))) {
+    for (const operation of operations) {
       it(`in ${kind}'s ${operation.name} harms nothing that was saved, and is never taken for success`, async () => {
         await using site = await CrashSite.make(kind, operation);
         const faults = await rehearse(site);

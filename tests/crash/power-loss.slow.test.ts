@@ -3,12 +3,10 @@ import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
-import { isFull } from "./extent.js";
 import { OPERATIONS, SESSION, type StoreKind } from "./operations.js";
 import { type Allowed, PowerLosses } from "./power-loss.js";
 
 const KINDS: readonly StoreKind[] = ["json-file", "task-file", "sqlite", "sqlite-normal"];
-const SOME: readonly string[] = ["create", "append", "removal"];
 
 /** A new one each time shows what others didn't; a failure prints it. */
 const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
@@ -16,7 +14,7 @@ const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 
 describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of KINDS) {
     const operations = [...OPERATIONS, SESSION].filter(({ only }) => only === undefined || only.includes(kind));
-    for (const operation of operations.filter(({ name }) => isFull || SOME.includes(name))) {
+    for (const operation of operations) {
       it(`at any moment of ${kind}'s ${operation.name} takes nothing that was promised to survive it`, async () => {
         await using site = await CrashSite.make(kind, operation);
         const copy = await site.copy();
