@@ -6,7 +6,7 @@ export type SqliteRow = readonly unknown[];
 
 /** What the adapter uses of better-sqlite3's `Statement`. */
 export interface SqliteStatement {
-  run(...values: unknown[]): { readonly changes: number };
+  run(...values: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint };
   get(...values: unknown[]): unknown;
   all(...values: unknown[]): unknown[];
   raw(): SqliteStatement;

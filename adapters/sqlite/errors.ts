@@ -25,10 +25,10 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
       { ...options, retryable: true },
     );
   }
-  if (isDamaged(error)) {
+  if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT")) {
     return new CheckpointCorruptError(
       `The database ${path} is damaged: ${messageOf(error)}. Nothing was changed. Copy the file and its -wal before anything else; ` +
-        "`PRAGMA integrity_check` says what is wrong, and `.recover` of the sqlite3 shell saves what can be read.",
+        "verify says what is wrong, and `.recover` of the sqlite3 shell saves what can be read.",
       options,
     );
   }
@@ -45,7 +45,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
       retryable: true,
     });
   }
-  // SQLite doesn't tell why; a disk that fails otherwise fails other calls as well.
+  // SQLite doesn't say why; a disk that fails in another way fails other calls as well.
   if (code === "SQLITE_IOERR_SHMSIZE") {
     return new StorageError(
       `There is no room for ${path}-shm, 32 KiB that SQLite needs beside an open database: most likely the disk is full. ` +
@@ -68,7 +68,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
   return new StorageError(`SQLite failed on ${path}: ${messageOf(error)} (${code}). ${intact}`, options);
 }
 
-/** The code of SQLite's or Node's errors; `""` for what has none, as a mistake in a program. */
+/** The code of an error of SQLite's or Node's; `""` for one without, such as a mistake in a program. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "";
   return error.code.startsWith("ERR_") ? "" : error.code;

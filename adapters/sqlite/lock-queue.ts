@@ -5,8 +5,8 @@ const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 20;
 
 /**
- * Makes calls into a database that other processes may have locked. A call that finds it free is done before `write` or
- * `read` returns; the others are tried again, without blocking the process, and writes stay in call order.
+ * Makes calls again into a database that another process has locked, without blocking this one. Writes stay in call
+ * order.
  */
 export class LockQueue {
   readonly #timeoutMs: number;
@@ -18,18 +18,13 @@ export class LockQueue {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Does the work once all writes before it are done. If it has to wait, it gets a copy of its arguments. */
-  async write<Args extends readonly unknown[], Result>(
-    work: (...args: Args) => Result,
-    ...args: Args
-  ): Promise<Result> {
-    if (this.#lastWrite === undefined) {
-      try {
-        return work(...args);
-      } catch (error) {
-        if (!isBusy(error)) throw error;
-      }
-    }
+  /** Whether a write waits: the next ones then wait behind it. */
+  get hasWrites(): boolean {
+    return this.#lastWrite !== undefined;
+  }
+
+  /** Does the work, with a copy of its arguments, once all writes before it are done and the database is free. */
+  async write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, args: Args): Promise<Result> {
     const deadline = performance.now() + this.#timeoutMs;
     // The caller may change what it has given as soon as it has its promise.
     const copies = structuredClone(args);
