@@ -1,9 +1,9 @@
 import { open, opendir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isCheckpointFileName, NUMBERING_FILE } from "./files/json-file-format.js";
-import { codeOf, storageFailure } from "./files/storage-failure.js";
-import { TASK_FILE_NAME } from "./files/task-file-format.js";
-import { idOf, isHashedName } from "./files/task-folder.js";
+import { codeOf, storageFailure } from "./files/failure.js";
+import { isCheckpointFileName, NUMBERING_FILE } from "./files/json-folder.js";
+import { idOf, isHashedName } from "./files/names.js";
+import { TASK_FILE_NAME } from "./files/task-file-content.js";
 import { locationOf, type OpenStorageOptions, type StorageLocation, type StorageScheme } from "./storage-url.js";
 
 /** Where a storage URL leads, and what is there already. */

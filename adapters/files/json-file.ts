@@ -1,20 +1,13 @@
 import { join } from "node:path";
 import {
   type AppendCondition,
-  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
-  inRange,
   isCorrupt,
   matchesQuery,
   nextSequence,
-  type RepairStep,
   type StorageAdapter,
-  type StorageFinding,
-  type StorageRepair,
-  type StorageVerification,
-  type StorageWarning,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
@@ -23,29 +16,42 @@ import {
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
+  sealDraft,
+  summaryOf,
   type TaskSummary,
+  withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointFolder, type Found } from "./checkpoint-folder.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { syncFolder } from "./durable-write.js";
-import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
-import { LOCK_NAME, repairFolders, verifyFolders } from "./json-file-care.js";
+import { readCheckpoint, readHead, readNumbering, renderCheckpoint, renderNumbering } from "./json-file-format.js";
+import { jsonFileMaintenance } from "./json-file-maintenance.js";
 import {
   type CheckpointFile,
+  CheckpointFolder,
   checkpointFileName,
+  knownByName,
   NUMBERING_FILE,
-  parseCheckpointFileName,
-  renderCheckpoint,
-  renderNumbering,
-} from "./json-file-format.js";
-import { isCounted } from "./numbering-recovery.js";
-import { RecentMap } from "./recent-map.js";
-import { type EmbeddedRecord, embedDraft, embedPayload, sequenceOfIntact } from "./sealed-record.js";
-import { nameOf } from "./task-folder.js";
-import { TimeSlices } from "./time-slices.js";
+  RecentFolders,
+} from "./json-folder.js";
+import type { FolderLock } from "./lock.js";
+import { nameOf } from "./names.js";
+import { TimeSlices, UnreadableError } from "./read-file.js";
+import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
+import { assertSameTask, FolderStore, type FolderStoreOptions, isOwner } from "./store.js";
+import type { TaskContents, TaskFolder } from "./task-scan.js";
 
 /** The options of {@link JsonFileAdapter}. */
 export interface JsonFileAdapterOptions extends FolderStoreOptions {}
+
+/** A write of one task, to the folder as it is once the lock was taken. */
+interface FolderWrite<Result> {
+  readonly taskId: string;
+  readonly verb: string;
+  readonly absent?: () => Result;
+  readonly work: (lock: FolderLock, folder: CheckpointFolder) => Promise<Result>;
+}
 
 /**
  * One JSON file per checkpoint, in one folder per task: for people who read, search and commit their checkpoints.
@@ -54,56 +60,44 @@ export interface JsonFileAdapterOptions extends FolderStoreOptions {}
  * <path>/build-42/000000000007-a1.json
  * ```
  *
- * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Files have mode 0600, folders 0700.
+ * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Files
+ * have mode 0600, folders 0700.
  */
 export class JsonFileAdapter implements StorageAdapter {
   readonly name = "json-file";
   readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly maintenance: StorageMaintenance;
   readonly #store: FolderStore;
-  /** The newest file of each task, where this adapter wrote it: then the folder needn't be checked for another owner. */
-  readonly #newest = new RecentMap<string>();
+  readonly #folders: RecentFolders;
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: JsonFileAdapterOptions) {
-    this.#store = new FolderStore(this.name, options, { name: LOCK_NAME, leavesFolder: true });
+    this.#store = new FolderStore(this.name, options);
+    this.#folders = new RecentFolders(this.#store.owner);
+    this.maintenance = jsonFileMaintenance(this.#store, this.#folders);
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
-    const embedded = embedDraft(draft);
-    const render = (sequence: number) => ({ sequence, content: renderCheckpoint(embedded(sequence)) });
-    return this.#store.write({
+    const copy = copyOf(draft);
+    return this.#write({
       taskId,
       verb: "save to",
-      claim: "file",
-      work: async (lock, path) => {
-        const known = this.#newest.get(taskId);
-        // If nobody else wrote meanwhile, which listing the folder tells.
-        const likely = known === undefined ? undefined : render(parseCheckpointFileName(known).sequence + 1);
-        if (likely) lock.begin(likely.content);
-        const folder = new CheckpointFolder(path, taskId);
-        if (folder.newestName !== known) folder.assertOwner();
+      work: async (lock, folder) => {
         const file = folder.find(id);
-        const stored = file && (await folder.readToChange(file));
+        const stored = file && (await readToChange(file, taskId));
         if (file && stored) {
-          const sequence = sequenceOfIntact(stored, draft, folder.pathOf(file));
-          // Whoever stored it may have been killed, or failed, before it was durable. Now it will be.
-          await lock.write(folder.pathOf(file), renderCheckpoint(stored), { firstInFolder: true });
+          const sequence = sequenceOfStored(stored, copy, file.path);
+          // The process that stored it may have died before it was durable. Now it will be.
+          await lock.write(file.path, renderCheckpoint(stored));
           return sequence;
         }
-
-        const { newestSequence } = folder;
-        const kept = await folder.keptSequence();
-        const lastSequence = Math.max(
-          folder.newestName === known ? newestSequence : folder.lastCounted(kept),
-          folder.renamedSequence,
-          kept,
-        );
+        const newestSequence = folder.newest?.sequence ?? 0;
+        const lastSequence = Math.max(newestSequence, await keptSequence(folder));
         const sequence = nextSequence(taskId, { newestSequence, lastSequence }, condition);
-        const { content } = likely?.sequence === sequence ? likely : render(sequence);
         const name = checkpointFileName(sequence, id);
-        await lock.write(join(path, name), content, { firstInFolder: lastSequence === 0 });
-        this.#newest.set(taskId, name);
+        await lock.write(join(folder.path, name), renderCheckpoint(sealDraft(copy, sequence)));
+        folder.add(name);
         return sequence;
       },
     });
@@ -111,133 +105,123 @@ export class JsonFileAdapter implements StorageAdapter {
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#store.read(taskId, async () => {
-      const folder = this.#folder(taskId);
-      const file = folder?.find(id);
-      return folder && file && folder.read(file);
+      const file = this.#folder(taskId)?.find(id);
+      return file && read(file, taskId);
     });
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    const items = this.#select(query, (folder, file) => folder.read(file));
-    return this.#store.iterate(items, query.taskId);
+    return this.#store.iterate(this.#select(query, read), query.taskId);
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    const items = this.#select(query, (folder, file) => folder.readSummary(file));
-    return this.#store.iterate(items, query.taskId);
+    return this.#store.iterate(this.#select(query, readSummary), query.taskId);
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.tasks(query, (path, taskId) => new CheckpointFolder(path, taskId).contents());
+    return this.#store.tasks(query, contentsOf);
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
-    return this.#changeFile("change a status of", taskId, id, (stored, { newestSequence }) => {
-      checkExpected(taskId, newestSequence, condition);
+    return this.#change("change a status of", taskId, id, (stored, { newest }) => {
+      checkExpected(taskId, newest?.sequence ?? 0, condition);
       // The state stays to the byte, and its digest with it: damage to it stays visible.
-      return { ...stored, head: withStatus(stored.head, wanted) };
+      return withStatus(stored, wanted);
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const embedded = embedPayload(payload);
-    return this.#changeFile("replace a payload of", taskId, id, ({ head }) =>
-      head.payload.sha256 === expectedSha256 ? embedded(head) : undefined,
+    const copy = copyOfPayload(payload);
+    return this.#change("replace a payload of", taskId, id, (stored) =>
+      stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
     );
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const names = ids === "all" ? undefined : new Set(ids.map(nameOf));
     let removed = 0;
-    return this.#store.write({
+    return this.#write({
       taskId,
       verb: "remove from",
-      claim: "folder",
       absent: () => {
         checkExpected(taskId, 0, condition);
         return 0;
       },
-      removesTask: names === undefined,
-      work: async (lock, path) => {
-        const folder = new CheckpointFolder(path, taskId);
-        folder.assertOwner();
-        const { newestSequence } = folder;
+      work: async (lock, folder) => {
+        const { path, newest } = folder;
         // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
-        if (removed === 0) checkExpected(taskId, newestSequence, condition);
-        const doomed = folder.files().filter(({ idName }) => names === undefined || names.has(idName));
+        if (removed === 0) checkExpected(taskId, newest?.sequence ?? 0, condition);
+        const files = [...folder.select({ order: "oldest" })];
+        const doomed = files.filter(({ idName }) => names === undefined || names.has(idName));
         const last = doomed.at(-1)?.sequence ?? 0;
-        // One that stays above them keeps their sequences by its name, unless it is junk.
-        const isKept = last < newestSequence && isCounted(newestSequence, last);
-        if (names && last > 0 && !isKept) {
-          const kept = await folder.keptSequence();
-          const lastSequence = folder.lastCounted(kept);
-          if (lastSequence > kept && doomed.some(({ sequence }) => sequence === lastSequence)) {
-            // First the sequence is kept, then its checkpoint is removed.
-            const content = renderNumbering({ taskId, lastSequence });
-            await lock.write(join(path, NUMBERING_FILE), content, { firstInFolder: false });
-          }
+        // First the sequence is kept, then its checkpoint is removed.
+        if (names && last === newest?.sequence && last > (await keptSequence(folder))) {
+          await lock.write(join(path, NUMBERING_FILE), renderNumbering(last));
         }
-
         const slices = new TimeSlices();
         for (const file of doomed) {
-          if (lock.discard(folder.pathOf(file))) removed += 1;
+          if (lock.remove(file.path)) removed += 1;
           if (slices.due) await slices.pause();
         }
         // It goes last: as long as a checkpoint is there, so is the numbering.
-        if (names === undefined && folder.hasNumbering) lock.discard(join(path, NUMBERING_FILE));
-        // Also where nothing was left: whoever removed it may have been killed, or failed, before it was durable.
+        if (names === undefined && folder.hasNumbering) lock.remove(join(path, NUMBERING_FILE));
+        // Also where nothing was left: the process that removed it may have died before that was durable.
         await syncFolder(path);
+        this.#folders.forget(path);
+        if (names === undefined) await this.#store.removeFolder(lock, path);
         return removed;
       },
     });
-  }
-
-  warnings(): Promise<readonly StorageWarning[]> {
-    return this.#store.warnings();
   }
 
   close(): Promise<void> {
     return this.#store.close();
   }
 
-  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-    return this.#store.iterate(verifyFolders(this.#store.root, quick));
-  }
-
-  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
-    return this.#store.iterate(repairFolders(this.#store, options));
-  }
-
   #folder(taskId: string): CheckpointFolder | undefined {
     const path = this.#store.existingFolder(taskId);
-    return path === undefined ? undefined : new CheckpointFolder(path, taskId);
+    return path === undefined ? undefined : this.#folders.now(path);
   }
 
   /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
-  async #changeFile(
+  async #change(
     verb: string,
     taskId: string,
     id: string,
-    change: (stored: EmbeddedRecord, folder: CheckpointFolder) => EmbeddedRecord | undefined,
+    change: (stored: StoredCheckpoint, folder: CheckpointFolder) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    return this.#store.write({
+    return this.#write({
       taskId,
       verb,
-      claim: "file",
       absent: () => false,
-      work: async (lock, path) => {
-        const folder = new CheckpointFolder(path, taskId);
+      work: async (lock, folder) => {
         const file = folder.find(id);
-        const stored = file && (await folder.readToChange(file));
+        const stored = file && (await readToChange(file, taskId));
         const changed = stored && change(stored, folder);
-        if (file === undefined || changed === undefined) {
-          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
-          await syncFolder(path);
-          return false;
+        // The process that replaced or removed it may have died before that was durable.
+        if (file === undefined || changed === undefined) await syncFolder(folder.path);
+        else await lock.write(file.path, renderCheckpoint(changed));
+        return changed !== undefined;
+      },
+    });
+  }
+
+  async #write<Result>({ taskId, work, ...write }: FolderWrite<Result>): Promise<Result> {
+    return this.#store.write({
+      ...write,
+      taskId,
+      work: async (lock, path) => {
+        try {
+          const folder = this.#folders.underLock(lock, path);
+          assertOwner(folder, taskId);
+          const result = await work(lock, folder);
+          this.#folders.changed(folder);
+          return result;
+        } catch (error) {
+          this.#folders.forget(path);
+          throw error;
         }
-        await lock.write(folder.pathOf(file), renderCheckpoint(changed), { firstInFolder: false });
-        return true;
       },
     });
   }
@@ -245,23 +229,124 @@ export class JsonFileAdapter implements StorageAdapter {
   /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
-    open: (folder: CheckpointFolder, file: CheckpointFile) => Found<Item> | Promise<Found<Item>>,
+    open: (file: CheckpointFile, taskId: string) => Found<Item> | Promise<Found<Item>>,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
-    const folder = this.#folder(query.taskId);
+    const { taskId } = query;
+    const folder = this.#folder(taskId);
     if (folder === undefined) return;
-    const files = folder.files().filter(({ sequence }) => inRange(sequence, query));
-    if (query.order === "newest") files.reverse();
     let left = query.limit ?? Number.POSITIVE_INFINITY;
     const slices = new TimeSlices();
-    for (const file of files.slice(query.skip ?? 0)) {
-      if (left === 0) return;
-      const found = await open(folder, file);
+    if (left === 0) return;
+    for (const file of folder.select(query)) {
+      const found = await open(file, taskId);
       if (found && isCorrupt(found)) yield found;
       else if (found && matchesQuery(found, query)) {
         left -= 1;
         yield found;
+        if (left === 0) return;
       }
       if (slices.due) await slices.pause();
     }
   }
+}
+
+/** What was looked for, what stands in its place where it can't be read, or nothing where it is gone. */
+type Found<Item> = Item | CorruptRecord | undefined;
+
+/** @throws {StorageError} It is another task's. */
+async function read(file: CheckpointFile, taskId: string): Promise<Found<StoredCheckpoint>> {
+  try {
+    const stored = await readCheckpoint(file);
+    if (stored) assertSameTask(taskId, stored.taskId, file.path);
+    return stored;
+  } catch (error) {
+    return corruptOrThrow(file, error, taskId);
+  }
+}
+
+/** @throws {StorageError} It is another task's. */
+function readSummary(file: CheckpointFile, taskId: string): Found<CheckpointSummary> {
+  try {
+    const head = readHead(file);
+    if (head) assertSameTask(taskId, head.taskId, file.path);
+    return head && summaryOf(head);
+  } catch (error) {
+    return corruptOrThrow(file, error, taskId);
+  }
+}
+
+/**
+ * A checkpoint that a write goes by; `undefined` where it is gone.
+ *
+ * @throws {CheckpointCorruptError}
+ * @throws {StorageError} It is another task's.
+ */
+async function readToChange(file: CheckpointFile, taskId: string): Promise<StoredCheckpoint | undefined> {
+  const found = await read(file, taskId);
+  if (found === undefined || !isCorrupt(found)) return found;
+  throw new CheckpointCorruptError(
+    `The checkpoint at ${file.path} can't be read: ${found.reason}. It was left untouched, and nothing was changed.`,
+    { cause: found.cause },
+  );
+}
+
+/**
+ * The sequence that is kept of a newest checkpoint that was removed; 0 for none.
+ *
+ * @throws {CheckpointCorruptError} It can't be read, so that a sequence could be given twice.
+ */
+async function keptSequence(folder: CheckpointFolder): Promise<number> {
+  if (!folder.hasNumbering) return 0;
+  const path = join(folder.path, NUMBERING_FILE);
+  try {
+    folder.keptSequence ??= await readNumbering(path);
+    return folder.keptSequence;
+  } catch (error) {
+    if (!(error instanceof UnreadableError)) throw error;
+    throw new CheckpointCorruptError(
+      `${path} can't be read: ${error.message}. It keeps the last sequence of a task whose newest checkpoint was removed. ` +
+        "Nothing was changed, since a sequence could be given twice; restore that file from a backup, or repair the storage.",
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * Names that differ in case alone are one folder on some disks: it belongs to the task that has a checkpoint in it.
+ *
+ * @throws {StorageError} It is another task's.
+ */
+function assertOwner(folder: CheckpointFolder, taskId: string): void {
+  if (folder.isOwnerChecked) return;
+  for (const file of folder.select({ order: "newest" })) {
+    const found = readSummary(file, taskId);
+    if (found && !isCorrupt(found)) break;
+  }
+  folder.isOwnerChecked = true;
+}
+
+/** For lists of tasks: damage in one folder doesn't hide the other tasks. */
+function contentsOf({ path, taskId }: TaskFolder): TaskContents | undefined {
+  const folder = new CheckpointFolder(path);
+  const { count } = folder;
+  if (count === 0) return undefined;
+  const corrupt: CorruptRecord[] = [];
+  for (const file of folder.select({ order: "newest" })) {
+    try {
+      const head = readHead(file);
+      if (head === undefined) continue;
+      if (isOwner(head.taskId, path)) return { taskId: head.taskId, count, newest: summaryOf(head), corrupt };
+      throw new UnreadableError(`it belongs to task ${JSON.stringify(head.taskId)}, whose folder this isn't`);
+    } catch (error) {
+      corrupt.push(corruptOrThrow(file, error, taskId));
+    }
+  }
+  return { taskId, count, newest: undefined, corrupt };
+}
+
+function corruptOrThrow(file: CheckpointFile, error: unknown, taskId: string | undefined): CorruptRecord {
+  if (!(error instanceof UnreadableError)) throw error;
+  const { message: reason, cause } = error;
+  const known = { ...(taskId === undefined ? undefined : { taskId }), ...knownByName(file) };
+  return { corrupt: true, location: file.path, reason, ...known, ...(cause === undefined ? undefined : { cause }) };
 }

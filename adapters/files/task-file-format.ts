@@ -1,31 +1,30 @@
-import { dirname } from "node:path";
-import type { JsonObject } from "../../src/contract/checkpoint.js";
+import { hash } from "node:crypto";
+import {
+  type CheckpointDraft,
+  type CheckpointStatus,
+  type JsonObject,
+  type JsonValue,
+  type StoredCheckpoint,
+  sealDraft,
+  summaryOf,
+} from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import { decodeText, UnreadableError } from "./read-file.js";
 import {
   attempt,
-  decodeText,
+  embeddedSize,
+  formOfBody,
   isJsonObject,
-  type Numbering,
-  parseNumbering,
+  optionalText,
+  parseFailure,
+  parseHead,
   parseObject,
-  sealNumbering,
-  versionDamage,
-} from "./sealed-record.js";
-import { UnreadableError } from "./stored-file.js";
-import { MAX_DAMAGED_LINES, TaskFileLimits, TaskFileOverfullError } from "./task-file-limits.js";
-import { countLines, type Line, linesOf } from "./task-file-lines.js";
-import { inOrder, withMisplaced } from "./task-file-order.js";
-import {
-  type AdoptRecord,
-  type ForeignEntry,
-  hintsOf,
-  holdsSealed,
-  parseRecord,
-  parseRecordLine,
-  type RecordEntry,
-  renderRecord,
-} from "./task-file-record.js";
-import { foreignReason, isForeign } from "./task-scan.js";
+  type RecordHead,
+  storedCheckpoint,
+  text,
+  textOfBody,
+  wholeNumber,
+} from "./record.js";
 
 /**
  * All checkpoints of a task in one file: a JSON document with one checkpoint per line, so that a damaged line harms no
@@ -33,7 +32,7 @@ import { foreignReason, isForeign } from "./task-scan.js";
  *
  * ```
  * {"version":"1.0","lastModified":"…","waymark":{"taskId":"T1","lastSequence":7,"seal":"…"},"checkpoints":[
- * {"id":"a1","taskId":"T1","label":"…","createdAt":"…","waymark":{"sequence":7,…},"state":{"step":3}}
+ * {"id":"a1","taskId":"T1","label":"…","createdAt":"…","waymark":{"sequence":7,…}, "state":{"step":3}}
  * ]}
  * ```
  *
@@ -42,41 +41,57 @@ import { foreignReason, isForeign } from "./task-scan.js";
  * their own dates, numbered after the others, and written in our form by the next write.
  */
 const FORMAT_VERSION = "1.0";
-/** In its task's folder. */
-export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
-/** No line of ours is as short. */
-const SHORTEST_LINE = 100;
-const COMMA = 0x2c;
+/** With a space, which no JSON.stringify writes: so it stands in a line once. */
+const STATE_KEY = Buffer.from(', "state":');
 const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const COMMA = 0x2c;
 
-/** A line that can't be read and is kept as it is; or, without a line, what is wrong with the file as a whole. */
+/** What another program's record doesn't say, as far as its state tells it. Must not throw. */
+export type AdoptRecord = (record: JsonObject) => {
+  readonly stage?: string | undefined;
+  /** Default: `failed` where the record has an error, else `running`. */
+  readonly status?: CheckpointStatus | undefined;
+};
+
+/** A checkpoint in the file. */
+export interface RecordEntry {
+  readonly head: RecordHead;
+  /** As it stands in the file, without the comma after it. */
+  readonly line: Buffer;
+  /** From 1, where it was read from a line. */
+  readonly lineNumber?: number;
+}
+
+/** A line that can't be read and is carried along as it is; or, without a line, what is wrong with the file as a whole. */
 export interface DamagedEntry {
   readonly reason: string;
   readonly cause?: unknown;
-  readonly line?: string | Uint8Array | undefined;
+  readonly line?: Buffer;
   /** From 1. */
-  readonly lineNumber?: number | undefined;
+  readonly lineNumber?: number;
   /** What the line seems to have held. */
-  readonly id?: string | undefined;
-  readonly sequence?: number | undefined;
+  readonly id?: string;
 }
 
 export type Entry = RecordEntry | DamagedEntry;
 
-/** A task's file, in the order in which its lines are written. */
+/** A task's file, the oldest first. */
 export interface TaskFileContent {
   readonly entries: readonly Entry[];
-  /** `undefined` where another program wrote the file, or its first line can't be read. */
-  readonly numbering?: Numbering | undefined;
+  /** The last sequence that was given, as far as the file tells. */
+  readonly lastSequence: number;
+  /** Whose it is, as far as the file tells. */
+  readonly taskId?: string | undefined;
   /** Why the file must not be written: what it says of itself can't be read. */
   readonly refusal?: string | undefined;
-  /** Keys that another program has added. */
-  readonly extra: JsonObject;
+  /** The first line's keys, another program's too. */
+  readonly fields: JsonObject;
 }
 
-export function isDamaged(entry: object): entry is DamagedEntry {
+export function isDamaged(entry: Entry): entry is DamagedEntry {
   return "reason" in entry;
 }
 
@@ -86,230 +101,255 @@ export function isDamaged(entry: object): entry is DamagedEntry {
  * @throws {UnsupportedFormatError} It has another version.
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  const inFolder = { folder: dirname(path), adopt };
-  const read = (): ReadRecords => ({ ...inFolder, limits: new TaskFileLimits() });
-  const parsed = parseOurs(bytes, path, read()) ?? parseWhole(bytes, path, read()) ?? salvage(bytes, read());
-  const entries = numberForeign(parsed);
-  return { ...parsed, entries: parsed.refusal === undefined ? entries : [...entries, { reason: parsed.refusal }] };
-}
-
-/** The newest checkpoint of a task's file, and how many lines hold checkpoints. */
-interface NewestEntry {
-  readonly newest: RecordEntry;
-  readonly count: number;
+  return parseLines(bytes, path) ?? parseDocument(bytes, path, adopt) ?? salvage(bytes);
 }
 
 /**
- * The same without reading more lines than the first and the last. `undefined` where they don't tell for certain: then
- * the whole has to be read.
+ * The newest checkpoint of a task's file, and how many it has, without reading more lines than the first and the last.
+ * `undefined` where they don't tell: then the whole has to be read.
  */
-export function parseNewest(bytes: Buffer): NewestEntry | undefined {
+export function parseNewest(bytes: Buffer, path: string): { head: RecordHead; count: number } | undefined {
   const end = bytes.length - LAST_LINE.length - 2;
   const firstEnd = bytes.indexOf(LINE_FEED);
-  const lastStart = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
-  const isOurs = lastStart > firstEnd && bytes.toString("latin1", end) === `\n${LAST_LINE}\n`;
-  if (firstEnd === -1 || !isOurs) return undefined;
-  const parsed = attempt(() => {
-    const { version, waymark } = parseFirstLine(decodeText(bytes.subarray(0, firstEnd)));
-    if (version !== FORMAT_VERSION || !isJsonObject(waymark)) return undefined;
-    const newest = parseRecordLine(decodeText(bytes.subarray(lastStart, end)), undefined);
-    return "head" in newest ? { newest, numbering: parseNumbering(waymark) } : undefined;
-  });
-  if (parsed === undefined || parsed instanceof UnreadableError) return undefined;
-  const { newest, numbering } = parsed;
-  // Other programs may have put their records in any order.
-  if (newest.head.sequence !== numbering.lastSequence) return undefined;
-  const count = countLines(bytes, firstEnd, end, MAX_DAMAGED_LINES + bytes.length / SHORTEST_LINE);
-  return count === undefined ? undefined : { newest, count };
+  const start = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
+  if (firstEnd === -1 || start <= firstEnd || bytes.toString("latin1", end) !== `\n${LAST_LINE}\n`) return undefined;
+  const newest = parseLine(bytes.subarray(start, end), 0);
+  const header = parseHeader(bytes.subarray(0, firstEnd), path);
+  if (header?.refusal !== undefined || header === undefined || isDamaged(newest)) return undefined;
+  let count = 0;
+  for (let at = firstEnd; at < end; at = bytes.indexOf(LINE_FEED, at + 1)) count += 1;
+  return { head: newest.head, count };
+}
+
+/** The checkpoint of an entry. @throws {UnreadableError} */
+export function checkpointOf({ head, line }: RecordEntry): StoredCheckpoint {
+  return storedCheckpoint(head, decodeText(line.subarray(line.indexOf(STATE_KEY) + STATE_KEY.length, -1)));
+}
+
+/** A checkpoint as an entry. @param former - The keys of the record in whose place it comes, another program's too. */
+export function entryOf(record: StoredCheckpoint, former: JsonObject = {}): RecordEntry {
+  const { payload, seal, ...summary } = record;
+  const { id, taskId, label, createdAt, error, ...rest } = summaryOf(summary);
+  const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
+  const { encoding, sha256 } = payload;
+  const bodyIs = formOfBody(payload);
+  const waymark = {
+    ...{ sequence, stage, status, parentId, metadata, stateVersion, sizeBytes },
+    ...{ encoding, bodyIs, sha256, seal },
+  };
+  const fields = JSON.stringify({ ...former, id, taskId, label, createdAt, error, waymark });
+  const line = Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
+  return { head: { ...record, payload: { encoding, sha256 }, ...(bodyIs && { bodyIs }) }, line };
+}
+
+/** The keys of an entry but its state, another program's too. */
+export function fieldsOf({ line }: RecordEntry): JsonObject {
+  return parseObject(`${line.subarray(0, line.indexOf(STATE_KEY))}}`);
 }
 
 /** A task's file as its bytes. */
 export function renderTaskFile(
-  { entries, numbering, extra }: TaskFileContent & { readonly numbering: Numbering },
+  { entries, fields }: TaskFileContent,
+  taskId: string,
+  lastSequence: number,
   nowIso: string,
 ): Buffer {
-  const head = { version: FORMAT_VERSION, lastModified: nowIso, ...extra, waymark: sealNumbering(numbering) };
-  const lines = entries.flatMap((entry) => {
-    const line = isDamaged(entry) ? entry.line : (entry.line ?? renderRecord(entry));
-    return line === undefined ? [] : [Buffer.from(line)];
-  });
-  const separated = lines.flatMap((line, index) => [line, Buffer.from(index < lines.length - 1 ? ",\n" : "\n")]);
-  const firstLine = `${JSON.stringify(head).slice(0, -1)},${FIRST_LINE_END}\n`;
-  return Buffer.concat([Buffer.from(firstLine), ...separated, Buffer.from(`${LAST_LINE}\n`)]);
+  const waymark = { taskId, lastSequence, seal: sealOf(taskId, lastSequence) };
+  const header = JSON.stringify({ ...fields, version: FORMAT_VERSION, lastModified: nowIso, waymark });
+  const parts: Uint8Array[] = [Buffer.from(`${header.slice(0, -1)},${FIRST_LINE_END}\n`)];
+  for (const { line } of entries) {
+    if (line === undefined) continue;
+    if (parts.length > 1) parts.push(Buffer.from(",\n"));
+    parts.push(line);
+  }
+  parts.push(Buffer.from(`${parts.length > 1 ? "\n" : ""}${LAST_LINE}\n`));
+  return Buffer.concat(parts);
 }
 
-/** How records are read: those of another task than the folder's are damage. */
-interface ReadRecords {
-  readonly folder: string;
-  readonly adopt: AdoptRecord | undefined;
-  readonly limits: TaskFileLimits;
-}
+type Header = Omit<TaskFileContent, "entries">;
 
-interface Parsed extends Omit<TaskFileContent, "entries"> {
-  readonly entries: readonly (Entry | ForeignEntry)[];
-}
-
-/** A file in our form; `undefined` where its first line isn't. */
-function parseOurs(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
+/** A file in our form; `undefined` where it isn't. */
+function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
   const lines = linesOf(bytes);
   const first = lines.next().value;
-  const head = first && attempt(() => parseFirstLine(first.content));
-  if (head === undefined || head instanceof UnreadableError) return undefined;
-  const file = parseFileHead(head, path);
-  return withinLimits(file, () => {
-    const { entries, last } = parseLines(lines, read);
-    const parsed = { ...file, entries };
-    return isLastLine(last) || !misses(parsed) ? parsed : { ...parsed, entries: [...entries, CUT_SHORT] };
-  });
-}
-
-/** A file of which too much isn't ours is damaged as a whole. */
-function withinLimits(file: Omit<Parsed, "entries">, parse: () => Parsed): Parsed {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof TaskFileOverfullError) return { ...file, refusal: error.message, entries: [] };
-    throw error;
+  const header = first && parseHeader(first.line, path);
+  if (header === undefined) return undefined;
+  const entries: Entry[] = [];
+  let isWhole = false;
+  for (const { line, number } of lines) {
+    isWhole = line.toString("latin1", 0, LAST_LINE.length + 1) === LAST_LINE;
+    if (!isWhole) entries.push(parseLine(line, number));
   }
-}
-
-const CUT_SHORT: DamagedEntry = { reason: "it was cut short" };
-
-/** Whether a file without its last line misses more than that, and no damaged line tells of it. */
-function misses({ numbering, entries }: Parsed): boolean {
   const last = entries.at(-1);
-  if (last && isDamaged(last)) return false;
-  return (last && "head" in last ? last.head.sequence : 0) !== numbering?.lastSequence;
+  if (!isWhole && (last === undefined || !isDamaged(last))) entries.push({ reason: "it was cut short" });
+  return completed(header, entries);
 }
 
-/** A JSON document in any other form: another program wrote it. */
-function parseWhole(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
-  const document = attempt(() => parseObject(decodeText(bytes)));
-  if (document instanceof UnreadableError) return undefined;
-  const { checkpoints, ...head } = document;
-  const file = parseFileHead(head, path);
-  if (!Array.isArray(checkpoints)) return undefined;
-  return withinLimits(file, () => {
-    const entries = checkpoints.map((value) => {
-      const entry = attempt(() => ofTask(read.folder, parseRecord(value, read.adopt)));
-      if (!(entry instanceof UnreadableError)) return counted(entry, read);
-      read.limits.countDamaged();
-      return damagedEntry(entry, JSON.stringify(value));
-    });
-    // Other programs may have put them in any order. Two of one sequence aren't theirs.
-    return { ...file, entries: withMisplaced(inOrder(entries)) };
-  });
+/** A first line of our form; `undefined` where it isn't one. */
+function parseHeader(bytes: Buffer, path: string): Header | undefined {
+  const line = attempt(() => decodeText(bytes).replace(/\r$/, ""));
+  if (line instanceof UnreadableError || !line.endsWith(FIRST_LINE_END)) return undefined;
+  const document = attempt(() => parseObject(`${line}${LAST_LINE}`));
+  return document instanceof UnreadableError ? undefined : checkedHeader(document, path, true);
 }
 
-/** What is left of a file that is damaged where it says what it is. */
-function salvage(bytes: Buffer, read: ReadRecords): Parsed {
-  const refusal = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const file = { refusal, extra: {} };
-  return withinLimits(file, () => {
-    const [first, ...rest] = parseLines(linesOf(bytes), read).entries;
-    const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
-    // Of another kind of file each line would be reported else.
-    return { ...file, entries: entries.every(isDamaged) ? [] : entries };
-  });
-}
-
-function parseFirstLine(line: string | Buffer): JsonObject {
-  if (typeof line !== "string" || !line.endsWith(FIRST_LINE_END)) {
-    throw new UnreadableError("its first line holds no head");
-  }
-  const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`);
-  return head;
-}
-
-function parseFileHead(head: JsonObject, path: string): Omit<TaskFileContent, "entries"> {
-  const { version, lastModified: _then, waymark, ...extra } = head;
-  const isOurs = waymark !== undefined || holdsSealed(extra);
-  if (version === undefined && isOurs) return { extra, refusal: "its version is damaged" };
-  const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
-  const isSealed = !(numbering instanceof UnreadableError);
+/** @param isOurs - No other program writes a file of that form. */
+function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
+  const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
+  const damaged = (refusal: string): Header => ({ fields: {}, lastSequence: 0, refusal });
+  if (version === undefined && isOurs) return damaged("its version is damaged");
   if (version !== FORMAT_VERSION) {
-    const said = JSON.stringify(version) ?? "none";
-    // No program writes another version over what it seals as version 1.
-    if (isSealed) return { extra, numbering, refusal: versionDamage(said, FORMAT_VERSION) };
     throw new UnsupportedFormatError(
-      `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
+      `${path} has format version ${JSON.stringify(version) ?? "none"}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
-  if (waymark === undefined) return isOurs ? { extra, refusal: "the name of its waymark key is damaged" } : { extra };
-  if (!isSealed) return { extra, refusal: numbering.message };
-  return isForeign(numbering.taskId, dirname(path))
-    ? { extra, numbering, refusal: foreignReason(numbering.taskId) }
-    : { extra, numbering };
+  if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
+  const numbering = attempt(() => parseNumbering(waymark));
+  return numbering instanceof UnreadableError ? damaged(numbering.message) : { fields, ...numbering };
 }
 
-/**
- * Numbers what other programs have written: after the rest, by their own dates, then as they stand in the file. They are
- * written in that order: ours ascend.
- */
-function numberForeign({ entries, numbering }: Parsed): readonly Entry[] {
-  let sequence = numbering?.lastSequence ?? 0;
-  for (const entry of entries) if ("head" in entry) sequence = Math.max(sequence, entry.head.sequence);
-  const numbered = new Map<ForeignEntry, RecordEntry>();
-  const foreign = entries.filter((entry) => "numbered" in entry);
-  for (const entry of foreign.toSorted((a, b) =>
-    a.createdAt < b.createdAt ? -1 : Number(a.createdAt > b.createdAt),
-  )) {
-    sequence += 1;
-    numbered.set(entry, entry.numbered(sequence));
+/** @throws {UnreadableError} */
+function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: string; readonly lastSequence: number } {
+  if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
+  const numbering = { taskId: text(waymark, "taskId"), lastSequence: wholeNumber(waymark, "lastSequence", 0) };
+  if (waymark["seal"] === sealOf(numbering.taskId, numbering.lastSequence)) return numbering;
+  throw new UnreadableError("its numbering doesn't match its seal");
+}
+
+/** A wrong numbering would give a sequence twice: so it is sealed. */
+function sealOf(taskId: string, lastSequence: number): string {
+  return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
+}
+
+/** A JSON document in any other form: another program wrote it. */
+function parseDocument(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent | undefined {
+  const document = attempt(() => parseObject(decodeText(bytes)));
+  if (document instanceof UnreadableError) return undefined;
+  const header = checkedHeader(document, path, false);
+  const { checkpoints } = document as { checkpoints?: JsonValue };
+  if (!Array.isArray(checkpoints)) return undefined;
+  const damaged: DamagedEntry[] = [];
+  const ours: RecordEntry[] = [];
+  const foreign: ForeignRecord[] = [];
+  for (const value of checkpoints as readonly JsonValue[]) {
+    const found = attempt(() => parseRecord(value, adopt));
+    if (found instanceof UnreadableError) damaged.push(damagedEntry(found, Buffer.from(JSON.stringify(value))));
+    else if ("head" in found) ours.push(found);
+    else foreign.push(found);
   }
-  return inOrder(entries.flatMap((entry) => ("numbered" in entry ? (numbered.get(entry) ?? []) : entry)));
+  ours.sort((a, b) => a.head.sequence - b.head.sequence);
+  foreign.sort((a, b) => (a.draft.createdAt < b.draft.createdAt ? -1 : Number(a.draft.createdAt > b.draft.createdAt)));
+  let sequence = Math.max(header.lastSequence, ours.at(-1)?.head.sequence ?? 0);
+  const adopted = foreign.map(({ draft, fields }) => entryOf(sealDraft(draft, ++sequence), fields));
+  return completed(header, [...damaged, ...ours, ...adopted]);
 }
 
-function isLastLine(line: Line | undefined): boolean {
-  return line?.content === LAST_LINE;
+/** What is left of a file that is damaged where it says what it is. */
+function salvage(bytes: Buffer): TaskFileContent {
+  const entries: Entry[] = [];
+  for (const { line, number } of linesOf(bytes)) {
+    const entry = parseLine(line, number);
+    if (!isDamaged(entry)) entries.push(entry);
+  }
+  const refusal = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
+  return completed({ fields: {}, lastSequence: 0, refusal }, entries);
 }
 
-/** The records of lines, and the last of them, which is none where it is the file's last one. */
-function parseLines(lines: Iterable<Line>, read: ReadRecords) {
-  const entries: (Entry | ForeignEntry)[] = [];
-  const numbers: number[] = [];
-  let last: Line | undefined;
-  const add = (line: Line): void => {
-    entries.push(parseLine(line, read));
-    numbers.push(line.number);
+function completed(header: Header, entries: readonly Entry[]): TaskFileContent {
+  const records = entries.filter((entry): entry is RecordEntry => !isDamaged(entry));
+  const { taskId = records[0]?.head.taskId, refusal } = header;
+  const lastSequence = Math.max(header.lastSequence, records.at(-1)?.head.sequence ?? 0);
+  const all = refusal === undefined ? entries : [...entries, { reason: refusal }];
+  return { ...header, taskId, lastSequence, entries: all };
+}
+
+interface Line {
+  /** Without its end. */
+  readonly line: Buffer;
+  /** From 1. */
+  readonly number: number;
+}
+
+/** The lines that hold something. */
+function* linesOf(bytes: Buffer): Generator<Line, void, void> {
+  let start = 0;
+  for (let number = 1; start < bytes.length; number++) {
+    const found = bytes.indexOf(LINE_FEED, start);
+    const end = found === -1 ? bytes.length : found;
+    // Git puts carriage returns there on Windows.
+    const line = bytes.subarray(start, bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end);
+    if (line.length > 0) yield { line, number };
+    start = end + 1;
+  }
+}
+
+/** A record's line. Its state is taken as it stands there, without being parsed. */
+function parseLine(whole: Buffer, lineNumber: number): Entry {
+  const line = whole.at(-1) === COMMA ? whole.subarray(0, -1) : whole;
+  const entry = attempt((): RecordEntry => {
+    const at = line.indexOf(STATE_KEY);
+    if (at === -1) throw new UnreadableError("it has no state");
+    const fields = parseObject(`${decodeText(line.subarray(0, at))}}`);
+    const head = headOf(fields);
+    const size = line.length - at - STATE_KEY.length - 1;
+    if (size !== embeddedSize(head) || !line.toString("latin1", line.length - 1).endsWith("}")) {
+      throw new UnreadableError("its state was cut short or changed");
+    }
+    return { head, line, lineNumber };
+  });
+  return entry instanceof UnreadableError ? { ...damagedEntry(entry, line), lineNumber } : entry;
+}
+
+/** @throws {UnreadableError} */
+function headOf(fields: JsonObject): RecordHead {
+  const waymark = fields["waymark"];
+  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key holds no object");
+  return parseHead(fields, waymark);
+}
+
+/** A record that another program has written, or stripped of what it didn't know. */
+interface ForeignRecord {
+  readonly draft: CheckpointDraft;
+  readonly fields: JsonObject;
+}
+
+/** @throws {UnreadableError} */
+function parseRecord(value: JsonValue, adopt: AdoptRecord | undefined): RecordEntry | ForeignRecord {
+  if (!isJsonObject(value)) throw new UnreadableError("it is no object");
+  const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
+  if (state === undefined) throw new UnreadableError("it has no state");
+  const body = JSON.stringify(state);
+  if (fields["waymark"] === undefined) return foreignRecord(fields, body, value, adopt);
+  const head = headOf(fields);
+  if (Buffer.byteLength(body) !== embeddedSize(head)) throw new UnreadableError("its state was cut short or changed");
+  return entryOf(storedCheckpoint(head, body), fields);
+}
+
+function foreignRecord(
+  fields: JsonObject,
+  body: string,
+  whole: JsonObject,
+  adopt: AdoptRecord | undefined,
+): ForeignRecord {
+  const error = fields["error"];
+  const createdAt = new Date(text(fields, "createdAt"));
+  if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
+  const draft = {
+    taskId: text(fields, "taskId"),
+    id: text(fields, "id"),
+    createdAt: createdAt.toISOString(),
+    ...optionalText(fields, "label"),
+    ...(error === undefined ? undefined : { error: parseFailure(error) }),
+    stateVersion: 1,
+    sizeBytes: Buffer.byteLength(body),
+    payload: { encoding: "json", body, sha256: hash("sha256", body, "hex") },
   };
-  for (const line of lines) {
-    // That was the last one of another file.
-    if (last && isLastLine(last)) add(last);
-    if (!isLastLine(line)) add(line);
-    last = line;
-  }
-  return { entries: withMisplaced(entries, numbers), last };
+  const { stage, status = error === undefined ? "running" : "failed" } = adopt?.(whole) ?? {};
+  return { draft: { ...draft, ...(stage === undefined ? undefined : { stage }), status }, fields };
 }
 
-function parseLine({ content, number }: Line, read: ReadRecords): Entry | ForeignEntry {
-  const line = withoutComma(content);
-  const entry = attempt(() =>
-    ofTask(read.folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), read.adopt)),
-  );
-  if (!(entry instanceof UnreadableError)) return counted(entry, read);
-  read.limits.countDamaged();
-  return { ...damagedEntry(entry, line), lineNumber: number };
-}
-
-function counted<Item extends RecordEntry | ForeignEntry>(entry: Item, { limits }: ReadRecords): Item {
-  if (!("head" in entry)) limits.countForeign();
-  return entry;
-}
-
-/** @throws {UnreadableError} It is another task's. */
-function ofTask<Item extends RecordEntry | ForeignEntry>(folder: string, entry: Item): Item {
-  const { taskId } = "head" in entry ? entry.head : entry;
-  if (isForeign(taskId, folder)) throw new UnreadableError(foreignReason(taskId));
-  return entry;
-}
-
-function withoutComma(line: string | Buffer): string | Buffer {
-  if (typeof line === "string") return line.endsWith(",") ? line.slice(0, -1) : line;
-  return line.at(-1) === COMMA ? line.subarray(0, -1) : line;
-}
-
-function damagedEntry({ message, cause }: UnreadableError, line: string | Buffer): DamagedEntry {
-  return { reason: message, cause, line, ...hintsOf(typeof line === "string" ? line : line.toString("latin1")) };
+function damagedEntry({ message, cause }: UnreadableError, line: Buffer): DamagedEntry {
+  const [, id] = /^\{"id":"([^"\\]+)",/.exec(line.toString("latin1", 0, 1000)) ?? [];
+  return { reason: message, line, ...(cause === undefined ? undefined : { cause }), ...(id && { id }) };
 }

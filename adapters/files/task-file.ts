@@ -1,19 +1,13 @@
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import {
   type AppendCondition,
-  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
   matchesQuery,
   nextSequence,
-  type RepairStep,
   type StorageAdapter,
-  type StorageFinding,
-  type StorageRepair,
-  type StorageVerification,
-  type StorageWarning,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
@@ -22,27 +16,37 @@ import {
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
+  sealDraft,
   summaryOf,
   type TaskSummary,
+  withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { syncFolder } from "./durable-write.js";
-import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
-import { embedDraft, embedPayload, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
-import { type SetAside, setAside } from "./set-aside.js";
-import { repairTaskFiles, TASK_LOCK_NAME, verifyTaskFiles } from "./task-file-care.js";
-import { readContents, TaskFileEntries } from "./task-file-entries.js";
-import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
-import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
+import type { FolderLock } from "./lock.js";
+import { type SetAside, setAside } from "./quarantine.js";
+import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
+import { FolderStore, type FolderStoreOptions } from "./store.js";
+import { contentsOf, TASK_FILE_NAME, TaskFile } from "./task-file-content.js";
+import { type AdoptRecord, checkpointOf, entryOf, fieldsOf, isDamaged, type RecordEntry } from "./task-file-format.js";
+import { taskFileMaintenance } from "./task-file-maintenance.js";
 
-export type { SetAside } from "./set-aside.js";
-export type { AdoptRecord } from "./task-file-record.js";
+export type { SetAside } from "./quarantine.js";
+export type { AdoptRecord } from "./task-file-format.js";
 
 /** The options of {@link TaskFileAdapter}. */
 export interface TaskFileAdapterOptions extends FolderStoreOptions {
   /** Tells stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
+}
+
+/** A write of one task, to its file as it is once the lock was taken. */
+interface FileWrite<Result> {
+  readonly taskId: string;
+  readonly verb: string;
+  readonly absent?: () => Result;
+  readonly work: (lock: FolderLock, file: TaskFile) => Promise<Result>;
 }
 
 /**
@@ -53,12 +57,13 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
  * ```
  *
  * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. A
- * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention policy.
- * A file of more than 256 MiB isn't read, so a save that would make one is refused. Files have mode 0600, folders 0700.
+ * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention
+ * policy. Files have mode 0600, folders 0700.
  */
 export class TaskFileAdapter implements StorageAdapter {
   readonly name = "task-file";
   readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly maintenance: StorageMaintenance;
   readonly #store: FolderStore;
   readonly #adopt: AdoptRecord | undefined;
 
@@ -67,30 +72,28 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest, { name: TASK_LOCK_NAME, leavesFolder: false });
+    this.#store = new FolderStore(this.name, rest);
     this.#adopt = adopt;
+    this.maintenance = taskFileMaintenance(this.#store, adopt);
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
-    const embedded = embedDraft(draft);
-    return this.#store.write({
+    const copy = copyOf(draft);
+    return this.#write({
       taskId,
       verb: "save to",
-      claim: "file",
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        const existing = file.find(id);
+      work: async (lock, file) => {
+        const existing = file.findToChange(id);
         if (existing) {
-          const sequence = sequenceOfIntact(readable(existing, id, path), draft, path);
-          // Whoever stored it may have been killed, or failed, before it was durable. Now it will be.
-          await lock.write(path, file.render(taskId, file.entries), { firstInFolder: true });
+          const sequence = sequenceOfStored(checkpointOf(existing), copy, file.path);
+          // The process that stored it may have died before it was durable. Now it will be.
+          await lock.write(file.path, file.render(taskId, file.entries));
           return sequence;
         }
         const sequence = nextSequence(taskId, file, condition);
-        const entries = [...file.entries, { ...embedded(sequence), extra: {} }];
-        await lock.write(path, file.render(taskId, entries, sequence), { firstInFolder: !file.exists });
+        const entries = [...file.entries, entryOf(sealDraft(copy, sequence))];
+        await lock.write(file.path, file.render(taskId, entries, sequence));
         return sequence;
       },
     });
@@ -99,39 +102,39 @@ export class TaskFileAdapter implements StorageAdapter {
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#store.read(taskId, async () => {
       const file = await this.#read(taskId);
-      const entry = file?.find(id) ?? file?.findUnidentified();
-      if (file === undefined || entry === undefined) return undefined;
-      return isDamaged(entry) ? file.corrupt(entry, taskId) : storedCheckpoint(entry);
+      // What a damaged line still says of itself may be damaged too: it may have had any id.
+      const entry = file?.find(id) ?? file?.entries.findLast(isDamaged);
+      return file && entry && file.open(entry, taskId, checkpointOf);
     });
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#store.iterate(this.#select(query, storedCheckpoint), query.taskId);
+    return this.#store.iterate(this.#select(query, checkpointOf), query.taskId);
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    const items = this.#select(query, ({ head }) => summaryOf(head));
-    return this.#store.iterate(items, query.taskId);
+    return this.#store.iterate(
+      this.#select(query, ({ head }) => summaryOf(head)),
+      query.taskId,
+    );
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.tasks(query, (folder, taskId) =>
-      readContents(join(folder, TASK_FILE_NAME), taskId, this.#adopt),
-    );
+    return this.#store.tasks(query, (folder) => contentsOf(folder, this.#adopt));
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
-    return this.#changeEntry("change a status of", taskId, id, ({ head, bodyText, extra }, file) => {
+    return this.#change("change a status of", taskId, id, (stored, file) => {
       checkExpected(taskId, file.newestSequence, condition);
-      return { head: withStatus(head, wanted), bodyText, extra };
+      return withStatus(stored, wanted);
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const embedded = embedPayload(payload);
-    return this.#changeEntry("replace a payload of", taskId, id, ({ head, extra }) =>
-      head.payload.sha256 === expectedSha256 ? { ...embedded(head), extra } : undefined,
+    const copy = copyOfPayload(payload);
+    return this.#change("replace a payload of", taskId, id, (stored) =>
+      stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
     );
   }
 
@@ -141,21 +144,18 @@ export class TaskFileAdapter implements StorageAdapter {
       return 0;
     };
     if (ids === "all") return this.#removeTask(taskId, absent, condition);
-    return this.#store.write({
+    return this.#write({
       taskId,
       verb: "remove from",
-      claim: "file",
       absent,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
+      work: async (lock, file) => {
         checkExpected(taskId, file.newestSequence, condition);
         const doomed = new Set(ids.map((id) => file.find(id)));
         const kept = file.entries.filter((entry) => !doomed.has(entry));
         const removed = file.entries.length - kept.length;
-        if (removed > 0) await lock.write(path, file.render(taskId, kept), { firstInFolder: false });
-        // Whoever removed it may have been killed, or failed, before it was durable. Now it will be.
-        else await syncFolder(folder);
+        if (removed > 0) await lock.write(file.path, file.render(taskId, kept));
+        // The process that removed it may have died before that was durable. Now it will be.
+        else await syncFolder(dirname(file.path));
         return removed;
       },
     });
@@ -172,57 +172,40 @@ export class TaskFileAdapter implements StorageAdapter {
     return this.#store.write<SetAside | undefined>({
       taskId,
       verb: "set aside",
-      claim: "folder",
       absent: () => undefined,
       work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await TaskFileEntries.read(path, this.#adopt);
+        const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
         file.assertOwner(taskId);
-        return file.refusal === undefined ? undefined : setAside(lock, path, file.refusal);
+        return file.refusal === undefined ? undefined : setAside(lock, file.path, file.refusal);
       },
     });
-  }
-
-  warnings(): Promise<readonly StorageWarning[]> {
-    return this.#store.warnings();
   }
 
   close(): Promise<void> {
     return this.#store.close();
   }
 
-  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-    return this.#store.iterate(verifyTaskFiles(this.#store.root, this.#adopt, quick));
-  }
-
-  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
-    return this.#store.iterate(repairTaskFiles(this.#store, this.#adopt, options));
-  }
-
-  /** Writes what `change` makes of an entry in its place. False where there is none, or `change` gives nothing. */
-  async #changeEntry(
+  /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
+  async #change(
     verb: string,
     taskId: string,
     id: string,
-    change: (entry: RecordEntry, file: TaskFileEntries) => RecordEntry | undefined,
+    change: (stored: StoredCheckpoint, file: TaskFile) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    return this.#store.write({
+    return this.#write({
       taskId,
       verb,
-      claim: "file",
       absent: () => false,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        const existing = file.find(id);
-        const changed = existing && change(readable(existing, id, path), file);
-        if (changed === undefined) {
-          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
-          await syncFolder(folder);
+      work: async (lock, file) => {
+        const existing = file.findToChange(id);
+        const changed = existing && change(checkpointOf(existing), file);
+        if (existing === undefined || changed === undefined) {
+          // The process that replaced or removed it may have died before that was durable.
+          await syncFolder(dirname(file.path));
           return false;
         }
-        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
-        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
+        const entries = file.entries.map((one) => (one === existing ? entryOf(changed, fieldsOf(existing)) : one));
+        await lock.write(file.path, file.render(taskId, entries));
         return true;
       },
     });
@@ -232,33 +215,36 @@ export class TaskFileAdapter implements StorageAdapter {
     return this.#store.write({
       taskId,
       verb: "remove",
-      claim: "folder",
       absent,
-      removesTask: true,
       work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await TaskFileEntries.read(path, this.#adopt);
+        const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
         file.assertOwner(taskId);
         checkExpected(taskId, file.newestSequence, condition);
-        const removed = lock.discard(path) ? file.count : 0;
+        const removed = lock.remove(file.path) ? file.count : 0;
         await syncFolder(folder);
+        await this.#store.removeFolder(lock, folder);
         return removed;
       },
     });
   }
 
-  async #read(taskId: string): Promise<TaskFileEntries | undefined> {
-    const folder = this.#store.existingFolder(taskId);
-    if (folder === undefined) return undefined;
-    const file = await TaskFileEntries.read(join(folder, TASK_FILE_NAME), this.#adopt);
-    file.assertReadable(taskId);
-    return file;
+  async #write<Result>({ work, ...write }: FileWrite<Result>): Promise<Result> {
+    return this.#store.write({
+      ...write,
+      work: async (lock, folder) => {
+        const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
+        file.assertOwner(write.taskId);
+        file.assertWritable();
+        return work(lock, file);
+      },
+    });
   }
 
-  async #readToChange(path: string, taskId: string): Promise<TaskFileEntries> {
-    const file = await TaskFileEntries.read(path, this.#adopt);
+  async #read(taskId: string): Promise<TaskFile | undefined> {
+    const folder = this.#store.existingFolder(taskId);
+    if (folder === undefined) return undefined;
+    const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
     file.assertOwner(taskId);
-    file.assertWritable();
     return file;
   }
 
@@ -266,26 +252,17 @@ export class TaskFileAdapter implements StorageAdapter {
     query: CheckpointQuery,
     open: (entry: RecordEntry) => Item,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
-    const { taskId, limit } = query;
+    const { taskId, limit = Number.POSITIVE_INFINITY } = query;
     const file = await this.#read(taskId);
-    if (file === undefined) return;
-    let left = limit ?? Number.POSITIVE_INFINITY;
-    for (const entry of file.select(query)) {
-      if (left === 0) return;
-      if (isDamaged(entry)) yield file.corrupt(entry, taskId);
-      else if (matchesQuery(entry.head, query)) {
+    let left = limit;
+    for (const entry of file?.select(query) ?? []) {
+      if (left === 0 || file === undefined) return;
+      const found = file.open(entry, taskId, open);
+      if ("corrupt" in found) yield found;
+      else if (matchesQuery(found, query)) {
         left -= 1;
-        yield open(entry);
+        yield found;
       }
     }
   }
-}
-
-/** @throws {CheckpointCorruptError} */
-function readable(entry: Entry, id: string, path: string): RecordEntry {
-  if (!isDamaged(entry)) return entry;
-  throw new CheckpointCorruptError(
-    `Checkpoint ${id} in ${path} can't be read: ${entry.reason}. It was left untouched, and nothing was changed.`,
-    { cause: entry.cause },
-  );
 }
