@@ -11,7 +11,7 @@ import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** The schema of the spec, word for word: FR-1, with what T-10.1 adds. */
+/** The spec's schema, word for word: FR-1 and T-10.1. */
 export const SpecSchema = z.object({
   id: z.string().min(1),
   sessionId: z.string(),
@@ -31,18 +31,13 @@ export const CRITERIA: IscCriterionSnapshot[] = [
   { id: "c2", subject: "No regressions in the suite", status: "completed" },
 ];
 
-export const SEED = `{
-  "version": "1.0",
-  "identity": { "name": "PAI", "big": 12345678901234567890, "ratio": 1.0 },
-  "state": {
-    "lastSession": "s0",
-    "unknown": [1,2,   3]
-  },
-  "learned": []
-}
-`;
+export const SEED = `${JSON.stringify(
+  { version: "1.0", identity: { name: "PAI" }, state: { lastSession: "s0", note: "kept" }, learned: [] },
+  null,
+  2,
+)}\n`;
 
-/** A folder as the spec's system has it below `~/.pai`: checkpoints, and a seed.json where one is given. */
+/** A folder like `~/.pai`: checkpoints and, if its text is given, a seed.json. */
 export async function paiFolder(seed?: string) {
   const root = await tempFolder();
   const logger = recordingLogger();
@@ -86,7 +81,7 @@ export async function paiFolder(seed?: string) {
         .trimEnd()
         .split("\n")
         .map((line) => JSON.parse(line)),
-    /** Writes a file by the spec's own statement. */
+    /** Writes a file as the spec's own program does. */
     writeAsSpec: async (changes: Partial<CheckpointState> = {}, name?: string): Promise<CheckpointState> => {
       counter += 1;
       const number = counter;
@@ -108,7 +103,7 @@ export async function paiFolder(seed?: string) {
       await writeFile(file, JSON.stringify(state, null, 2));
       return state;
     },
-    /** Edits the only file there is, as a person would. */
+    /** Edits the only checkpoint, as a person would. */
     edit: async (changes: object): Promise<void> => {
       const [name = ""] = (await readdir(options.checkpointsDir)).filter((file) => file.startsWith("ckpt-"));
       const file = join(options.checkpointsDir, name);
