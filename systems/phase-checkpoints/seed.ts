@@ -32,7 +32,7 @@ async function changeRef(seedPath: string, next: NextRef): Promise<void> {
   try {
     // Most cleanups change nothing: they need no lock.
     if (changedSeed(seedPath, next) === undefined) return;
-    await withLock(dirname(seedPath), `${basename(seedPath)}.lock`, async (lock) => {
+    await withLock(dirname(seedPath), `.${basename(seedPath)}.lock`, async (lock) => {
       const changed = changedSeed(seedPath, next);
       if (changed === undefined) return;
       await lock.write(seedPath, Buffer.from(changed), { mode: statSync(seedPath).mode & 0o777 });

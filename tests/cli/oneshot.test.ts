@@ -24,7 +24,8 @@ async function project(workstreams: readonly Step[]) {
     cwd,
     oneshot: (...args: string[]) => waymark({ cwd }, ["oneshot", ...args]),
     saved: () => JSON.parse(readFileSync(checkpoint, "utf8")) as Record<string, unknown>,
-    left: () => readdirSync(join(cwd, ".sdp", "checkpoints")),
+    /** What `ls` shows of the checkpoints. */
+    left: () => readdirSync(join(cwd, ".sdp", "checkpoints")).filter((name) => !name.startsWith(".")),
   };
 }
 
@@ -154,7 +155,7 @@ describe("waymark oneshot", () => {
     writeFileSync(path, damaged);
 
     const refused = await oneshot("F01", "--resume");
-    expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its seal")]);
+    expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its checksum")]);
     expect(left()).toEqual(["F01.json"]);
 
     writeFileSync(join(cwd, "mended"), "");
@@ -163,7 +164,7 @@ describe("waymark oneshot", () => {
     expect([code, left().length]).toEqual([0, 1]);
     expect(aside).toMatch(/^F01\.json\.damaged-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$/);
     expect(readFileSync(join(cwd, ".sdp", "checkpoints", aside), "utf8")).toBe(damaged);
-    expect(stderr).toMatch(new RegExp(`^warning: .*"F01".*seal.* set aside as .*${aside}.*\n$`));
+    expect(stderr).toMatch(new RegExp(`^warning: .*"F01".*checksum.* set aside as .*${aside}.*\n$`));
     expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\na\n");
   });
 
@@ -175,35 +176,21 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual(["F01.json"]);
   });
 
-  it("names the file to move where --restart can't set it aside", async () => {
-    const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
-    const folder = join(cwd, ".sdp", "checkpoints", "F01.json");
-    mkdirSync(folder, { recursive: true });
-    const { code, stdout, stderr } = await oneshot("F01", "--restart");
-    expect([code, stdout]).toEqual([5, ""]);
-    expect(stderr).toMatch(new RegExp(`^waymark: ${folder} can't be read: .*move it away.*\n$`));
-  });
-
-  it.each([
-    ["of which the end is missing", '{ "workstreams": [', /F01\.json:1:\d+: this is no JSON: /],
-    [
-      "with a word that JSON doesn't know",
-      '{ "workstreams": [\n  { "id": undefined\n} }',
-      /F01\.json:\d+:\d+: this is no JSON: /,
-    ],
-    ["without quotes", "{ workstreams: [ }", /F01\.json:1:\d+: this is no JSON: /],
-    ["with a key twice", '{ "workstreams": [],\n "workstreams": [] }', /F01\.json:2:\d+: a key stands twice/],
-  ])("refuses a JSON plan %s in the words of JSON", async (_what, text, message) => {
+  it("refuses a JSON plan that is not JSON, in one line", async () => {
     const { cwd, oneshot } = await project([]);
-    writeFileSync(join(cwd, ".sdp", "plans", "F01.json"), text);
+    writeFileSync(join(cwd, ".sdp", "plans", "F01.json"), '{ "workstreams": [\n  { "id": undefined\n} }');
     const { code, stderr } = await oneshot("F01");
-    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
-    expect(stderr).not.toMatch(/YAML|flow|block|scalar|Map keys|implicit/i);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/F01\.json is not valid; nothing was run\. .*JSON/)]);
     expect(stderr.trimEnd().split("\n")).toHaveLength(1);
   });
 
   it.each([
-    ["a plan with a mistake, by its line", ["F01", "--plan", "bad.yaml"], 2, /nothing was run\. bad\.yaml:2:\d+: /],
+    [
+      "a plan with a mistake, by its field",
+      ["F01", "--plan", "bad.yaml"],
+      2,
+      /bad\.yaml .*workstreams\[0\]\.command: is missing/,
+    ],
     ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml.*--plan/],
     ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume.*--resume/],
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],

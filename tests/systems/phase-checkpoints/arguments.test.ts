@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
@@ -12,6 +12,7 @@ import {
   resolveCheckpointsDir,
   sessionStartContext,
 } from "waymark/phase-checkpoints";
+import { visibleIn } from "../../support/visible-files.js";
 import { CRITERIA, daysAgo, paiFolder, SpecSchema } from "./pai-folder.js";
 
 describe("metadata", () => {
@@ -60,7 +61,7 @@ describe("metadata", () => {
     const { root, options } = await paiFolder();
     const result = await createCheckpoint("build", 4, "t", CRITERIA, metadata, options);
     expect(result).toEqual({ ok: false, error: expect.stringContaining(path) });
-    expect(await readdir(root)).toEqual([]);
+    expect(await visibleIn(root)).toEqual([]);
   });
 
   it("with a cycle is refused", async () => {
@@ -100,7 +101,7 @@ describe("createCheckpoint", () => {
     const [phase, phaseNumber, summary, criteria, metadata] = args as Parameters<typeof createCheckpoint>;
     const result = await createCheckpoint(phase, phaseNumber, summary, criteria, metadata, options);
     expect(result).toEqual({ ok: false, error: expect.stringContaining(error) });
-    expect(await readdir(root)).toEqual([]);
+    expect(await visibleIn(root)).toEqual([]);
   });
 
   it("gives all checkpoints of one process the same session by default", async () => {

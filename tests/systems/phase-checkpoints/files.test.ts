@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { StorageError } from "waymark";
@@ -12,6 +12,7 @@ import {
   listCheckpoints,
   loadCheckpoint,
 } from "waymark/phase-checkpoints";
+import { visibleIn } from "../../support/visible-files.js";
 import { CRITERIA, daysAgo, paiFolder, SEED, SpecSchema } from "./pai-folder.js";
 
 afterEach(() => {
@@ -141,7 +142,7 @@ describe("a phase's name", () => {
     const result = await createCheckpoint(phase, 1, "t", [], {}, options);
     // A lone surrogate has no UTF-8 form and is refused.
     expect(result.ok).toBe(phase.isWellFormed());
-    expect((await readdir(root)).filter((name) => !name.startsWith("checkpoints"))).toEqual([]);
+    expect((await visibleIn(root)).filter((name) => !name.startsWith("checkpoints"))).toEqual([]);
     if (!result.ok) return;
     expect(await files()).toEqual([result.file]);
     expect(result.file).toMatch(/^ckpt-[\dTZ-]+-[\w.%~-]+\.json$/);
@@ -233,13 +234,13 @@ describe("a folder that can't be used", () => {
     const checkpointsDir = join(options.checkpointsDir, "below");
     const below = await createCheckpoint("build", 4, "t", [], {}, { ...options, checkpointsDir });
     expect(below).toMatchObject({ ok: false });
-    expect(await readdir(root)).toEqual(["checkpoints"]);
+    expect(await visibleIn(root)).toEqual(["checkpoints"]);
   });
 
   it("is not made by a read, a completion or a cleanup", async () => {
     const { root, options } = await paiFolder();
     expect(await completeCheckpoint("x", options)).toMatchObject({ ok: false });
     expect(await cleanupCheckpoints(30, options)).toEqual({ deleted: 0 });
-    expect(await readdir(root)).toEqual([]);
+    expect(await visibleIn(root)).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   type CheckpointOptions,
@@ -10,6 +10,7 @@ import {
 import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
+import { visibleIn } from "../../support/visible-files.js";
 
 /** The spec's schema, word for word: FR-1 and T-10.1. */
 export const SpecSchema = z.object({
@@ -74,7 +75,7 @@ export async function paiFolder(seed?: string) {
       if (!result.ok) throw new Error(result.error);
       return result.checkpointId;
     },
-    files: async (): Promise<string[]> => (await readdir(options.checkpointsDir)).sort(),
+    files: async (): Promise<string[]> => await visibleIn(options.checkpointsDir),
     seed: async () => JSON.parse(await readFile(seedPath, "utf8")),
     events: async () =>
       (await readFile(eventsPath, "utf8"))
@@ -105,7 +106,7 @@ export async function paiFolder(seed?: string) {
     },
     /** Edits the only checkpoint, as a person would. */
     edit: async (changes: object): Promise<void> => {
-      const [name = ""] = (await readdir(options.checkpointsDir)).filter((file) => file.startsWith("ckpt-"));
+      const [name = ""] = (await visibleIn(options.checkpointsDir)).filter((file) => file.startsWith("ckpt-"));
       const file = join(options.checkpointsDir, name);
       await writeFile(file, JSON.stringify({ ...JSON.parse(await readFile(file, "utf8")), ...changes }, null, 2));
     },

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -14,6 +14,7 @@ import {
   loadCheckpoint,
 } from "waymark/phase-checkpoints";
 import { tempFolder } from "../../support/temp-folder.js";
+import { visibleIn } from "../../support/visible-files.js";
 import { CRITERIA, daysAgo, paiFolder, SEED } from "./pai-folder.js";
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`, import.meta.url));
@@ -63,8 +64,8 @@ describe("without options", () => {
     const { results, ended } = start("createCheckpoint", ["build", 4, "t", [], {}], { env: { HOME: home } });
     await ended;
     const { checkpointId, file } = results[0] as { checkpointId: string; file: string };
-    expect((await readdir(pai)).sort()).toEqual(["checkpoints", "checkpoints.events.jsonl", "seed.json"]);
-    expect(await readdir(join(pai, "checkpoints"))).toEqual([file]);
+    expect(await visibleIn(pai)).toEqual(["checkpoints", "checkpoints.events.jsonl", "seed.json"]);
+    expect(await visibleIn(join(pai, "checkpoints"))).toEqual([file]);
     expect(JSON.parse(await readFile(join(pai, "seed.json"), "utf8")).state.checkpointRef).toBe(checkpointId);
   });
 });

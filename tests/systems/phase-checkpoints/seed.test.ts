@@ -1,7 +1,8 @@
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cleanupCheckpoints, completeCheckpoint, createCheckpoint } from "waymark/phase-checkpoints";
+import { visibleIn } from "../../support/visible-files.js";
 import { daysAgo, paiFolder, SEED } from "./pai-folder.js";
 
 describe("seed.json", () => {
@@ -34,7 +35,7 @@ describe("seed.json", () => {
   it("is not made if there is none", async () => {
     const { root, options, create, logger } = await paiFolder();
     await completeCheckpoint(await create(), options);
-    expect((await readdir(root)).sort()).toEqual(["checkpoints", "checkpoints.events.jsonl"]);
+    expect(await visibleIn(root)).toEqual(["checkpoints", "checkpoints.events.jsonl"]);
     expect(logger.lines).toEqual([]);
   });
 
@@ -46,7 +47,7 @@ describe("seed.json", () => {
     const id = await create("build", 4, { seedPath: elsewhere });
     expect(JSON.parse(await readFile(elsewhere, "utf8")).state.checkpointRef).toBe(id);
     expect(await readFile(seedPath, "utf8")).toBe(SEED);
-    expect(await readdir(join(root, "config"))).toEqual(["my-seed.json"]);
+    expect(await visibleIn(join(root, "config"))).toEqual(["my-seed.json"]);
   });
 
   it.each([

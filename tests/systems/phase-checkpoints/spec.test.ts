@@ -1,5 +1,5 @@
 // Every acceptance criterion of the spec, and every test that it names.
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -17,6 +17,7 @@ import {
   sessionEndCleanup,
   sessionStartContext,
 } from "waymark/phase-checkpoints";
+import { visibleIn } from "../../support/visible-files.js";
 import { CRITERIA, daysAgo, paiFolder, SEED, SpecSchema } from "./pai-folder.js";
 
 describe("the spec's tests of resolveCheckpointsDir", () => {
@@ -130,7 +131,7 @@ describe("the spec's tests of listCheckpoints", () => {
     expect(await listCheckpoints(options)).toEqual([]);
     expect(await listCheckpoints({ checkpointsDir: root })).toEqual([]);
     // Looking makes nothing.
-    expect(await readdir(root)).toEqual([]);
+    expect(await visibleIn(root)).toEqual([]);
   });
 });
 
