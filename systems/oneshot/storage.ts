@@ -10,13 +10,13 @@ import { describeIssues, invalidCheckpoint } from "../schema-issues.js";
 import { type OneshotCheckpoint, OneshotCheckpointSchema } from "./schema.js";
 
 const EXTENSION = ".json";
-/** A hidden folder; it is there only while somebody holds the lock. */
+/** A hidden folder beside the checkpoints. */
 const LOCK_NAME = ".lock";
 
 /** A feature's checkpoint as it was read. */
 export interface StoredFeature {
   readonly state: OneshotCheckpoint;
-  /** Names this content of the file: another content has another revision. */
+  /** A hash of the file's content: it changes with every change. */
   readonly revision: string;
 }
 
