@@ -53,7 +53,7 @@ export class FeatureCheckpoints {
 
   /** @throws {CheckpointCorruptError} The file can't be read; the message names it. */
   async find(featureId: string): Promise<StoredFeature | undefined> {
-    return this.#failing(`read feature ${JSON.stringify(featureId)}`, () => this.#read(featureId));
+    return this.#reading(`read feature ${JSON.stringify(featureId)}`, () => this.#read(featureId));
   }
 
   /**
@@ -107,14 +107,14 @@ export class FeatureCheckpoints {
 
   /** Whether a feature has a file, damaged or not. */
   async has(featureId: string): Promise<boolean> {
-    return this.#failing(`look for feature ${JSON.stringify(featureId)}`, () =>
+    return this.#reading(`look for feature ${JSON.stringify(featureId)}`, () =>
       this.#names().includes(`${nameOf(featureId)}${EXTENSION}`),
     );
   }
 
   /** The features that have a file, damaged or not, by id. */
   async features(): Promise<string[]> {
-    return this.#failing("list the features", () =>
+    return this.#reading("list the features", () =>
       this.#names()
         .flatMap((name) => {
           const stem = name.slice(0, -EXTENSION.length);
@@ -194,14 +194,18 @@ export class FeatureCheckpoints {
   }
 
   async #locked<Result>(doing: string, work: (lock: LockedFiles) => Promise<Result>): Promise<Result> {
-    return this.#failing(doing, () => withLock(this.folder, LOCK_NAME, work));
-  }
-
-  async #failing<Result>(doing: string, work: () => Result | Promise<Result>): Promise<Result> {
     try {
-      return await work();
+      return await withLock(this.folder, LOCK_NAME, work);
     } catch (error) {
       throw storageFailure(error, { doing, path: this.folder });
+    }
+  }
+
+  #reading<Result>(doing: string, work: () => Result): Result {
+    try {
+      return work();
+    } catch (error) {
+      throw storageFailure(error, { doing, path: this.folder, isRead: true });
     }
   }
 }
