@@ -23,8 +23,8 @@ export interface JournalStart {
   readonly workstreams: readonly CheckedWorkstream[];
   /** The plan's file, seen from the base folder. */
   readonly planFile: string | undefined;
-  /** Of the checkpoint that the run goes on from; 0 for none. */
-  readonly sequence: number;
+  /** The revision of the checkpoint that this run continues; `undefined` for none. */
+  readonly revision: string | undefined;
 }
 
 /**
@@ -42,7 +42,7 @@ export class FeatureJournal {
   readonly #undone = new Set<string>();
   #status: OneshotStatus = "running";
   #isOver = false;
-  #sequence: number;
+  #revision: string | undefined;
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
 
@@ -51,7 +51,7 @@ export class FeatureJournal {
     this.#start = start;
     this.#clock = clock;
     this.#completed = new Set(start.completed);
-    this.#sequence = start.sequence;
+    this.#revision = start.revision;
     for (const orphan of start.orphans) this.#processes.set(orphan.workstream, orphan);
   }
 
@@ -119,7 +119,7 @@ export class FeatureJournal {
   /** All is done: the file goes, and what locks have left of it. */
   async complete(): Promise<void> {
     await this.#last;
-    await this.#checkpoints.remove(this.#start.featureId, { expectedSequence: this.#sequence });
+    await this.#checkpoints.remove(this.#start.featureId, { revision: this.#revision });
   }
 
   #isPlanned(workstream: string): boolean {
@@ -134,8 +134,7 @@ export class FeatureJournal {
   async #write(): Promise<void> {
     const { featureId } = this.#start;
     try {
-      const saved = await this.#checkpoints.save(this.#checkpoint(), { expectedSequence: this.#sequence });
-      this.#sequence = saved.sequence;
+      this.#revision = await this.#checkpoints.save(this.#checkpoint(), { revision: this.#revision });
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(

@@ -1,5 +1,4 @@
 import { nanoid } from "nanoid";
-import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
 import { safeLogger } from "../../src/manager/logger.js";
@@ -14,7 +13,7 @@ import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-op
 import { type LoadedPlan, loadPlan } from "./plan-file.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, describeAge } from "./staleness.js";
-import { FeatureCheckpoints } from "./storage.js";
+import { FeatureCheckpoints, type StoredFeature } from "./storage.js";
 
 /** What came of a run that came to its end by itself. */
 export interface OneshotResult {
@@ -78,9 +77,9 @@ export interface OneshotResult {
 export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
   checkText("A feature", feature, 1, MAX_TASK_ID_LENGTH);
   const settings = resolveOptions(options);
-  const { signal, clock, baseDir } = settings;
+  const { signal, baseDir } = settings;
   signal?.throwIfAborted();
-  const checkpoints = new FeatureCheckpoints(baseDir, { clock });
+  const checkpoints = new FeatureCheckpoints(baseDir);
   const found = await findStart(feature, checkpoints, settings);
   const { plan: recorded } = found?.state.waymark ?? {};
   const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded });
@@ -103,7 +102,7 @@ interface RunParts {
   readonly feature: string;
   readonly settings: Settings;
   readonly checkpoints: FeatureCheckpoints;
-  readonly found: Checkpoint<OneshotCheckpoint> | undefined;
+  readonly found: StoredFeature | undefined;
   readonly plan: LoadedPlan;
   readonly runner: Runner;
 }
@@ -113,7 +112,7 @@ async function findStart(
   feature: string,
   checkpoints: FeatureCheckpoints,
   { resume, restart, maxAgeMs, clock }: Settings,
-): Promise<Checkpoint<OneshotCheckpoint> | undefined> {
+): Promise<StoredFeature | undefined> {
   const found = await checkpoints.find(feature).catch((error: unknown) => {
     // It is set aside once the run can begin.
     if (restart && error instanceof CheckpointCorruptError) return undefined;
@@ -121,8 +120,6 @@ async function findStart(
   });
   if (found === undefined) {
     if (!resume) return undefined;
-    // A run that was killed in its very last moment has left its lock, and nothing else.
-    await checkpoints.remove(feature, { expectedSequence: 0 });
     throw new CheckpointNotFoundError(
       `Feature ${JSON.stringify(feature)} has nothing to resume: there is no checkpoint of it in ${checkpoints.folder}. ` +
         "Either it was completed, or never started: then start it.",
@@ -155,7 +152,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
       runner: runner.identity,
       workstreams,
       planFile: plan.file,
-      sequence: found?.sequence ?? 0,
+      revision: found?.revision,
     },
     clock,
   );
