@@ -3,10 +3,9 @@
  *
  * - `PLAN_UNREADABLE`: the plan's file isn't there, or can't be read.
  * - `PLAN_INVALID`: the plan is none: its form, an id that comes twice or isn't there, a cycle. See `issues`.
- * - `PROCESS_STUCK`: a process group outlived SIGKILL, so the work can't go on beside it.
  * - `INTERRUPTED`: SIGINT or SIGTERM came while a feature was run; it is paused.
  */
-export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "PROCESS_STUCK" | "INTERRUPTED";
+export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "INTERRUPTED";
 
 /** What is wrong with a plan. */
 export interface PlanIssue {

@@ -131,7 +131,6 @@ describe("CheckpointRepository", () => {
     const { repository, onDisk } = await newRepository();
     const waymark = {
       plan: "plan.yaml",
-      processes: [{ workstream: "a", pid: 4_000_000, group: 4_000_000, startTime: "x", token: "y" }],
     };
     await repository.save({ ...SPEC_CHECKPOINT, waymark });
 
@@ -297,10 +296,6 @@ describe("a corrupt checkpoint", () => {
     ["whose waymark key is text", withValue("waymark", "x")],
     ["whose waymark.record is text", withValue("waymark", { record: "x" })],
     ["whose waymark.record is empty", withValue("waymark", { record: {} })],
-    [
-      "whose process is everybody",
-      withValue("waymark", { processes: [{ workstream: "a", pid: -1, group: -1, startTime: "", token: "" }] }),
-    ],
   ])("%s: an error that names the file, and it is left untouched", async (_what, text) => {
     const { repository, path, put } = await newRepository();
     await put(text);
