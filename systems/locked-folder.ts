@@ -1,8 +1,9 @@
-import { dirname, join } from "node:path";
-import { makeFolder, syncFolder } from "../adapters/files/durable-write.js";
-import { FolderLock } from "../adapters/files/folder-lock.js";
-import { LOCK_TIMEOUT_MS, LockTurns, underLock } from "../adapters/files/lock-turns.js";
-import { codeOf } from "../adapters/files/storage-failure.js";
+import { dirname } from "node:path";
+import { makeFolders, syncFolder } from "../adapters/files/durable-write.js";
+import { type FolderLock, withLock as withFolderLock } from "../adapters/files/lock.js";
+
+/** How long a write waits for other processes' writes in the same folder. */
+const LOCK_TIMEOUT_MS = 15_000;
 
 /** What a system does to files while it holds a folder's lock. */
 export interface LockedFiles {
@@ -11,8 +12,6 @@ export interface LockedFiles {
   /** Removes a file. Resolves once that is on the disk, with false where there was none. */
   remove(target: string): Promise<boolean>;
 }
-
-const turns = new LockTurns();
 
 /**
  * Runs `work` under a lock that processes share. Within this process, calls run in the order they were made. Makes the
@@ -25,26 +24,15 @@ export function withLock<Result>(
   name: string,
   work: (lock: LockedFiles) => Promise<Result>,
 ): Promise<Result> {
-  const lockFolder = join(folder, name);
-  const acquire = async (): Promise<FolderLock | undefined> => {
-    try {
-      return await FolderLock.acquire(lockFolder, { kind: "folder", leavesFolder: false }, LOCK_TIMEOUT_MS);
-    } catch (error) {
-      if (codeOf(error) === "ENOENT") return undefined;
-      throw error;
-    }
-  };
-  const make = (): Promise<void> => makeFolder(folder);
-  return turns.take(lockFolder, () =>
-    underLock(folder, { acquire, absent: undefined, make, work: (lock) => work(filesUnder(lock)) }),
-  );
+  const options = { name, timeoutMs: LOCK_TIMEOUT_MS, makeFolder: () => makeFolders(folder) };
+  return withFolderLock(folder, options, (lock) => work(filesUnder(lock)));
 }
 
 function filesUnder(lock: FolderLock): LockedFiles {
   return {
-    write: (target, content, { mode } = {}) => lock.write(target, content, { firstInFolder: true, mode }),
+    write: (target, content, options) => lock.write(target, content, options),
     async remove(target) {
-      const isRemoved = lock.discard(target);
+      const isRemoved = lock.remove(target);
       if (isRemoved) await syncFolder(dirname(target));
       return isRemoved;
     },

@@ -3,10 +3,9 @@
  *
  * - `PLAN_UNREADABLE`: the plan's file doesn't exist, or can't be read.
  * - `PLAN_INVALID`: the plan has a wrong form, an id twice, an unknown id or a cycle. See `issues`.
- * - `PROCESS_STUCK`: a process group outlived SIGKILL, so the work can't go on beside it.
  * - `INTERRUPTED`: SIGINT or SIGTERM came during a feature's run; it is paused.
  */
-export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "PROCESS_STUCK" | "INTERRUPTED";
+export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "INTERRUPTED";
 
 /** What goes wrong with a plan or its processes. What goes wrong with checkpoints is a `CheckpointError`. */
 export class OneshotError extends Error {

@@ -41,9 +41,7 @@ export type OneshotEvent =
       /** In the plan's order. */
       readonly workstreams: readonly ListedWorkstream[];
     }
-  /** A killed run had left it running; it was ended before anything else was done. */
-  | { readonly type: "orphanEnded"; readonly workstream: string; readonly pid: number }
-  | { readonly type: "workstreamStarted"; readonly workstream: string; readonly pid: number }
+  | { readonly type: "workstreamStarted"; readonly workstream: string }
   | {
       readonly type: "output";
       readonly workstream: string;

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { parse } from "yaml";
-import { nameOf } from "../../adapters/files/task-folder.js";
+import { nameOf } from "../../adapters/files/names.js";
 import { OneshotError } from "./errors.js";
 import { type CheckedWorkstream, checkPlan, type OneshotPlan } from "./plan.js";
 

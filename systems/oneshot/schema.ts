@@ -5,8 +5,6 @@ import { isoDate } from "../iso-date.js";
 /** The status of a feature's run, in the spec's words. */
 export type OneshotStatus = CheckpointStatus;
 
-const processSchema = z.object({ pid: z.number().int().positive(), startTime: z.string() });
-
 /**
  * What a run needs beyond the spec's schema, under one key that other programs ignore. A checkpoint without it, from
  * another program, can be resumed too.
@@ -14,12 +12,6 @@ const processSchema = z.object({ pid: z.number().int().positive(), startTime: z.
 export const OneshotRunStateSchema = z.object({
   /** The plan's file, relative to the base folder; absent if the plan came as an object. */
   plan: z.string().optional(),
-  /** The program that runs the feature, while it does: its process, and which of its runs. */
-  runner: processSchema.extend({ runId: z.string() }).optional(),
-  /** The workstreams that were let go and have not ended yet: their process groups, and what tells these from others. */
-  processes: z
-    .array(processSchema.extend({ workstream: z.string(), group: z.number().int().positive(), token: z.string() }))
-    .optional(),
 });
 
 export type OneshotRunState = z.output<typeof OneshotRunStateSchema>;
@@ -91,11 +83,7 @@ export interface OneshotCheckpoint {
   readonly waymark?: OneshotRunState | undefined;
 }
 
-/** JSON has no `undefined`: such keys are left out. */
-function withoutUndefined({ plan, runner, processes }: OneshotRunState): OneshotRunState {
-  return {
-    ...(plan === undefined ? undefined : { plan }),
-    ...(runner === undefined ? undefined : { runner }),
-    ...(processes === undefined ? undefined : { processes }),
-  };
+/** As JSON has it: absence, and no `undefined`. */
+function withoutUndefined({ plan }: OneshotRunState): OneshotRunState {
+  return plan === undefined ? {} : { plan };
 }

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { linkSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { codeOf, storageFailure } from "../../adapters/files/storage-failure.js";
-import { idOf, nameOf } from "../../adapters/files/task-folder.js";
+import { codeOf, storageFailure } from "../../adapters/files/failure.js";
+import { idOf, nameOf } from "../../adapters/files/names.js";
 import { CheckpointConflictError, CheckpointCorruptError } from "../../src/contract/errors.js";
 import { isRecord, readJsonObject, UnreadableError } from "../json-object.js";
 import { type LockedFiles, withLock } from "../locked-folder.js";

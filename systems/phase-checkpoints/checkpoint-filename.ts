@@ -1,4 +1,4 @@
-import { nameOf } from "../../adapters/files/task-folder.js";
+import { nameOf } from "../../adapters/files/names.js";
 
 /**
  * The name of a checkpoint's file: `ckpt-2026-02-01T12-00-00-000Z-build.json`. A phase is data and never a path: its

@@ -1,5 +1,5 @@
 import { appendFileSync } from "node:fs";
-import { storageFailure } from "../../adapters/files/storage-failure.js";
+import { storageFailure } from "../../adapters/files/failure.js";
 
 /** What happened to a checkpoint. */
 export interface PhaseCheckpointEvent {

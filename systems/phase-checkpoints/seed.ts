@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { basename, dirname } from "node:path";
-import { storageFailure } from "../../adapters/files/storage-failure.js";
+import { storageFailure } from "../../adapters/files/failure.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { isRecord, readJsonObject, UnreadableError } from "../json-object.js";
 import { withLock } from "../locked-folder.js";

@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { codeOf, storageFailure } from "../../adapters/files/storage-failure.js";
+import { codeOf, storageFailure } from "../../adapters/files/failure.js";
 import { readJsonObject, UnreadableError } from "../json-object.js";
 import { type LockedFiles, withLock } from "../locked-folder.js";
 import { parseCheckpointFile } from "./checkpoint-file.js";

@@ -1,14 +1,14 @@
 import type { Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Logger } from "../../src/manager/logger.js";
-import type { OutputSink } from "../processes/output-sink.js";
+import type { OutputSink } from "../processes/command-output.js";
 
-/** Who writes. */
+/** Where output comes from. */
 export interface OutputSource {
   readonly taskId: string;
   readonly kind: "coder" | "gate";
   /** The gate's level. */
-  readonly level?: number;
+  readonly level?: number | undefined;
   readonly stream: "stdout" | "stderr";
 }
 
@@ -38,7 +38,7 @@ class FunctionSink implements OutputSink {
       try {
         output(text, source);
       } catch (error) {
-        // What is shown must not decide what is done: the gate goes on, and its output is kept anyway.
+        // A failing display must not fail the gate. Its output is kept anyway.
         failed = true;
         logger.error({ error, ...source }, "The output function threw; the rest of this output is not passed on");
       }

@@ -132,7 +132,6 @@ describe("CheckpointRepository", () => {
     const { repository, onDisk } = await newRepository();
     const waymark = {
       plan: "plan.yaml",
-      processes: [{ workstream: "a", pid: 4_000_000, group: 4_000_000, startTime: "x", token: "y" }],
     };
     await repository.save({ ...SPEC_CHECKPOINT, waymark });
 
