@@ -1,9 +1,10 @@
 import { open, opendir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { codeOf, storageFailure } from "./files/failure.js";
-import { isCheckpointFileName, NUMBERING_FILE } from "./files/json-folder.js";
+import { isCheckpointFileName } from "./files/json-file-format.js";
+import { NUMBERING_FILE } from "./files/json-folder.js";
 import { idOf, isHashedName } from "./files/names.js";
-import { TASK_FILE_NAME } from "./files/task-file-content.js";
+import { TASK_FILE_NAME } from "./files/task-file-format.js";
 import { locationOf, type OpenStorageOptions, type StorageLocation, type StorageScheme } from "./storage-url.js";
 
 /** Where a storage URL leads, and what is there already. */

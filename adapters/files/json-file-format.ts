@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
+import { join } from "node:path";
 import { type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
-import type { CheckpointFile } from "./json-folder.js";
-import { nameOf } from "./names.js";
+import { idOf, nameOf } from "./names.js";
+import type { Movable } from "./quarantine.js";
 import { decodeText, readFirstLine, readStored, UnreadableError } from "./read-file.js";
 import {
   embeddedSize,
@@ -14,6 +15,7 @@ import {
   textOfBody,
   wholeNumber,
 } from "./record.js";
+import type { Entry } from "./task.js";
 
 /**
  * One checkpoint, one file: line one is the head, line two the state, and the whole is one JSON document.
@@ -27,6 +29,76 @@ const FORMAT_VERSION = 1;
 const STATE_KEY = Buffer.from('"state":');
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
+const SEQUENCE_DIGITS = 12;
+const EXTENSION = ".json";
+/** A sequence of more digits has no zeros before it: each has one form. */
+const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,14})-.+\.json$/;
+
+/** The sequence comes first, with zeros before it, so that folders show a task's checkpoints in their order. */
+export function checkpointFileName(sequence: number, id: string): string {
+  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
+}
+
+/** Whether a file of that name is a checkpoint's. */
+export function isCheckpointFileName(name: string): boolean {
+  return CHECKPOINT_FILE.test(name);
+}
+
+/** A checkpoint's file, which is read when it is asked for. */
+export class CheckpointFile implements Entry {
+  readonly path: string;
+  readonly sequence: number;
+  /** The id, as `nameOf` writes it. */
+  readonly idName: string;
+
+  constructor(folder: string, name: string) {
+    const dash = name.indexOf("-");
+    this.path = join(folder, name);
+    this.sequence = Number(name.slice(0, dash));
+    this.idName = name.slice(dash + 1, -EXTENSION.length);
+  }
+
+  get location(): string {
+    return this.path;
+  }
+
+  get known(): Entry["known"] {
+    const id = idOf(this.idName);
+    return { sequence: this.sequence, ...(id === undefined ? undefined : { id }) };
+  }
+
+  get movable(): Movable {
+    return { path: this.path };
+  }
+
+  /**
+   * Without reading the state; `undefined` where the file is gone.
+   *
+   * @throws {UnreadableError}
+   * @throws {UnsupportedFormatError} A newer program wrote it.
+   */
+  head(): RecordHead | undefined {
+    const start = readFirstLine(this.path);
+    return start && parseFirstLine(start.bytes, start.size, this).head;
+  }
+
+  /**
+   * `undefined` where the file is gone.
+   *
+   * @throws {UnreadableError}
+   * @throws {UnsupportedFormatError} A newer program wrote it.
+   */
+  async checkpoint(): Promise<StoredCheckpoint | undefined> {
+    const content = await readStored(this.path);
+    if (content === undefined) return undefined;
+    const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, this);
+    const isWhole =
+      content.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
+      /^\}\r?\n$/.test(content.toString("latin1", stateEnd));
+    if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
+    return storedCheckpoint(head, decodeText(content.subarray(stateAt, stateEnd)));
+  }
+}
 
 /** A checkpoint as its file's content. */
 export function renderCheckpoint(record: StoredCheckpoint): Buffer {
@@ -35,34 +107,6 @@ export function renderCheckpoint(record: StoredCheckpoint): Buffer {
   const bodyIs = formOfBody(payload);
   const head = JSON.stringify({ waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, sha256, seal });
   return Buffer.from(`${head.slice(0, -1)},\n${STATE_KEY}${textOfBody(payload)}}\n`);
-}
-
-/**
- * The head of a checkpoint file, without reading its state; `undefined` where the file is gone.
- *
- * @throws {UnreadableError}
- * @throws {UnsupportedFormatError} A newer program wrote it.
- */
-export function readHead(file: CheckpointFile): RecordHead | undefined {
-  const start = readFirstLine(file.path);
-  return start && parseFirstLine(start.bytes, start.size, file).head;
-}
-
-/**
- * A whole checkpoint file; `undefined` where it is gone.
- *
- * @throws {UnreadableError}
- * @throws {UnsupportedFormatError} A newer program wrote it.
- */
-export async function readCheckpoint(file: CheckpointFile): Promise<StoredCheckpoint | undefined> {
-  const content = await readStored(file.path);
-  if (content === undefined) return undefined;
-  const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, file);
-  const isWhole =
-    content.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
-    /^\}\r?\n$/.test(content.toString("latin1", stateEnd));
-  if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
-  return storedCheckpoint(head, decodeText(content.subarray(stateAt, stateEnd)));
 }
 
 /** The last sequence that was given as its file's content. A wrong one would give a sequence twice: so it is sealed. */

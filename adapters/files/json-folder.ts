@@ -1,52 +1,38 @@
-import { existsSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type CheckpointQuery, inRange } from "../../src/contract/adapter.js";
-import { type FolderLock, filesFolderOf } from "./lock.js";
-import { idOf, nameOf } from "./names.js";
-import { LOCK_NAME, namesIn } from "./store.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { syncFolder } from "./durable-write.js";
+import { codeOf } from "./failure.js";
+import {
+  CheckpointFile,
+  checkpointFileName,
+  isCheckpointFileName,
+  readNumbering,
+  renderCheckpoint,
+  renderNumbering,
+} from "./json-file-format.js";
+import type { FolderLock } from "./lock.js";
+import { nameOf } from "./names.js";
+import type { Movable } from "./quarantine.js";
+import { TimeSlices, UnreadableError } from "./read-file.js";
+import type { Task } from "./task.js";
 
 /** The file in a task's folder that keeps the last sequence, from when its checkpoint is removed on. */
 export const NUMBERING_FILE = "numbering.json";
 
-const SEQUENCE_DIGITS = 12;
-const EXTENSION = ".json";
-/** A sequence of more digits has no zeros before it: each has one form. */
-const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,14})-.+\.json$/;
-
-/** What a checkpoint file's name tells. */
-export interface CheckpointFile {
-  readonly name: string;
+/** A task's folder with a file for each checkpoint, known by their names. */
+export class JsonFolder implements Task {
   readonly path: string;
-  readonly sequence: number;
-  /** The id, as `nameOf` writes it. */
-  readonly idName: string;
-}
-
-/** The sequence comes first, with zeros before it, so that folders show a task's checkpoints in their order. */
-export function checkpointFileName(sequence: number, id: string): string {
-  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
-}
-
-/** Whether a file of that name is a checkpoint's. */
-export function isCheckpointFileName(name: string): boolean {
-  return CHECKPOINT_FILE.test(name);
-}
-
-/** What a checkpoint file's name tells of the checkpoint where the file itself can't be read. */
-export function knownByName({ sequence, idName }: CheckpointFile): { readonly sequence: number; readonly id?: string } {
-  const id = idOf(idName);
-  return { sequence, ...(id === undefined ? undefined : { id }) };
-}
-
-/** Which checkpoints a task's folder holds, by the names of their files. */
-export class CheckpointFolder {
-  readonly path: string;
-  /** Whether it keeps the sequence of a checkpoint that was removed. */
-  readonly hasNumbering: boolean;
-  /** That sequence, once it was read. */
-  keptSequence: number | undefined;
-  /** Whether it was made sure that it is the task's own. */
-  isOwnerChecked = false;
+  /** The folder's own time when it was as it is known here. */
+  modified: bigint | undefined;
+  /** A change that isn't known here would show in that time: it was past when the folder was listed. */
+  isSettled: boolean;
+  readonly #numberingPath: string;
+  readonly #hasNumbering: boolean;
+  /** What the numbering keeps, once it was read. */
+  #keptSequence: number | undefined;
   /** Only its end changes: an iteration isn't disturbed by later writes. */
   #names: string[];
   #newest: string | undefined;
@@ -54,10 +40,13 @@ export class CheckpointFolder {
   /** File names by the ids' names. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
 
-  constructor(path: string) {
-    const names = namesIn(path);
+  constructor(path: string, time: Pick<JsonFolder, "modified" | "isSettled">) {
     this.path = path;
-    this.hasNumbering = names.includes(NUMBERING_FILE);
+    this.modified = time.modified;
+    this.isSettled = time.isSettled;
+    const names = namesIn(path);
+    this.#numberingPath = join(path, NUMBERING_FILE);
+    this.#hasNumbering = names.includes(NUMBERING_FILE);
     this.#names = names.filter(isCheckpointFileName);
     for (const name of this.#names) {
       if (this.#newest === undefined || compareNames(name, this.#newest) > 0) this.#newest = name;
@@ -68,9 +57,33 @@ export class CheckpointFolder {
     return this.#names.length;
   }
 
-  /** A damaged one counts: the name says which sequence it has. */
-  get newest(): CheckpointFile | undefined {
-    return this.#newest === undefined ? undefined : this.#file(this.#newest);
+  get newestSequence(): number {
+    return this.#newest === undefined ? 0 : sequenceOf(this.#newest);
+  }
+
+  async lastSequence(): Promise<number> {
+    if (!this.#hasNumbering) return this.newestSequence;
+    try {
+      this.#keptSequence ??= await readNumbering(this.#numberingPath);
+      return Math.max(this.newestSequence, this.#keptSequence);
+    } catch (error) {
+      if (!(error instanceof UnreadableError)) throw error;
+      throw new CheckpointCorruptError(
+        `${this.#numberingPath} can't be read: ${error.message}. It keeps the last sequence of a task whose newest checkpoint was removed. ` +
+          "Nothing was changed, since a sequence could be given twice; restore that file from a backup, or repair the storage.",
+        { cause: error },
+      );
+    }
+  }
+
+  async damagedNumbering(): Promise<{ path: string; reason: string } | undefined> {
+    try {
+      await this.lastSequence();
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof CheckpointCorruptError && error.cause instanceof UnreadableError)) throw error;
+      return { path: this.#numberingPath, reason: error.cause.message };
+    }
   }
 
   find(id: string): CheckpointFile | undefined {
@@ -79,32 +92,83 @@ export class CheckpointFolder {
     return name === undefined ? undefined : this.#file(name);
   }
 
-  /** Those in the query's range and order, after those it skips. */
+  /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
   *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
-    const { order, beforeSequence, afterSequence } = query;
+    const { order, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
     let { skip = 0 } = query;
-    const { newest } = this;
+    const { newestSequence } = this;
+    const isAsked = newestSequence < beforeSequence && newestSequence > afterSequence;
     // The newest is known without putting thousands in order.
-    if (order === "newest" && skip === 0 && newest && inRange(newest.sequence, { ...query, taskId: "" })) {
-      yield newest;
+    if (order === "newest" && skip === 0 && this.#newest !== undefined && isAsked) {
+      yield this.#file(this.#newest);
       skip = 1;
     }
     const names = this.#sorted();
-    const from = afterSequence === undefined ? 0 : firstAbove(names, afterSequence);
-    const to = beforeSequence === undefined ? names.length : firstAbove(names, beforeSequence - 1);
-    for (let at = from + skip; at < to; at++) {
-      const name = names[order === "oldest" ? at : to - 1 - (at - from)];
+    const from = countUpTo(names, afterSequence);
+    const to = countUpTo(names, beforeSequence - 1);
+    for (let at = skip; at < to - from; at++) {
+      const name = names[order === "oldest" ? from + at : to - 1 - at];
       if (name !== undefined) yield this.#file(name);
     }
   }
 
-  /** A checkpoint was saved there. */
-  add(name: string): void {
-    const idName = this.#file(name).idName;
-    this.#isSorted &&= this.#newest === undefined || compareNames(name, this.#newest) > 0;
+  async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    const name = checkpointFileName(record.sequence, record.id);
+    const file = this.#file(name);
+    await this.#writing(() => lock.write(file.path, renderCheckpoint(record)));
     this.#names.push(name);
-    if (this.#newest === undefined || compareNames(name, this.#newest) > 0) this.#newest = name;
-    this.#byId?.set(idName, name);
+    this.#newest = name;
+    this.#byId?.set(file.idName, name);
+    this.modified = modifiedOf(this.path);
+  }
+
+  async replace({ path }: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    await this.#writing(() => lock.write(path, renderCheckpoint(record)));
+    this.modified = modifiedOf(this.path);
+  }
+
+  async remove(ids: readonly string[] | "all", lock: FolderLock, done: { removed: number }): Promise<void> {
+    const idNames = ids === "all" ? undefined : new Set(ids.map(nameOf));
+    const files = [...this.select({ order: "oldest" })];
+    const doomed = files.filter(({ idName }) => idNames === undefined || idNames.has(idName));
+    await this.#writing(async () => {
+      const last = doomed.at(-1)?.sequence;
+      // First the sequence is kept, then its checkpoint is removed.
+      if (idNames && last === this.newestSequence && last === (await this.lastSequence())) {
+        await lock.write(this.#numberingPath, renderNumbering(last));
+      }
+      const slices = new TimeSlices();
+      for (const { path } of doomed) {
+        if (lock.remove(path)) done.removed += 1;
+        if (slices.due) await slices.pause();
+      }
+      // It goes last: as long as a checkpoint is there, so is the numbering.
+      if (idNames === undefined && this.#hasNumbering) lock.remove(this.#numberingPath);
+      // Also where nothing was left: the process that removed it may have died before that was durable.
+      await syncFolder(this.path);
+    });
+  }
+
+  async takeAway(moved: readonly Movable[], lock: FolderLock): Promise<void> {
+    const gone = new Set(moved.flatMap((what) => ("path" in what ? [what.path] : [])));
+    const last = gone.has(this.#numberingPath) ? this.newestSequence : await this.lastSequence();
+    const staying = [...this.select({ order: "newest" })].find(({ path }) => !gone.has(path));
+    await this.#writing(async () => {
+      // First the sequence is kept, then its checkpoint is taken away.
+      if (last === this.newestSequence && last > (staying?.sequence ?? 0)) {
+        await lock.write(this.#numberingPath, renderNumbering(last));
+        gone.delete(this.#numberingPath);
+      }
+      for (const path of gone) lock.remove(path);
+      await syncFolder(this.path);
+    });
+  }
+
+  /** Until it has ended well, what is known here may no longer be so. */
+  async #writing(write: () => Promise<void>): Promise<void> {
+    this.modified = undefined;
+    this.isSettled = false;
+    await write();
   }
 
   #sorted(): readonly string[] {
@@ -114,95 +178,14 @@ export class CheckpointFolder {
   }
 
   #file(name: string): CheckpointFile {
-    const dash = name.indexOf("-");
-    const idName = name.slice(dash + 1, -EXTENSION.length);
-    return { name, path: join(this.path, name), sequence: Number(name.slice(0, dash)), idName };
+    return new CheckpointFile(this.path, name);
   }
 }
 
-/** At most so many names are remembered, of all folders together. They take some 20 MB. */
-const MAX_NAMES = 200_000;
-/** Later changes of a folder whose time is older than this show in its time: the system's clock has moved on. */
-const SETTLED_MS = 100;
-
-interface Remembered {
-  readonly folder: CheckpointFolder;
-  /** The folder's own time. */
-  readonly modified: bigint | undefined;
-  readonly isSettled: boolean;
+/** A folder's own time, in nanoseconds: what is in it changed then. */
+export function modifiedOf(path: string): bigint | undefined {
+  return statSync(path, { bigint: true, throwIfNoEntry: false })?.mtimeNs;
 }
-
-/**
- * Remembers what folders hold, so that they aren't listed for each call, as long as nobody else has written there. Other
- * processes show in the lock: what this owner left there is gone. Changes by hand show in the folder's own time.
- */
-export class RecentFolders {
-  readonly #owner: string;
-  readonly #entries = new Map<string, Remembered>();
-  #names = 0;
-
-  /** @param owner - Who holds the folders' locks. */
-  constructor(owner: string) {
-    this.#owner = owner;
-  }
-
-  /**
-   * The folder as it is now, for a write.
-   *
-   * @throws {LockLostError}
-   */
-  underLock(lock: FolderLock, path: string): CheckpointFolder {
-    const modified = modifiedOf(path);
-    const known = this.#entries.get(path);
-    if (known && lock.isUninterrupted && known.modified === modified) return known.folder;
-    const folder = new CheckpointFolder(path);
-    // What a thief of the lock wrote meanwhile may be missing.
-    lock.assertHeld();
-    this.#remember({ folder, modified, isSettled: false });
-    return folder;
-  }
-
-  /** The folder as it is now, for a read. */
-  now(path: string): CheckpointFolder {
-    const modified = modifiedOf(path);
-    const known = this.#entries.get(path);
-    const isSame = known !== undefined && known.modified === modified;
-    if (isSame && (known.isSettled || this.#wroteLast(path))) return known.folder;
-    const isSettled = modified !== undefined && Date.now() - Number(modified / 1_000_000n) > SETTLED_MS;
-    const folder = new CheckpointFolder(path);
-    if (isSettled) this.#remember({ folder, modified, isSettled });
-    return folder;
-  }
-
-  /** After a write that has kept the folder up to date, while the lock is still held. */
-  changed(folder: CheckpointFolder): void {
-    if (this.#entries.get(folder.path)?.folder !== folder) return;
-    this.#remember({ folder, modified: modifiedOf(folder.path), isSettled: false });
-  }
-
-  /** After a write that hasn't. */
-  forget(path: string): void {
-    this.#names -= this.#entries.get(path)?.folder.count ?? 0;
-    this.#entries.delete(path);
-  }
-
-  #wroteLast(path: string): boolean {
-    return existsSync(join(path, LOCK_NAME, filesFolderOf(this.#owner)));
-  }
-
-  #remember(remembered: Remembered): void {
-    const { path, count } = remembered.folder;
-    this.forget(path);
-    if (this.#names + count > MAX_NAMES) {
-      this.#entries.clear();
-      this.#names = 0;
-    }
-    if (count > MAX_NAMES) return;
-    this.#entries.set(path, remembered);
-    this.#names += count;
-  }
-}
-
 /** The order of checkpoint files' names, the oldest first, without taking them apart. */
 function compareNames(a: string, b: string): number {
   const digits = a.indexOf("-") - b.indexOf("-");
@@ -211,16 +194,26 @@ function compareNames(a: string, b: string): number {
 }
 
 /** How many of the names, which are in order, have a sequence up to this one. */
-function firstAbove(names: readonly string[], sequence: number): number {
+function countUpTo(names: readonly string[], sequence: number): number {
   let [low, high] = [0, names.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (Number.parseInt(names[middle] ?? "", 10) <= sequence) low = middle + 1;
+    if (sequenceOf(names[middle] ?? "") <= sequence) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-function modifiedOf(path: string): bigint | undefined {
-  return statSync(path, { bigint: true, throwIfNoEntry: false })?.mtimeNs;
+function sequenceOf(name: string): number {
+  return Number.parseInt(name, 10);
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    // The task was removed just now.
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  }
 }

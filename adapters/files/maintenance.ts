@@ -1,117 +1,77 @@
 import { rmSync } from "node:fs";
+import { damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import type {
   CheckedRecord,
-  DamagedFinding,
   LeftoverFinding,
   RepairStep,
   StorageFinding,
-  StorageMaintenance,
   StorageRepair,
 } from "../../src/contract/findings.js";
+import { codeOf } from "./failure.js";
 import { abandonedIn, type FolderLock } from "./lock.js";
 import { keepInQuarantine, type Movable } from "./quarantine.js";
-import { statsOf } from "./read-file.js";
-import { type FolderStore, LOCK_NAME } from "./store.js";
-import { LINK_REASON, type TaskFolder, taskFolders } from "./task-scan.js";
+import { statsOf, UnreadableError } from "./read-file.js";
+import type { RecordHead } from "./record.js";
+import { LOCK_NAME } from "./task.js";
+import { isOwner, LINK_REASON, type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
+
+/** Does a write in a task's folder, under its lock; once more from the beginning where the lock was stolen. */
+type WriteFolder = (folder: TaskFolder, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
 
 /** What one look at something in a task's folder has given. */
-export interface Examined {
+interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
   /** What repair moves into quarantine. Without it, it stays. */
   readonly movable?: Movable | undefined;
 }
 
-/** How an adapter's task folders are looked at and put right. */
-export interface FolderMaintenance {
-  /** Looks at each checkpoint, and at what else can be damaged. Changes nothing. */
-  examine(folder: TaskFolder, quick: boolean): AsyncGenerator<Examined, void, void>;
-  /** Takes out of the folder what is in quarantine now. */
-  takeAway(lock: FolderLock, folder: TaskFolder, moved: readonly Movable[]): Promise<void>;
-}
-
-/** Verify and repair of a store: one walk through its folders for both. */
-export function maintenanceOf(store: FolderStore, adapter: FolderMaintenance): StorageMaintenance {
-  return {
-    verify: ({ quick }) => store.iterate(verifyFolders(store, adapter, quick)),
-    repair: (options) => store.iterate(repairFolders(store, adapter, options)),
-  };
-}
-
-async function* verifyFolders(
-  store: FolderStore,
-  adapter: FolderMaintenance,
+/** All that is wrong below a root folder, task by task. */
+export async function* verifyFolders(
+  root: string,
+  load: LoadTask,
   quick: boolean,
 ): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-  for (const folder of foldersOf(store)) {
-    for await (const { checked, finding } of examine(adapter, folder, quick)) {
+  for (const folder of foldersOf(root)) {
+    for await (const { checked, finding } of examine(folder, load, quick)) {
       if (checked) yield checked;
       if (finding) yield finding;
     }
   }
 }
 
-async function* repairFolders(
-  store: FolderStore,
-  adapter: FolderMaintenance,
-  options: StorageRepair,
+/** Moves what is damaged below a root folder into quarantine, and removes old leftovers, one task at a time. */
+export async function* repairFolders(
+  root: string,
+  load: LoadTask,
+  write: WriteFolder,
+  { dryRun, leftoversOlderThanMs }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
-  for (const folder of foldersOf(store)) {
-    const repair = new FolderRepair(store.root, adapter, folder, options.leftoversOlderThanMs);
-    await repair.run(undefined);
-    if (!options.dryRun && repair.steps.some(({ action }) => action !== "left")) {
-      const { taskId = folder.name, path } = folder;
-      const work = (lock: FolderLock) => repair.run(lock);
-      await store.write({ taskId, folder: path, verb: "repair", absent: () => undefined, work });
-    }
-    yield* repair.steps;
-  }
-}
-
-/** The repair of one task's folder. */
-class FolderRepair {
-  readonly #root: string;
-  readonly #adapter: FolderMaintenance;
-  readonly #folder: TaskFolder;
-  readonly #leftoversOlderThanMs: number;
-  #steps = new Map<string, RepairStep>();
-
-  constructor(root: string, adapter: FolderMaintenance, folder: TaskFolder, leftoversOlderThanMs: number) {
-    this.#root = root;
-    this.#adapter = adapter;
-    this.#folder = folder;
-    this.#leftoversOlderThanMs = leftoversOlderThanMs;
-  }
-
-  get steps(): readonly RepairStep[] {
-    return [...this.#steps.values()];
-  }
-
-  /** Goes through the folder. Without a lock it does nothing, and `steps` are what it would do. */
-  async run(lock: FolderLock | undefined): Promise<void> {
-    // Drop findings that were fixed before we got the lock. Taking the lock has removed what killed holders left in it.
-    const removed = this.steps.filter(({ action }) => action === "removed");
-    this.#steps = new Map(removed.map((step) => [step.finding.location, step]));
-    const moved: Movable[] = [];
-    for await (const { finding, movable } of examine(this.#adapter, this.#folder, false)) {
-      if (finding?.kind === "damaged" && movable) {
-        const to = await keepInQuarantine(this.#root, this.#folder.name, movable, finding, lock);
-        moved.push(movable);
-        this.#add({ action: "quarantined", finding, to });
-      } else if (finding?.kind === "leftover" && this.#isOld(finding)) {
-        if (lock) rmSync(finding.location, { recursive: true, force: true });
-        this.#add({ action: "removed", finding });
-      } else if (finding) this.#add({ action: "left", finding, advice: ADVICE[finding.kind] });
-    }
-    if (lock && moved.length > 0) await this.#adapter.takeAway(lock, this.#folder, moved);
-  }
-
-  #add(step: RepairStep): void {
-    this.#steps.set(step.finding.location, step);
-  }
-
-  #isOld({ modifiedAt }: LeftoverFinding): boolean {
-    return Date.parse(modifiedAt) <= Date.now() - this.#leftoversOlderThanMs;
+  for (const folder of foldersOf(root)) {
+    const steps = new Map<string, RepairStep>();
+    /** Without a lock it changes nothing, and the steps are what it would do. */
+    const run = async (lock?: FolderLock): Promise<void> => {
+      // Drop findings that were fixed before we got the lock; taking it has removed what killed holders left in it.
+      for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
+      const moved: Movable[] = [];
+      for await (const { finding, movable } of examine(folder, load, false)) {
+        if (finding === undefined) continue;
+        const { location } = finding;
+        if (finding.kind === "damaged" && movable) {
+          const to = await keepInQuarantine(root, folder.name, movable, finding, lock);
+          moved.push(movable);
+          steps.set(location, { action: "quarantined", finding, to });
+        } else if (finding.kind === "leftover" && isOlder(finding, leftoversOlderThanMs)) {
+          if (lock) rmSync(location, { recursive: true, force: true });
+          steps.set(location, { action: "removed", finding });
+        } else steps.set(location, { action: "left", finding, advice: ADVICE[finding.kind] });
+      }
+      if (lock && moved.length > 0) await (await load(folder, lock)).takeAway(moved, lock);
+    };
+    await run();
+    if (!dryRun && [...steps.values()].some(({ action }) => action !== "left")) await write(folder, run);
+    yield* steps.values();
   }
 }
 
@@ -121,28 +81,83 @@ const ADVICE = {
   refused: "It isn't damaged: run the program that wrote it, or move it to where it belongs.",
 } as const;
 
-/** By name: those of one task come together, and a second run finds them in the same order. */
-function foldersOf(store: FolderStore): TaskFolder[] {
-  return taskFolders(store.root).sort((a, b) => (a.name < b.name ? -1 : 1));
+/** By name, so that a second run finds the same in the same order. */
+function foldersOf(root: string): TaskFolder[] {
+  return taskFolders(root).sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-async function* examine(
-  adapter: FolderMaintenance,
-  folder: TaskFolder,
-  quick: boolean,
-): AsyncGenerator<Examined, void, void> {
-  const { path, taskId, isLink } = folder;
-  const known = taskId === undefined ? undefined : { taskId };
-  if (isLink) {
-    const finding: DamagedFinding = { kind: "damaged", location: path, reason: LINK_REASON, ...known };
-    yield { finding };
+async function* examine(folder: TaskFolder, load: LoadTask, quick: boolean): AsyncGenerator<Examined, void, void> {
+  const { path, isLink } = folder;
+  let known = folder.taskId === undefined ? undefined : { taskId: folder.taskId };
+  const task = isLink ? damaged(LINK_REASON) : await resultOrReason(() => load(folder));
+  if ("kind" in task) {
+    yield { finding: { ...task, location: path, ...known } };
     return;
   }
-  yield* adapter.examine(folder, quick);
+  for (const entry of task.select({ order: "oldest" })) {
+    const { location } = entry;
+    const record = await resultOrReason(async () => (quick ? entry.head() : entry.checkpoint()));
+    if (record === undefined) continue;
+    const isRead = !("kind" in record);
+    // A hashed name doesn't tell the task.
+    if (isRead && isOwner(record.taskId, path)) known ??= { taskId: record.taskId };
+    const wrong = isRead ? wrongIn(record, path) : record;
+    yield {
+      checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
+      finding: wrong && { ...wrong, location, ...known, ...entry.known },
+      movable: canMove(entry.movable) ? entry.movable : undefined,
+    };
+  }
+  const numbering = await task.damagedNumbering?.();
+  if (numbering) {
+    const finding = { kind: "damaged", location: numbering.path, reason: numbering.reason, ...known } as const;
+    yield { finding, movable: canMove(numbering) ? { path: numbering.path } : undefined };
+  }
   for (const location of abandonedIn(path, LOCK_NAME)) {
     const modified = statsOf(location)?.mtime;
-    if (modified === undefined) continue;
     const reason = "a write that was killed left it behind";
-    yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt: modified.toISOString() } };
+    if (modified)
+      yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt: modified.toISOString() } };
   }
+}
+
+type Wrong = { readonly kind: "damaged" | "refused"; readonly reason: string; readonly createdAt?: string };
+
+/** What is asked for, or why it can't be had. */
+async function resultOrReason<Result>(ask: () => Promise<Result>): Promise<Result | Wrong> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof UnreadableError) return damaged(error.message);
+    if (error instanceof UnsupportedFormatError) return { kind: "refused", reason: error.message };
+    // A sector that the disk can't read any more.
+    if (codeOf(error) === "EIO") return damaged("the disk can't read it: EIO");
+    throw error;
+  }
+}
+
+function wrongIn(record: RecordHead | StoredCheckpoint, folder: string): Wrong | undefined {
+  const { taskId, createdAt } = record;
+  if (!isOwner(taskId, folder)) {
+    return { kind: "refused", reason: `it belongs to task ${JSON.stringify(taskId)}, whose folder this isn't` };
+  }
+  const reason = isWhole(record) ? damageIn(record) : undefined;
+  return reason === undefined ? undefined : { ...damaged(reason), createdAt };
+}
+
+function damaged(reason: string): Wrong {
+  return { kind: "damaged", reason };
+}
+
+function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {
+  return "body" in record.payload;
+}
+
+/** A folder, a link or a pipe in a file's place stays where it is. */
+function canMove(what: Movable): boolean {
+  return "record" in what || statsOf(what.path)?.isFile() === true;
+}
+
+function isOlder({ modifiedAt }: LeftoverFinding, thanMs: number): boolean {
+  return Date.parse(modifiedAt) <= Date.now() - thanMs;
 }

@@ -9,6 +9,7 @@ import {
   summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import type { Movable } from "./quarantine.js";
 import { decodeText, UnreadableError } from "./read-file.js";
 import {
   attempt,
@@ -25,6 +26,7 @@ import {
   textOfBody,
   wholeNumber,
 } from "./record.js";
+import type { Entry } from "./task.js";
 
 /**
  * All checkpoints of a task in one file: a JSON document with one checkpoint per line, so that a damaged line harms no
@@ -41,6 +43,8 @@ import {
  * their own dates, numbered after the others, and written in our form by the next write.
  */
 const FORMAT_VERSION = "1.0";
+/** In its task's folder. */
+export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
 /** With a space, which no JSON.stringify writes: so it stands in a line once. */
@@ -56,43 +60,76 @@ export type AdoptRecord = (record: JsonObject) => {
   readonly status?: CheckpointStatus | undefined;
 };
 
-/** A checkpoint in the file. */
-export interface RecordEntry {
-  readonly head: RecordHead;
-  /** As it stands in the file, without the comma after it. */
-  readonly line: Buffer;
-  /** From 1, where it was read from a line. */
-  readonly lineNumber?: number;
-}
-
-/** A line that can't be read and is carried along as it is; or, without a line, what is wrong with the file as a whole. */
-export interface DamagedEntry {
-  readonly reason: string;
-  readonly cause?: unknown;
-  readonly line?: Buffer;
-  /** From 1. */
-  readonly lineNumber?: number;
-  /** What the line seems to have held. */
-  readonly id?: string;
-}
-
-export type Entry = RecordEntry | DamagedEntry;
-
-/** A task's file, the oldest first. */
+/** A task's file. */
 export interface TaskFileContent {
-  readonly entries: readonly Entry[];
-  /** The last sequence that was given, as far as the file tells. */
+  /** The oldest first. What another program wrote is adopted already. */
+  readonly lines: readonly RecordLine[];
+  /** The last sequence that was given, as far as the first line tells. */
   readonly lastSequence: number;
-  /** Whose it is, as far as the file tells. */
-  readonly taskId?: string | undefined;
-  /** Why the file must not be written: what it says of itself can't be read. */
-  readonly refusal?: string | undefined;
+  /** Whose it is, as far as the first line tells. */
+  readonly taskId?: string;
+  /** What is wrong with the file as a whole. */
+  readonly damage?: string | undefined;
+  /** It must not be written: what it says of itself can't be read. */
+  readonly isRefused?: boolean;
   /** The first line's keys, another program's too. */
   readonly fields: JsonObject;
 }
 
-export function isDamaged(entry: Entry): entry is DamagedEntry {
-  return "reason" in entry;
+/** A record's line, which is read when it is asked for. One that can't be read is carried along as it is. */
+export class RecordLine implements Entry {
+  readonly location: string;
+  /** As it stands in the file, without the comma after it. */
+  readonly bytes: Buffer;
+  #head: RecordHead | UnreadableError | undefined;
+
+  constructor(location: string, bytes: Buffer, head?: RecordHead | UnreadableError) {
+    this.location = location;
+    this.bytes = bytes;
+    this.#head = head;
+  }
+
+  get known(): Entry["known"] {
+    const head = this.headOrReason();
+    if (!(head instanceof UnreadableError)) return { id: head.id, sequence: head.sequence };
+    const [, id] = /^\{"id":"([^"\\]+)",/.exec(this.bytes.toString("latin1", 0, 1000)) ?? [];
+    return id === undefined ? {} : { id };
+  }
+
+  get movable(): Movable {
+    return { record: this.bytes };
+  }
+
+  head(): RecordHead {
+    const head = this.headOrReason();
+    if (head instanceof UnreadableError) throw head;
+    return head;
+  }
+
+  /** The state is taken as it stands there, without being parsed. */
+  async checkpoint(): Promise<StoredCheckpoint> {
+    return storedCheckpoint(this.head(), decodeText(this.bytes.subarray(this.#stateAt + STATE_KEY.length, -1)));
+  }
+
+  headOrReason(): RecordHead | UnreadableError {
+    this.#head ??= attempt(() => {
+      const head = headOf(this.fields());
+      const size = this.bytes.length - this.#stateAt - STATE_KEY.length - 1;
+      if (size === embeddedSize(head) && this.bytes.toString("latin1", this.bytes.length - 1) === "}") return head;
+      throw new UnreadableError("its state was cut short or changed");
+    });
+    return this.#head;
+  }
+
+  /** Its keys but the state, another program's too. @throws {UnreadableError} */
+  fields(): JsonObject {
+    if (this.#stateAt === -1) throw new UnreadableError("it has no state");
+    return parseObject(`${decodeText(this.bytes.subarray(0, this.#stateAt))}}`);
+  }
+
+  get #stateAt(): number {
+    return this.bytes.indexOf(STATE_KEY);
+  }
 }
 
 /**
@@ -101,88 +138,50 @@ export function isDamaged(entry: Entry): entry is DamagedEntry {
  * @throws {UnsupportedFormatError} It has another version.
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  return parseLines(bytes, path) ?? parseDocument(bytes, path, adopt) ?? salvage(bytes);
+  return parseLines(bytes, path) ?? parseDocument(bytes, path, adopt) ?? salvage(bytes, path);
 }
 
-/**
- * The newest checkpoint of a task's file, and how many it has, without reading more lines than the first and the last.
- * `undefined` where they don't tell: then the whole has to be read.
- */
-export function parseNewest(bytes: Buffer, path: string): { head: RecordHead; count: number } | undefined {
-  const end = bytes.length - LAST_LINE.length - 2;
-  const firstEnd = bytes.indexOf(LINE_FEED);
-  const start = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
-  if (firstEnd === -1 || start <= firstEnd || bytes.toString("latin1", end) !== `\n${LAST_LINE}\n`) return undefined;
-  const newest = parseLine(bytes.subarray(start, end), 0);
-  const header = parseHeader(bytes.subarray(0, firstEnd), path);
-  if (header?.refusal !== undefined || header === undefined || isDamaged(newest)) return undefined;
-  let count = 0;
-  for (let at = firstEnd; at < end; at = bytes.indexOf(LINE_FEED, at + 1)) count += 1;
-  return { head: newest.head, count };
-}
-
-/** The checkpoint of an entry. @throws {UnreadableError} */
-export function checkpointOf({ head, line }: RecordEntry): StoredCheckpoint {
-  return storedCheckpoint(head, decodeText(line.subarray(line.indexOf(STATE_KEY) + STATE_KEY.length, -1)));
-}
-
-/** A checkpoint as an entry. @param former - The keys of the record in whose place it comes, another program's too. */
-export function entryOf(record: StoredCheckpoint, former: JsonObject = {}): RecordEntry {
-  const { payload, seal, ...summary } = record;
-  const { id, taskId, label, createdAt, error, ...rest } = summaryOf(summary);
+/** A checkpoint as its line. @param former - The keys of the record in whose place it comes, another program's too. */
+export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
+  const { id, taskId, label, createdAt, error, ...rest } = summaryOf(record);
   const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
+  const { payload, seal } = record;
   const { encoding, sha256 } = payload;
-  const bodyIs = formOfBody(payload);
   const waymark = {
     ...{ sequence, stage, status, parentId, metadata, stateVersion, sizeBytes },
-    ...{ encoding, bodyIs, sha256, seal },
+    ...{ encoding, bodyIs: formOfBody(payload), sha256, seal },
   };
   const fields = JSON.stringify({ ...former, id, taskId, label, createdAt, error, waymark });
-  const line = Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
-  return { head: { ...record, payload: { encoding, sha256 }, ...(bodyIs && { bodyIs }) }, line };
-}
-
-/** The keys of an entry but its state, another program's too. */
-export function fieldsOf({ line }: RecordEntry): JsonObject {
-  return parseObject(`${line.subarray(0, line.indexOf(STATE_KEY))}}`);
+  return Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
 }
 
 /** A task's file as its bytes. */
 export function renderTaskFile(
-  { entries, fields }: TaskFileContent,
-  taskId: string,
-  lastSequence: number,
-  nowIso: string,
+  lines: readonly Buffer[],
+  {
+    fields,
+    taskId,
+    lastSequence,
+  }: { readonly fields: JsonObject; readonly taskId: string; readonly lastSequence: number },
 ): Buffer {
   const waymark = { taskId, lastSequence, seal: sealOf(taskId, lastSequence) };
-  const header = JSON.stringify({ ...fields, version: FORMAT_VERSION, lastModified: nowIso, waymark });
-  const parts: Uint8Array[] = [Buffer.from(`${header.slice(0, -1)},${FIRST_LINE_END}\n`)];
-  for (const { line } of entries) {
-    if (line === undefined) continue;
-    if (parts.length > 1) parts.push(Buffer.from(",\n"));
-    parts.push(line);
-  }
-  parts.push(Buffer.from(`${parts.length > 1 ? "\n" : ""}${LAST_LINE}\n`));
-  return Buffer.concat(parts);
+  const header = { ...fields, version: FORMAT_VERSION, lastModified: new Date().toISOString(), waymark };
+  const parts: Uint8Array[] = [Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}\n`)];
+  for (const [at, line] of lines.entries()) parts.push(line, Buffer.from(at < lines.length - 1 ? ",\n" : "\n"));
+  return Buffer.concat([...parts, Buffer.from(`${LAST_LINE}\n`)]);
 }
 
-type Header = Omit<TaskFileContent, "entries">;
+type Header = Omit<TaskFileContent, "lines">;
 
 /** A file in our form; `undefined` where it isn't. */
 function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
-  const lines = linesOf(bytes);
-  const first = lines.next().value;
-  const header = first && parseHeader(first.line, path);
+  const firstEnd = bytes.indexOf(LINE_FEED);
+  const header = firstEnd === -1 ? undefined : parseHeader(bytes.subarray(0, firstEnd), path);
   if (header === undefined) return undefined;
-  const entries: Entry[] = [];
-  let isWhole = false;
-  for (const { line, number } of lines) {
-    isWhole = line.toString("latin1", 0, LAST_LINE.length + 1) === LAST_LINE;
-    if (!isWhole) entries.push(parseLine(line, number));
-  }
-  const last = entries.at(-1);
-  if (!isWhole && (last === undefined || !isDamaged(last))) entries.push({ reason: "it was cut short" });
-  return completed(header, entries);
+  const { lines, isWhole } = linesOf(bytes, firstEnd + 1, path);
+  if (isWhole || header.isRefused) return { ...header, lines };
+  const isTold = lines.at(-1)?.headOrReason() instanceof UnreadableError;
+  return { ...header, lines, damage: isTold ? undefined : "it was cut short" };
 }
 
 /** A first line of our form; `undefined` where it isn't one. */
@@ -196,7 +195,7 @@ function parseHeader(bytes: Buffer, path: string): Header | undefined {
 /** @param isOurs - No other program writes a file of that form. */
 function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
-  const damaged = (refusal: string): Header => ({ fields: {}, lastSequence: 0, refusal });
+  const damaged = (damage: string): Header => ({ fields: {}, lastSequence: 0, damage, isRefused: true });
   if (version === undefined && isOurs) return damaged("its version is damaged");
   if (version !== FORMAT_VERSION) {
     throw new UnsupportedFormatError(
@@ -229,76 +228,48 @@ function parseDocument(bytes: Buffer, path: string, adopt: AdoptRecord | undefin
   const header = checkedHeader(document, path, false);
   const { checkpoints } = document as { checkpoints?: JsonValue };
   if (!Array.isArray(checkpoints)) return undefined;
-  const damaged: DamagedEntry[] = [];
-  const ours: RecordEntry[] = [];
+  const damaged: RecordLine[] = [];
+  const ours: RecordLine[] = [];
   const foreign: ForeignRecord[] = [];
-  for (const value of checkpoints as readonly JsonValue[]) {
-    const found = attempt(() => parseRecord(value, adopt));
-    if (found instanceof UnreadableError) damaged.push(damagedEntry(found, Buffer.from(JSON.stringify(value))));
-    else if ("head" in found) ours.push(found);
+  for (const [at, value] of (checkpoints as readonly JsonValue[]).entries()) {
+    const location = `${path} (record ${at + 1})`;
+    const found = attempt(() => parseRecord(value, location, adopt));
+    if (found instanceof UnreadableError)
+      damaged.push(new RecordLine(location, Buffer.from(JSON.stringify(value)), found));
+    else if (found instanceof RecordLine) ours.push(found);
     else foreign.push(found);
   }
-  ours.sort((a, b) => a.head.sequence - b.head.sequence);
+  ours.sort((a, b) => a.head().sequence - b.head().sequence);
   foreign.sort((a, b) => (a.draft.createdAt < b.draft.createdAt ? -1 : Number(a.draft.createdAt > b.draft.createdAt)));
-  let sequence = Math.max(header.lastSequence, ours.at(-1)?.head.sequence ?? 0);
-  const adopted = foreign.map(({ draft, fields }) => entryOf(sealDraft(draft, ++sequence), fields));
-  return completed(header, [...damaged, ...ours, ...adopted]);
+  let sequence = Math.max(header.lastSequence, ours.at(-1)?.head().sequence ?? 0);
+  const adopted = foreign.map(({ draft, fields, location }) => {
+    sequence += 1;
+    return new RecordLine(location, renderRecord(sealDraft(draft, sequence), fields));
+  });
+  return { ...header, lines: [...damaged, ...ours, ...adopted] };
 }
 
 /** What is left of a file that is damaged where it says what it is. */
-function salvage(bytes: Buffer): TaskFileContent {
-  const entries: Entry[] = [];
-  for (const { line, number } of linesOf(bytes)) {
-    const entry = parseLine(line, number);
-    if (!isDamaged(entry)) entries.push(entry);
-  }
-  const refusal = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  return completed({ fields: {}, lastSequence: 0, refusal }, entries);
+function salvage(bytes: Buffer, path: string): TaskFileContent {
+  const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
+  const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason() instanceof UnreadableError));
+  return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
 }
 
-function completed(header: Header, entries: readonly Entry[]): TaskFileContent {
-  const records = entries.filter((entry): entry is RecordEntry => !isDamaged(entry));
-  const { taskId = records[0]?.head.taskId, refusal } = header;
-  const lastSequence = Math.max(header.lastSequence, records.at(-1)?.head.sequence ?? 0);
-  const all = refusal === undefined ? entries : [...entries, { reason: refusal }];
-  return { ...header, taskId, lastSequence, entries: all };
-}
-
-interface Line {
-  /** Without its end. */
-  readonly line: Buffer;
-  /** From 1. */
-  readonly number: number;
-}
-
-/** The lines that hold something. */
-function* linesOf(bytes: Buffer): Generator<Line, void, void> {
-  let start = 0;
-  for (let number = 1; start < bytes.length; number++) {
+/** The lines that hold records, and whether the last one of the file is there. */
+function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
+  const lines: RecordLine[] = [];
+  for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
     const found = bytes.indexOf(LINE_FEED, start);
-    const end = found === -1 ? bytes.length : found;
+    let end = found === -1 ? bytes.length : found;
     // Git puts carriage returns there on Windows.
-    const line = bytes.subarray(start, bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end);
-    if (line.length > 0) yield { line, number };
-    start = end + 1;
+    if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
+    if (bytes.toString("latin1", start, end) === LAST_LINE) return { lines, isWhole: true };
+    if (bytes[end - 1] === COMMA) end -= 1;
+    if (end > start) lines.push(new RecordLine(`${path} (line ${number})`, bytes.subarray(start, end)));
+    start = found === -1 ? bytes.length : found + 1;
   }
-}
-
-/** A record's line. Its state is taken as it stands there, without being parsed. */
-function parseLine(whole: Buffer, lineNumber: number): Entry {
-  const line = whole.at(-1) === COMMA ? whole.subarray(0, -1) : whole;
-  const entry = attempt((): RecordEntry => {
-    const at = line.indexOf(STATE_KEY);
-    if (at === -1) throw new UnreadableError("it has no state");
-    const fields = parseObject(`${decodeText(line.subarray(0, at))}}`);
-    const head = headOf(fields);
-    const size = line.length - at - STATE_KEY.length - 1;
-    if (size !== embeddedSize(head) || !line.toString("latin1", line.length - 1).endsWith("}")) {
-      throw new UnreadableError("its state was cut short or changed");
-    }
-    return { head, line, lineNumber };
-  });
-  return entry instanceof UnreadableError ? { ...damagedEntry(entry, line), lineNumber } : entry;
+  return { lines, isWhole: false };
 }
 
 /** @throws {UnreadableError} */
@@ -310,46 +281,39 @@ function headOf(fields: JsonObject): RecordHead {
 
 /** A record that another program has written, or stripped of what it didn't know. */
 interface ForeignRecord {
+  readonly location: string;
   readonly draft: CheckpointDraft;
   readonly fields: JsonObject;
 }
 
 /** @throws {UnreadableError} */
-function parseRecord(value: JsonValue, adopt: AdoptRecord | undefined): RecordEntry | ForeignRecord {
+function parseRecord(value: JsonValue, location: string, adopt: AdoptRecord | undefined): RecordLine | ForeignRecord {
   if (!isJsonObject(value)) throw new UnreadableError("it is no object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
   const body = JSON.stringify(state);
-  if (fields["waymark"] === undefined) return foreignRecord(fields, body, value, adopt);
+  if (fields["waymark"] === undefined) return { location, fields, draft: foreignDraft(fields, body, adopt?.(value)) };
   const head = headOf(fields);
   if (Buffer.byteLength(body) !== embeddedSize(head)) throw new UnreadableError("its state was cut short or changed");
-  return entryOf(storedCheckpoint(head, body), fields);
+  return new RecordLine(location, renderRecord(storedCheckpoint(head, body), fields), head);
 }
 
-function foreignRecord(
-  fields: JsonObject,
-  body: string,
-  whole: JsonObject,
-  adopt: AdoptRecord | undefined,
-): ForeignRecord {
+/** @throws {UnreadableError} */
+function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
   const error = fields["error"];
   const createdAt = new Date(text(fields, "createdAt"));
   if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
-  const draft = {
+  const { stage, status = error === undefined ? "running" : "failed" } = adopted;
+  return {
     taskId: text(fields, "taskId"),
     id: text(fields, "id"),
     createdAt: createdAt.toISOString(),
+    ...(stage === undefined ? undefined : { stage }),
     ...optionalText(fields, "label"),
+    status,
     ...(error === undefined ? undefined : { error: parseFailure(error) }),
     stateVersion: 1,
     sizeBytes: Buffer.byteLength(body),
     payload: { encoding: "json", body, sha256: hash("sha256", body, "hex") },
   };
-  const { stage, status = error === undefined ? "running" : "failed" } = adopt?.(whole) ?? {};
-  return { draft: { ...draft, ...(stage === undefined ? undefined : { stage }), status }, fields };
-}
-
-function damagedEntry({ message, cause }: UnreadableError, line: Buffer): DamagedEntry {
-  const [, id] = /^\{"id":"([^"\\]+)",/.exec(line.toString("latin1", 0, 1000)) ?? [];
-  return { reason: message, line, ...(cause === undefined ? undefined : { cause }), ...(id && { id }) };
 }

@@ -1,36 +1,22 @@
 import { dirname, join } from "node:path";
-import {
-  type AppendCondition,
-  type CheckpointQuery,
-  type CorruptRecord,
-  checkExpected,
-  checkKeys,
-  matchesQuery,
-  nextSequence,
-  type StorageAdapter,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  type Payload,
-  type StatusChange,
-  type StoredCheckpoint,
-  sealDraft,
-  summaryOf,
-  type TaskSummary,
-  withPayload,
-  withStatus,
-} from "../../src/contract/checkpoint.js";
-import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { type CheckpointQuery, checkKeys } from "../../src/contract/adapter.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { syncFolder } from "./durable-write.js";
 import type { FolderLock } from "./lock.js";
-import { type SetAside, setAside } from "./quarantine.js";
-import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
+import { type Movable, type SetAside, setAside } from "./quarantine.js";
+import { readStored, UnreadableError } from "./read-file.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
-import { contentsOf, TASK_FILE_NAME, TaskFile } from "./task-file-content.js";
-import { type AdoptRecord, checkpointOf, entryOf, fieldsOf, isDamaged, type RecordEntry } from "./task-file-format.js";
-import { taskFileMaintenance } from "./task-file-maintenance.js";
+import type { Entry, Task } from "./task.js";
+import {
+  type AdoptRecord,
+  parseTaskFile,
+  type RecordLine,
+  renderRecord,
+  renderTaskFile,
+  TASK_FILE_NAME,
+  type TaskFileContent,
+} from "./task-file-format.js";
 
 export type { SetAside } from "./quarantine.js";
 export type { AdoptRecord } from "./task-file-format.js";
@@ -39,14 +25,6 @@ export type { AdoptRecord } from "./task-file-format.js";
 export interface TaskFileAdapterOptions extends FolderStoreOptions {
   /** Tells stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
-}
-
-/** A write of one task, to its file as it is once the lock was taken. */
-interface FileWrite<Result> {
-  readonly taskId: string;
-  readonly verb: string;
-  readonly absent?: () => Result;
-  readonly work: (lock: FolderLock, file: TaskFile) => Promise<Result>;
 }
 
 /**
@@ -60,11 +38,7 @@ interface FileWrite<Result> {
  * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention
  * policy. Files have mode 0600, folders 0700.
  */
-export class TaskFileAdapter implements StorageAdapter {
-  readonly name = "task-file";
-  readonly capabilities = { durable: true, multiProcess: true } as const;
-  readonly maintenance: StorageMaintenance;
-  readonly #store: FolderStore;
+export class TaskFileAdapter extends FolderStore {
   readonly #adopt: AdoptRecord | undefined;
 
   /** @throws {TypeError | RangeError} A wrong option. */
@@ -72,93 +46,8 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest);
+    super("task-file", rest);
     this.#adopt = adopt;
-    this.maintenance = taskFileMaintenance(this.#store, adopt);
-  }
-
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
-    const { taskId, id } = draft;
-    const copy = copyOf(draft);
-    return this.#write({
-      taskId,
-      verb: "save to",
-      work: async (lock, file) => {
-        const existing = file.findToChange(id);
-        if (existing) {
-          const sequence = sequenceOfStored(checkpointOf(existing), copy, file.path);
-          // The process that stored it may have died before it was durable. Now it will be.
-          await lock.write(file.path, file.render(taskId, file.entries));
-          return sequence;
-        }
-        const sequence = nextSequence(taskId, file, condition);
-        const entries = [...file.entries, entryOf(sealDraft(copy, sequence))];
-        await lock.write(file.path, file.render(taskId, entries, sequence));
-        return sequence;
-      },
-    });
-  }
-
-  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#store.read(taskId, async () => {
-      const file = await this.#read(taskId);
-      // What a damaged line still says of itself may be damaged too: it may have had any id.
-      const entry = file?.find(id) ?? file?.entries.findLast(isDamaged);
-      return file && entry && file.open(entry, taskId, checkpointOf);
-    });
-  }
-
-  read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#store.iterate(this.#select(query, checkpointOf), query.taskId);
-  }
-
-  list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    return this.#store.iterate(
-      this.#select(query, ({ head }) => summaryOf(head)),
-      query.taskId,
-    );
-  }
-
-  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.tasks(query, (folder) => contentsOf(folder, this.#adopt));
-  }
-
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    const wanted = structuredClone(change);
-    return this.#change("change a status of", taskId, id, (stored, file) => {
-      checkExpected(taskId, file.newestSequence, condition);
-      return withStatus(stored, wanted);
-    });
-  }
-
-  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
-    return this.#change("replace a payload of", taskId, id, (stored) =>
-      stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
-    );
-  }
-
-  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const absent = (): number => {
-      checkExpected(taskId, 0, condition);
-      return 0;
-    };
-    if (ids === "all") return this.#removeTask(taskId, absent, condition);
-    return this.#write({
-      taskId,
-      verb: "remove from",
-      absent,
-      work: async (lock, file) => {
-        checkExpected(taskId, file.newestSequence, condition);
-        const doomed = new Set(ids.map((id) => file.find(id)));
-        const kept = file.entries.filter((entry) => !doomed.has(entry));
-        const removed = file.entries.length - kept.length;
-        if (removed > 0) await lock.write(file.path, file.render(taskId, kept));
-        // The process that removed it may have died before that was durable. Now it will be.
-        else await syncFolder(dirname(file.path));
-        return removed;
-      },
-    });
   }
 
   /**
@@ -169,100 +58,167 @@ export class TaskFileAdapter implements StorageAdapter {
    * @throws {CheckpointCorruptError} It can't be renamed; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
-    return this.#store.write<SetAside | undefined>({
-      taskId,
-      verb: "set aside",
-      absent: () => undefined,
-      work: async (lock, folder) => {
-        const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
-        file.assertOwner(taskId);
-        return file.refusal === undefined ? undefined : setAside(lock, file.path, file.refusal);
-      },
+    const absent = (): undefined => undefined;
+    return this.write<SetAside | undefined>({ taskId, verb: "set aside", absent }, async (lock, folder) => {
+      const { path, refusal } = await this.load(folder);
+      return refusal === undefined ? undefined : setAside(lock, path, refusal);
     });
   }
 
-  close(): Promise<void> {
-    return this.#store.close();
-  }
-
-  /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
-  async #change(
-    verb: string,
-    taskId: string,
-    id: string,
-    change: (stored: StoredCheckpoint, file: TaskFile) => StoredCheckpoint | undefined,
-  ): Promise<boolean> {
-    return this.#write({
-      taskId,
-      verb,
-      absent: () => false,
-      work: async (lock, file) => {
-        const existing = file.findToChange(id);
-        const changed = existing && change(checkpointOf(existing), file);
-        if (existing === undefined || changed === undefined) {
-          // The process that replaced or removed it may have died before that was durable.
-          await syncFolder(dirname(file.path));
-          return false;
-        }
-        const entries = file.entries.map((one) => (one === existing ? entryOf(changed, fieldsOf(existing)) : one));
-        await lock.write(file.path, file.render(taskId, entries));
-        return true;
-      },
-    });
-  }
-
-  async #removeTask(taskId: string, absent: () => number, condition: AppendCondition | undefined): Promise<number> {
-    return this.#store.write({
-      taskId,
-      verb: "remove",
-      absent,
-      work: async (lock, folder) => {
-        const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
-        file.assertOwner(taskId);
-        checkExpected(taskId, file.newestSequence, condition);
-        const removed = lock.remove(file.path) ? file.count : 0;
-        await syncFolder(folder);
-        await this.#store.removeFolder(lock, folder);
-        return removed;
-      },
-    });
-  }
-
-  async #write<Result>({ work, ...write }: FileWrite<Result>): Promise<Result> {
-    return this.#store.write({
-      ...write,
-      work: async (lock, folder) => {
-        const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
-        file.assertOwner(write.taskId);
-        file.assertWritable();
-        return work(lock, file);
-      },
-    });
-  }
-
-  async #read(taskId: string): Promise<TaskFile | undefined> {
-    const folder = this.#store.existingFolder(taskId);
-    if (folder === undefined) return undefined;
-    const file = await TaskFile.read(join(folder, TASK_FILE_NAME), this.#adopt);
-    file.assertOwner(taskId);
-    return file;
-  }
-
-  async *#select<Item extends CheckpointSummary>(
-    query: CheckpointQuery,
-    open: (entry: RecordEntry) => Item,
-  ): AsyncGenerator<Item | CorruptRecord, void, void> {
-    const { taskId, limit = Number.POSITIVE_INFINITY } = query;
-    const file = await this.#read(taskId);
-    let left = limit;
-    for (const entry of file?.select(query) ?? []) {
-      if (left === 0 || file === undefined) return;
-      const found = file.open(entry, taskId, open);
-      if ("corrupt" in found) yield found;
-      else if (matchesQuery(found, query)) {
-        left -= 1;
-        yield found;
-      }
+  /** @throws {UnsupportedFormatError} Its file has another version. */
+  protected override async load(folder: string): Promise<TaskFile> {
+    const path = join(folder, TASK_FILE_NAME);
+    let content: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
+    try {
+      const bytes = await readStored(path);
+      if (bytes) content = parseTaskFile(bytes, path, this.#adopt);
+    } catch (error) {
+      if (!(error instanceof UnreadableError)) throw error;
+      content = { ...content, damage: error.message, isRefused: true };
     }
+    return new TaskFile(path, content);
   }
+}
+
+/** What a task's file held when it was read. */
+class TaskFile implements Task {
+  readonly path: string;
+  readonly #content: TaskFileContent;
+  readonly #entries: readonly Entry[];
+
+  constructor(path: string, content: TaskFileContent) {
+    const { lines, damage } = content;
+    this.path = path;
+    this.#content = content;
+    this.#entries = damage === undefined ? lines : [...lines, fileEntry(path, damage)];
+  }
+
+  get count(): number {
+    return this.#content.lines.length || this.#entries.length;
+  }
+
+  /** Why it must not be written. */
+  get refusal(): string | undefined {
+    return this.#content.isRefused ? this.#content.damage : undefined;
+  }
+
+  /** If the newest line is unreadable, assume that it used the last sequence given. */
+  get newestSequence(): number {
+    const newest = this.#entries.at(-1);
+    if (newest === undefined) return 0;
+    return newest.known.sequence ?? this.#lastSequence;
+  }
+
+  async lastSequence(): Promise<number> {
+    this.#assertWritable();
+    return this.#lastSequence;
+  }
+
+  find(id: string): Entry | undefined {
+    return this.#entries.findLast(({ known }) => known.id === id);
+  }
+
+  findDamaged(): Entry | undefined {
+    return this.#entries.findLast(({ known }) => known.sequence === undefined);
+  }
+
+  select(query: Omit<CheckpointQuery, "taskId">): Entry[] {
+    const { order, skip = 0, beforeSequence, afterSequence } = query;
+    const isRanged = beforeSequence !== undefined || afterSequence !== undefined;
+    const found = isRanged ? this.#inRange(query) : [...this.#entries];
+    if (order === "newest") found.reverse();
+    return found.slice(skip);
+  }
+
+  async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    const lines = [...bytesOf(this.#content.lines), renderRecord(record)];
+    await this.#write(lines, record.taskId, record.sequence, lock);
+  }
+
+  async replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    const lines = this.#content.lines.map((line) =>
+      line === entry ? renderRecord(record, line.fields()) : line.bytes,
+    );
+    await this.#write(lines, record.taskId, this.#lastSequence, lock);
+  }
+
+  async remove(ids: readonly string[] | "all", lock: FolderLock, done: { removed: number }): Promise<void> {
+    if (ids === "all") {
+      const { count } = this;
+      if (lock.remove(this.path)) done.removed = count;
+    } else {
+      this.#assertWritable();
+      const doomed = new Set(ids.map((id) => this.find(id)));
+      const kept = this.#content.lines.filter((line) => !doomed.has(line));
+      done.removed = this.#content.lines.length - kept.length;
+      if (done.removed > 0) return this.#write(bytesOf(kept), this.#taskId ?? "", this.#lastSequence, lock);
+    }
+    // Also where nothing was left: the process that removed it may have died before that was durable.
+    await syncFolder(dirname(this.path));
+  }
+
+  async takeAway(moved: readonly Movable[], lock: FolderLock): Promise<void> {
+    const gone = new Set(moved.map((what) => ("record" in what ? asKey(what.record) : undefined)));
+    const kept = this.#content.lines.filter((line) => !gone.has(asKey(line.bytes)));
+    const taskId = this.#taskId;
+    if (taskId !== undefined) {
+      const { fields } = this.#content;
+      return lock.write(this.path, renderTaskFile(bytesOf(kept), { fields, taskId, lastSequence: this.#lastSequence }));
+    }
+    lock.remove(this.path);
+    await syncFolder(dirname(this.path));
+  }
+
+  /** Whose it is, as far as it tells. */
+  get #taskId(): string | undefined {
+    const { taskId, lines } = this.#content;
+    return taskId ?? lines.find(({ known }) => known.sequence !== undefined)?.head().taskId;
+  }
+
+  get #lastSequence(): number {
+    const newest = this.#content.lines.findLast(({ known }) => known.sequence !== undefined);
+    return Math.max(this.#content.lastSequence, newest?.known.sequence ?? 0);
+  }
+
+  /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
+  #assertWritable(): void {
+    const { refusal } = this;
+    if (refusal === undefined) return;
+    throw new CheckpointCorruptError(
+      `${this.path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +
+        "Restore it from a backup, or repair the storage.",
+    );
+  }
+
+  /** A damaged entry stands right after the one before it, the newest at the last sequence that was given. */
+  #inRange({ beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 }: Omit<CheckpointQuery, "taskId">): Entry[] {
+    let before = 0;
+    return this.#entries.filter(({ known }, at) => {
+      const last = at === this.#entries.length - 1 ? this.#lastSequence : 0;
+      const position = known.sequence ?? Math.max(before + 0.5, last);
+      before = known.sequence ?? before;
+      return position < beforeSequence && position > afterSequence;
+    });
+  }
+
+  async #write(lines: readonly Buffer[], taskId: string, lastSequence: number, lock: FolderLock): Promise<void> {
+    this.#assertWritable();
+    await lock.write(this.path, renderTaskFile(lines, { fields: this.#content.fields, taskId, lastSequence }));
+  }
+}
+
+/** Stands for what is wrong with a file as a whole. */
+function fileEntry(path: string, damage: string): Entry {
+  const fail = (): never => {
+    throw new UnreadableError(damage);
+  };
+  return { location: path, known: {}, movable: { path }, head: fail, checkpoint: async () => fail() };
+}
+
+function bytesOf(lines: readonly RecordLine[]): Buffer[] {
+  return lines.map(({ bytes }) => bytes);
+}
+
+function asKey(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("latin1");
 }

@@ -1,24 +1,12 @@
 import { type Dirent, readdirSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { CorruptRecord, TaskQuery } from "../../src/contract/adapter.js";
-import { type CheckpointSummary, compareTaskIds, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { type CheckpointSummary, compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
 import { codeOf } from "./failure.js";
-import { idOf, isHashedName } from "./names.js";
-import { TimeSlices } from "./read-file.js";
-
-/** What a task's folder holds. */
-export interface TaskContents {
-  /** Whose it is, as far as that can be told. */
-  readonly taskId: string | undefined;
-  readonly count: number;
-  /** The newest readable checkpoint. */
-  readonly newest: CheckpointSummary | undefined;
-  /** What is newer than that and can't be read. */
-  readonly corrupt: readonly CorruptRecord[];
-}
-
-/** Reads a task's folder; `undefined` where it holds no checkpoint. */
-export type ReadContents = (folder: TaskFolder) => TaskContents | undefined | Promise<TaskContents | undefined>;
+import type { FolderLock } from "./lock.js";
+import { idOf, isHashedName, nameOf } from "./names.js";
+import { TimeSlices, UnreadableError } from "./read-file.js";
+import { corruptOrThrow, type Task } from "./task.js";
 
 /** A folder of a task, or a link in the place of one. */
 export interface TaskFolder {
@@ -28,6 +16,9 @@ export interface TaskFolder {
   readonly taskId: string | undefined;
   readonly isLink: boolean;
 }
+
+/** What a task's folder holds now. */
+export type LoadTask = (folder: TaskFolder, lock?: FolderLock) => Promise<Task>;
 
 /** Every task's folder below a root folder, in no order. Other people's files are passed over. */
 export function taskFolders(root: string): TaskFolder[] {
@@ -42,6 +33,11 @@ export function taskFolders(root: string): TaskFolder[] {
   });
 }
 
+/** Whether a record's task is the one that the folder's name stands for, on a disk too that ignores case. */
+export function isOwner(taskId: string, folder: string): boolean {
+  return nameOf(taskId).toLowerCase() === basename(folder).toLowerCase();
+}
+
 /** What is wrong with a link in the place of a task's folder. It isn't followed, and isn't passed over in silence. */
 export const LINK_REASON = "it is a symbolic link, which is not followed";
 
@@ -49,7 +45,7 @@ export const LINK_REASON = "it is a symbolic link, which is not followed";
 export async function* scanTasks(
   root: string,
   query: TaskQuery,
-  read: ReadContents,
+  load: LoadTask,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   const slices = new TimeSlices();
   const candidates: Candidate[] = [];
@@ -57,7 +53,7 @@ export async function* scanTasks(
     if (folder.taskId !== undefined && !isAskedFor(folder.taskId, query)) continue;
     // By name alone it can't be put in order, or it can't be told whose it is.
     const isNeeded = query.order === "recent" || folder.taskId === undefined || folder.isLink;
-    const contents = isNeeded ? await contentsOf(folder, read) : undefined;
+    const contents = isNeeded ? await contentsOf(folder, load) : undefined;
     const taskId = folder.taskId ?? contents?.taskId;
     const isAsked = taskId === undefined || isAskedFor(taskId, query);
     if (isAsked && (contents !== undefined || !isNeeded)) candidates.push({ folder, taskId, contents });
@@ -68,7 +64,7 @@ export async function* scanTasks(
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     if (left === 0) return;
-    const contents = candidate.contents ?? (await contentsOf(candidate.folder, read));
+    const contents = candidate.contents ?? (await contentsOf(candidate.folder, load));
     if (contents) yield* contents.corrupt;
     const task = contents && taskSummary(contents, query);
     if (task) {
@@ -79,17 +75,50 @@ export async function* scanTasks(
   }
 }
 
+/** What a list shows of a task. */
+interface Contents {
+  /** Whose it is, as far as that can be told. */
+  readonly taskId: string | undefined;
+  readonly count: number;
+  /** The newest readable checkpoint. */
+  readonly newest: CheckpointSummary | undefined;
+  /** What is newer than that and can't be read. */
+  readonly corrupt: readonly CorruptRecord[];
+}
+
 interface Candidate {
   readonly folder: TaskFolder;
   readonly taskId: string | undefined;
-  readonly contents: TaskContents | undefined;
+  readonly contents: Contents | undefined;
 }
 
-function contentsOf(folder: TaskFolder, read: ReadContents): ReturnType<ReadContents> {
-  if (!folder.isLink) return read(folder);
-  const { taskId, path: location } = folder;
-  const known = taskId === undefined ? undefined : { taskId };
-  return { taskId, count: 0, newest: undefined, corrupt: [{ corrupt: true, location, reason: LINK_REASON, ...known }] };
+/** What a list shows of a task's folder; `undefined` where it holds no checkpoint. Damage doesn't hide other tasks. */
+async function contentsOf(folder: TaskFolder, load: LoadTask): Promise<Contents | undefined> {
+  const { taskId, path, isLink } = folder;
+  const corrupt: CorruptRecord[] = [];
+  if (isLink) {
+    const known = taskId === undefined ? undefined : { taskId };
+    return {
+      taskId,
+      count: 0,
+      newest: undefined,
+      corrupt: [{ corrupt: true, location: path, reason: LINK_REASON, ...known }],
+    };
+  }
+  const task = await load(folder);
+  const { count } = task;
+  if (count === 0) return undefined;
+  for (const entry of task.select({ order: "newest" })) {
+    try {
+      const head = entry.head();
+      if (head === undefined) continue;
+      if (isOwner(head.taskId, path)) return { taskId: head.taskId, count, newest: summaryOf(head), corrupt };
+      throw new UnreadableError(`it belongs to task ${JSON.stringify(head.taskId)}, whose folder this isn't`);
+    } catch (error) {
+      corrupt.push(corruptOrThrow(entry, error, taskId));
+    }
+  }
+  return { taskId, count, newest: undefined, corrupt };
 }
 
 function isAskedFor(taskId: string, { prefix, after }: TaskQuery): boolean {
@@ -98,7 +127,7 @@ function isAskedFor(taskId: string, { prefix, after }: TaskQuery): boolean {
   );
 }
 
-function taskSummary({ taskId, count, newest }: TaskContents, { status }: TaskQuery): TaskSummary | undefined {
+function taskSummary({ taskId, count, newest }: Contents, { status }: TaskQuery): TaskSummary | undefined {
   if (taskId === undefined || newest === undefined) return undefined;
   return status === undefined || status.includes(newest.status) ? { taskId, count, newest } : undefined;
 }
