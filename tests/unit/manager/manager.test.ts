@@ -336,7 +336,7 @@ describe("the manager's options", () => {
   it.each<[object, string]>([
     [{ storge: 1 }, "storge"],
     [{ storage: {} }, "storage"],
-    [{ storage: Promise.resolve(new MemoryAdapter()) }, "put `await` before openStorage"],
+    [{ storage: Promise.resolve(new MemoryAdapter()) }, "It is a promise: await it first"],
     [{ storage: new MemoryAdapter(), schema: {} }, "schema"],
     [{ storage: new MemoryAdapter(), stateVersion: 0 }, "stateVersion"],
     [{ storage: new MemoryAdapter(), maxPayloadBytes: 0 }, "maxPayloadBytes"],
@@ -502,9 +502,12 @@ describe("what others hand in", () => {
   it("is refused by name where it is no plan, no status, or no time", async () => {
     const manager = managerInMemory();
     for (const plan of [null, {}, [], { taskId: "t", keep: [1], remove: [] }]) {
-      await expect(manager.prune(plan as never)).rejects.toThrow(/plan as planRetention gives it/);
+      await expect(manager.applyPlan(plan as never)).rejects.toThrow(/plan that planRetention made/);
     }
     await expect(manager.list("t", { status: 5 as never })).rejects.toThrow(/status/);
+    const { id } = await manager.save("t", 1);
+    await expect(manager.setStatus("t", id, "paused", { eror: "x" } as object)).rejects.toThrow(/no "eror"/);
+    expect((await manager.list("t"))[0]?.status).toBe("running");
     await expect(managerInMemory({ clock: () => Number.NaN }).save("t", 1)).rejects.toThrow(/clock/);
     await expect(managerInMemory({ clock: () => 8.64e15 }).save("t", 1)).rejects.toThrow(/10000/);
   });

@@ -340,23 +340,3 @@ describe("rekey", () => {
     );
   });
 });
-
-it("rekey refuses what hides behind another checkpoint of its id, so that nobody takes its key away", async () => {
-  const folder = join(await tempFolder(), "store");
-  const store = await openStorage(`files:${folder}`);
-  const createId = () => "same";
-  const manager = managerOn(store, [by("old")], { createId });
-  await manager.save("t", { n: 1 });
-  const [name = ""] = readdirSync(join(folder, "t")).filter((file) => file.endsWith("-same.json"));
-  const backup = readFileSync(join(folder, "t", name));
-  await manager.remove("t", "same");
-  await manager.save("t", { n: 2 });
-  writeFileSync(join(folder, "t", name), backup);
-  for (const current of [0, 1]) {
-    expect(await managerOn(store, [rotated()]).rekey()).toMatchObject({
-      ...{ total: 2, left: 0, rewritten: 1 - current, current, refused: 1, damaged: 0 },
-      refusals: [{ sequence: 1, error: { message: expect.stringContaining("has the same id as @2") } }],
-    });
-  }
-  expect(await keyIdsOf(store)).toEqual(["old", "current"]);
-});
