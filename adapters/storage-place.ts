@@ -1,8 +1,7 @@
 import { open, opendir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { codeOf, storageFailure } from "./files/failure.js";
-import { isCheckpointFileName } from "./files/json-file-format.js";
-import { NUMBERING_FILE } from "./files/json-folder.js";
+import { isCheckpointFileName, isTombstoneName } from "./files/json-file-format.js";
 import { idOf, isHashedName } from "./files/names.js";
 import { TASK_FILE_NAME } from "./files/task-file-format.js";
 import { locationOf, type OpenStorageOptions, type StorageLocation, type StorageScheme } from "./storage-url.js";
@@ -81,7 +80,7 @@ async function heldByTask(folder: string, wanted: StorageScheme): Promise<Storag
 
 function schemeOfFile(name: string): StorageScheme | undefined {
   if (name === TASK_FILE_NAME) return "tasks";
-  return name === NUMBERING_FILE || isCheckpointFileName(name) ? "files" : undefined;
+  return isTombstoneName(name) || isCheckpointFileName(name) ? "files" : undefined;
 }
 
 const DATABASE_OPENING = Buffer.from("SQLite format 3\0");

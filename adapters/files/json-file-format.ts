@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { join } from "node:path";
 import { type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
@@ -13,7 +12,6 @@ import {
   type RecordHead,
   storedCheckpoint,
   textOfBody,
-  wholeNumber,
 } from "./record.js";
 import type { Entry } from "./task.js";
 
@@ -33,6 +31,8 @@ const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
 /** A sequence of more digits has no zeros before it: each has one form. */
 const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,14})-.+\.json$/;
+const TOMBSTONE_EXTENSION = ".removed";
+const TOMBSTONE = /^\d{12,15}\.removed$/;
 
 /** The sequence comes first, with zeros before it, so that folders show a task's checkpoints in their order. */
 export function checkpointFileName(sequence: number, id: string): string {
@@ -42,6 +42,18 @@ export function checkpointFileName(sequence: number, id: string): string {
 /** Whether a file of that name is a checkpoint's. */
 export function isCheckpointFileName(name: string): boolean {
   return CHECKPOINT_FILE.test(name);
+}
+
+/**
+ * An empty file whose name keeps the last sequence that was given, from when its checkpoint is removed on. Its content
+ * says nothing, so it can't be damaged.
+ */
+export function tombstoneName(sequence: number): string {
+  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}${TOMBSTONE_EXTENSION}`;
+}
+
+export function isTombstoneName(name: string): boolean {
+  return TOMBSTONE.test(name);
 }
 
 /** A checkpoint's file, which is read when it is asked for. */
@@ -107,31 +119,6 @@ export function renderCheckpoint(record: StoredCheckpoint): Buffer {
   const bodyIs = formOfBody(payload);
   const head = JSON.stringify({ waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, sha256, seal });
   return Buffer.from(`${head.slice(0, -1)},\n${STATE_KEY}${textOfBody(payload)}}\n`);
-}
-
-/** The last sequence that was given as its file's content. A wrong one would give a sequence twice: so it is sealed. */
-export function renderNumbering(lastSequence: number): Buffer {
-  return Buffer.from(`${JSON.stringify({ waymark: FORMAT_VERSION, lastSequence, seal: sealOf(lastSequence) })}\n`);
-}
-
-/**
- * The last sequence that a file keeps; 0 where there is none, or no longer.
- *
- * @throws {UnreadableError}
- * @throws {UnsupportedFormatError} A newer program wrote it.
- */
-export async function readNumbering(path: string): Promise<number> {
-  const content = await readStored(path);
-  if (content === undefined) return 0;
-  checkVersion(content, path);
-  const fields = parseObject(decodeText(content));
-  const lastSequence = wholeNumber(fields, "lastSequence", 1);
-  if (fields["seal"] !== sealOf(lastSequence)) throw new UnreadableError("its seal doesn't match its content");
-  return lastSequence;
-}
-
-function sealOf(lastSequence: number): string {
-  return hash("sha256", `waymark-numbering-1 ${lastSequence}`, "hex");
 }
 
 interface FirstLine {

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { filesFolderOf } from "./claims.js";
 import { JsonFolder, modifiedOf } from "./json-folder.js";
-import { type FolderLock, filesFolderOf } from "./lock.js";
+import type { FolderLock } from "./lock.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 import { LOCK_NAME } from "./task.js";
 

@@ -1,26 +1,21 @@
-import { readdirSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { syncFolder } from "./durable-write.js";
-import { codeOf } from "./failure.js";
 import {
   CheckpointFile,
   checkpointFileName,
   isCheckpointFileName,
-  readNumbering,
+  isTombstoneName,
   renderCheckpoint,
-  renderNumbering,
+  tombstoneName,
 } from "./json-file-format.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 import type { Movable } from "./quarantine.js";
-import { TimeSlices, UnreadableError } from "./read-file.js";
+import { namesIn, TimeSlices } from "./read-file.js";
 import type { Task } from "./task.js";
-
-/** The file in a task's folder that keeps the last sequence, from when its checkpoint is removed on. */
-export const NUMBERING_FILE = "numbering.json";
 
 /** A task's folder with a file for each checkpoint, known by their names. */
 export class JsonFolder implements Task {
@@ -29,10 +24,8 @@ export class JsonFolder implements Task {
   modified: bigint | undefined;
   /** A change that isn't known here would show in that time: it was past when the folder was listed. */
   isSettled: boolean;
-  readonly #numberingPath: string;
-  readonly #hasNumbering: boolean;
-  /** What the numbering keeps, once it was read. */
-  #keptSequence: number | undefined;
+  /** Of checkpoints that were removed when they were the newest. */
+  readonly #tombstones: readonly string[];
   /** Only its end changes: an iteration isn't disturbed by later writes. */
   #names: string[];
   #newest: string | undefined;
@@ -45,8 +38,7 @@ export class JsonFolder implements Task {
     this.modified = time.modified;
     this.isSettled = time.isSettled;
     const names = namesIn(path);
-    this.#numberingPath = join(path, NUMBERING_FILE);
-    this.#hasNumbering = names.includes(NUMBERING_FILE);
+    this.#tombstones = names.filter(isTombstoneName);
     this.#names = names.filter(isCheckpointFileName);
     for (const name of this.#names) {
       if (this.#newest === undefined || compareNames(name, this.#newest) > 0) this.#newest = name;
@@ -61,29 +53,8 @@ export class JsonFolder implements Task {
     return this.#newest === undefined ? 0 : sequenceOf(this.#newest);
   }
 
-  async lastSequence(): Promise<number> {
-    if (!this.#hasNumbering) return this.newestSequence;
-    try {
-      this.#keptSequence ??= await readNumbering(this.#numberingPath);
-      return Math.max(this.newestSequence, this.#keptSequence);
-    } catch (error) {
-      if (!(error instanceof UnreadableError)) throw error;
-      throw new CheckpointCorruptError(
-        `${this.#numberingPath} can't be read: ${error.message}. It keeps the last sequence of a task whose newest checkpoint was removed. ` +
-          "Nothing was changed, since a sequence could be given twice; restore that file from a backup, or repair the storage.",
-        { cause: error },
-      );
-    }
-  }
-
-  async damagedNumbering(): Promise<{ path: string; reason: string } | undefined> {
-    try {
-      await this.lastSequence();
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof CheckpointCorruptError && error.cause instanceof UnreadableError)) throw error;
-      return { path: this.#numberingPath, reason: error.cause.message };
-    }
+  get lastSequence(): number {
+    return Math.max(this.newestSequence, ...this.#tombstones.map(sequenceOf));
   }
 
   find(id: string): CheckpointFile | undefined {
@@ -128,40 +99,38 @@ export class JsonFolder implements Task {
   }
 
   async remove(ids: readonly string[] | "all", lock: FolderLock, done: { removed: number }): Promise<void> {
-    const idNames = ids === "all" ? undefined : new Set(ids.map(nameOf));
-    const files = [...this.select({ order: "oldest" })];
-    const doomed = files.filter(({ idName }) => idNames === undefined || idNames.has(idName));
+    const all = this.select({ order: "oldest" });
+    const doomed = ids === "all" ? [...all] : ids.flatMap((id) => this.find(id) ?? []);
     await this.#writing(async () => {
-      const last = doomed.at(-1)?.sequence;
-      // First the sequence is kept, then its checkpoint is removed.
-      if (idNames && last === this.newestSequence && last === (await this.lastSequence())) {
-        await lock.write(this.#numberingPath, renderNumbering(last));
-      }
+      if (ids !== "all") await this.#keepSequence(new Set(doomed.map(({ path }) => path)), lock);
       const slices = new TimeSlices();
       for (const { path } of doomed) {
         if (lock.remove(path)) done.removed += 1;
         if (slices.due) await slices.pause();
       }
-      // It goes last: as long as a checkpoint is there, so is the numbering.
-      if (idNames === undefined && this.#hasNumbering) lock.remove(this.#numberingPath);
+      // They go last: as long as a checkpoint is there, so is the numbering.
+      if (ids === "all") for (const name of this.#tombstones) lock.remove(join(this.path, name));
       // Also where nothing was left: the process that removed it may have died before that was durable.
       await syncFolder(this.path);
     });
   }
 
   async takeAway(moved: readonly Movable[], lock: FolderLock): Promise<void> {
-    const gone = new Set(moved.flatMap((what) => ("path" in what ? [what.path] : [])));
-    const last = gone.has(this.#numberingPath) ? this.newestSequence : await this.lastSequence();
-    const staying = [...this.select({ order: "newest" })].find(({ path }) => !gone.has(path));
+    const doomed = new Set(moved.flatMap((what) => ("path" in what ? [what.path] : [])));
     await this.#writing(async () => {
-      // First the sequence is kept, then its checkpoint is taken away.
-      if (last === this.newestSequence && last > (staying?.sequence ?? 0)) {
-        await lock.write(this.#numberingPath, renderNumbering(last));
-        gone.delete(this.#numberingPath);
-      }
-      for (const path of gone) lock.remove(path);
+      await this.#keepSequence(doomed, lock);
+      for (const path of doomed) lock.remove(path);
       await syncFolder(this.path);
     });
+  }
+
+  /** First the last sequence is kept, then the checkpoint that has it may go. */
+  async #keepSequence(doomed: ReadonlySet<string>, lock: FolderLock): Promise<void> {
+    const { lastSequence, newestSequence } = this;
+    const name = tombstoneName(lastSequence);
+    const stays = lastSequence === newestSequence && !doomed.has(join(this.path, this.#newest ?? ""));
+    if (!stays && !this.#tombstones.includes(name)) await lock.write(join(this.path, name), new Uint8Array());
+    for (const former of this.#tombstones) if (former !== name) lock.remove(join(this.path, former));
   }
 
   /** Until it has ended well, what is known here may no longer be so. */
@@ -206,14 +175,4 @@ function countUpTo(names: readonly string[], sequence: number): number {
 
 function sequenceOf(name: string): number {
   return Number.parseInt(name, 10);
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    // The task was removed just now.
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
-  }
 }

@@ -1,33 +1,16 @@
-import { randomBytes } from "node:crypto";
-import {
-  closeSync,
-  existsSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readlinkSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  unlinkSync,
-  utimesSync,
-} from "node:fs";
-import { hostname } from "node:os";
+import { existsSync, readdirSync, renameSync, rmdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
+import { filesFolderOf, isClaim, isStale, makeClaim, newOwner, removeClaim, renewClaim } from "./claims.js";
 import { makeFolder, syncFolder, writeDurably } from "./durable-write.js";
 import { codeOf } from "./failure.js";
-import { nameOf } from "./names.js";
 
-/** A claim that was not renewed for so long is stale. */
-const STALE_MS = 5_000;
 const RENEWAL_MS = 1_500;
-/** A living holder renews its claim many times meanwhile. */
-const CERTAINLY_STALE_MS = 60_000;
 const LONGEST_PAUSE_MS = 20;
 /** Far more thefts, or removals of the folder, than happen in a row by accident. */
 const MAX_ATTEMPTS = 20;
+const THIS_PROCESS = newOwner();
 
 /** The lock was stolen before a commit: nothing of it was stored, so {@link withLock} starts over. */
 export class LockLostError extends Error {
@@ -38,7 +21,7 @@ export class LockLostError extends Error {
  * A lock that processes share through a folder. It gives progress alone: a holder may be asleep for longer than its
  * claim stays fresh. Safety comes from how a holder commits (docs/decisions/0003):
  *
- * 1. A claim is an empty file in the lock's folder. It holds the lock if it was the only one when its maker looked.
+ * 1. A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked.
  * 2. A holder writes files in a folder of its own in there, and commits by a rename out of it.
  * 3. Stealing renames the lock's folder away for good, and deletes what is in it. Only then does the thief read.
  *
@@ -49,18 +32,22 @@ export class FolderLock {
   /** Nobody else has held the lock since this owner held it last. */
   readonly isUninterrupted: boolean;
   readonly #claim: string;
-  readonly #files: string;
+  readonly #filesFolder: string;
   readonly #renewal: NodeJS.Timeout;
+  #files = 0;
 
-  private constructor(claim: string, files: string, others: readonly string[]) {
+  private constructor(claim: string, owner: string) {
+    const lockFolder = dirname(claim);
     this.#claim = claim;
-    this.#files = files;
-    this.isUninterrupted = existsSync(files);
+    this.#filesFolder = join(lockFolder, filesFolderOf(owner));
+    this.isUninterrupted = existsSync(this.#filesFolder);
     if (!this.isUninterrupted) {
-      for (const path of others) rmSync(path, { recursive: true, force: true });
-      makeFolder(files);
+      for (const name of readdirSync(lockFolder)) {
+        if (!isClaim(name)) rmSync(join(lockFolder, name), { recursive: true, force: true });
+      }
+      makeFolder(this.#filesFolder);
     }
-    this.#renewal = setInterval(() => renew(claim), RENEWAL_MS).unref();
+    this.#renewal = setInterval(() => renewClaim(claim), RENEWAL_MS).unref();
   }
 
   /**
@@ -72,29 +59,21 @@ export class FolderLock {
    */
   static async acquire(lockFolder: string, timeoutMs: number, owner = THIS_PROCESS): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
-    for (let longestMs = 1; ; longestMs = Math.min(2 * longestMs, LONGEST_PAUSE_MS)) {
+    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const claim = makeClaim(lockFolder, owner);
       let others: readonly string[];
       try {
-        const names = readdirSync(lockFolder).filter((name) => name !== basename(claim));
-        others = names.filter((name) => !name.endsWith(FILES));
-        const files = `${owner}${FILES}`;
-        if (others.length === 0) {
-          const abandoned = names.filter((name) => name !== files).map((name) => join(lockFolder, name));
-          return new FolderLock(claim, join(lockFolder, files), abandoned);
-        }
+        others = readdirSync(lockFolder).filter((name) => isClaim(name) && name !== basename(claim));
+        if (others.length === 0) return new FolderLock(claim, owner);
       } catch (error) {
         removeClaim(claim);
         throw error;
       }
       removeClaim(claim);
-      if (others.every((name) => isStale(join(lockFolder, name), STALE_MS))) {
-        steal(lockFolder, basename(claim));
-        continue;
-      }
-      if (performance.now() >= deadlineMs) throw heldByOthers(lockFolder, others, timeoutMs);
+      if (others.every((name) => isStale(join(lockFolder, name)))) steal(lockFolder, basename(claim));
+      else if (performance.now() >= deadlineMs) throw heldByOthers(lockFolder, others, timeoutMs);
       // Two that claim at once both step back. Pauses of random length part them.
-      await delay(longestMs * (0.5 + Math.random()));
+      else await delay(pauseMs * (0.5 + Math.random()));
     }
   }
 
@@ -115,7 +94,7 @@ export class FolderLock {
       await writeDurably(path, content, options.mode);
       renameSync(path, target);
     } catch (error) {
-      this.#assertHeldAfter(error);
+      if (codeOf(error) === "ENOENT") this.assertHeld();
       rmSync(path, { force: true });
       throw error;
     }
@@ -131,11 +110,12 @@ export class FolderLock {
   remove(target: string): boolean {
     const path = this.#newPath();
     try {
+      // Not by unlink, which would work for a holder that the lock was stolen from.
       renameSync(target, path);
     } catch (error) {
-      this.#assertHeldAfter(error);
-      if (codeOf(error) === "ENOENT") return false;
-      throw error;
+      if (codeOf(error) !== "ENOENT") throw error;
+      this.assertHeld();
+      return false;
     }
     rmSync(path, { force: true });
     return true;
@@ -152,28 +132,25 @@ export class FolderLock {
     removeClaim(this.#claim);
   }
 
-  /** Frees the lock and removes its folder, and then the one above, where nothing else is in them. */
+  /** Frees the lock and removes its folder, and the one above, as far as nothing else is in them. */
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
-    const folder = dirname(lockFolder);
-    for (const name of readdirSync(folder)) {
-      if (name.startsWith(`${basename(lockFolder)}-`)) rmSync(join(folder, name), { recursive: true, force: true });
-    }
-    rmSync(this.#files, { recursive: true, force: true });
+    rmSync(this.#filesFolder, { recursive: true, force: true });
     this.release();
-    if (removeIfEmpty(lockFolder)) removeIfEmpty(folder);
+    try {
+      rmdirSync(lockFolder);
+      rmdirSync(dirname(lockFolder));
+    } catch (error) {
+      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error) ?? "")) throw error;
+    }
   }
 
   #newPath(): string {
-    return join(this.#files, String(count++));
-  }
-
-  #assertHeldAfter(error: unknown): void {
-    if (codeOf(error) === "ENOENT") this.assertHeld();
+    return join(this.#filesFolder, `${basename(this.#claim)}-${this.#files++}`);
   }
 }
 
-/** What {@link withLock} is to do. */
+/** How {@link withLock} takes the lock. */
 export interface LockOptions {
   /** The lock's folder, in the one that it locks. */
   readonly name: string;
@@ -181,7 +158,7 @@ export interface LockOptions {
   readonly timeoutMs: number;
   /** See {@link FolderLock.acquire}. */
   readonly owner?: string | undefined;
-  /** Makes the folder: called where it is missing. Without it, that is the system's ENOENT. */
+  /** Makes the folder that it locks, where it is missing. Without it, that is the system's ENOENT. */
   readonly makeFolder?: (() => Promise<void>) | undefined;
 }
 
@@ -204,42 +181,16 @@ export function withLock<Result>(
         lock = await FolderLock.acquire(lockFolder, timeoutMs, owner);
         return await work(lock);
       } catch (error) {
-        if (error instanceof LockLostError) {
-          if (attempt === MAX_ATTEMPTS) throw stolenAgain(folder, error);
-        } else if (lock === undefined && makeFolder && codeOf(error) === "ENOENT" && attempt < MAX_ATTEMPTS) {
-          await makeFolder();
-        } else throw error;
+        const isGone = lock === undefined && makeFolder !== undefined && codeOf(error) === "ENOENT";
+        if (error instanceof LockLostError && attempt === MAX_ATTEMPTS) throw stolenAgain(folder, error);
+        if (!(error instanceof LockLostError) && !(isGone && attempt < MAX_ATTEMPTS)) throw error;
+        if (isGone) await makeFolder();
       } finally {
         lock?.release();
       }
     }
   });
 }
-
-/** What killed processes left of a lock: claims, and locks that they had stolen. */
-export function abandonedIn(folder: string, name: string): string[] {
-  const lockFolder = join(folder, name);
-  const claims = namesIn(lockFolder).filter((claim) => !claim.endsWith(FILES));
-  const thefts = namesIn(folder).filter((other) => other.startsWith(`${name}-`));
-  const paths = [...claims.map((claim) => join(lockFolder, claim)), ...thefts.map((theft) => join(folder, theft))];
-  return paths.filter((path) => isStale(path, CERTAINLY_STALE_MS));
-}
-
-/** A name for an owner of locks that no other one has. */
-export function newOwner(): string {
-  return `${process.pid}@${MACHINE}+${randomBytes(8).toString("hex")}`;
-}
-
-/** What the folder is named that an owner writes files in, in the lock's. It is there until another holds the lock. */
-export function filesFolderOf(owner: string): string {
-  return `${owner}${FILES}`;
-}
-
-const FILES = ".files";
-/** Process numbers mean something only on one machine, and in a container of it. */
-const MACHINE = `${nameOf(hostname() || "unknown")}+${pidNamespace()}`;
-const THIS_PROCESS = newOwner();
-let count = 0;
 
 /** The end of the last call for each lock. */
 const turns = new Map<string, Promise<void>>();
@@ -256,56 +207,6 @@ function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result
   return running;
 }
 
-/** An empty file with a name that is never used again. */
-function makeClaim(lockFolder: string, owner: string): string {
-  const claim = join(lockFolder, `${owner}-${count++}`);
-  const make = (): void => closeSync(openSync(claim, "wx", 0o600));
-  try {
-    make();
-  } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
-    makeFolder(lockFolder);
-    make();
-  }
-  return claim;
-}
-
-/** Never fails: a claim that stays is stale soon. */
-function removeClaim(claim: string): void {
-  try {
-    unlinkSync(claim);
-  } catch {
-    // Stolen, as a rule.
-  }
-}
-
-function renew(claim: string): void {
-  const now = new Date();
-  try {
-    utimesSync(claim, now, now);
-  } catch {
-    // Stolen, as a rule: the next commit fails.
-  }
-}
-
-/** Whether nobody holds the lock by this claim any more. Should that be wrong, stealing is safe. */
-function isStale(path: string, staleMs: number): boolean {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
-  return stats !== undefined && (isDead(basename(path)) || Math.abs(Date.now() - stats.mtimeMs) > staleMs);
-}
-
-/** Whether the process that a claim is named for has ended, as far as this machine can tell. */
-function isDead(claim: string): boolean {
-  const [, pid, machine] = /(\d+)@(.+)\+[0-9a-f]{16}-\d+$/.exec(claim) ?? [];
-  if (machine !== MACHINE) return false;
-  try {
-    process.kill(Number(pid), 0);
-    return false;
-  } catch (error) {
-    return codeOf(error) === "ESRCH";
-  }
-}
-
 /** Renames the whole lock away, then deletes what is in it: see {@link FolderLock} for why in this order. */
 function steal(lockFolder: string, claim: string): void {
   const stolen = `${lockFolder}-${claim}`;
@@ -315,35 +216,6 @@ function steal(lockFolder: string, claim: string): void {
   } catch (error) {
     // Another thief was first, or a claim was made in it just now: it doesn't hold, since its folder is gone.
     if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTEMPTY") throw error;
-  }
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
-  }
-}
-
-/** @returns False where it isn't empty, or isn't there. */
-function removeIfEmpty(folder: string): boolean {
-  try {
-    rmdirSync(folder);
-    return true;
-  } catch (error) {
-    if (["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error) ?? "")) return false;
-    throw error;
-  }
-}
-
-/** Containers number their processes apart. Only Linux tells which numbering this is. */
-function pidNamespace(): string {
-  try {
-    return /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "";
-  } catch {
-    return "";
   }
 }
 

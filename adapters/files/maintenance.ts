@@ -8,13 +8,14 @@ import type {
   StorageFinding,
   StorageRepair,
 } from "../../src/contract/findings.js";
+import { abandonedIn } from "./claims.js";
 import { codeOf } from "./failure.js";
-import { abandonedIn, type FolderLock } from "./lock.js";
+import type { FolderLock } from "./lock.js";
 import { keepInQuarantine, type Movable } from "./quarantine.js";
 import { statsOf, UnreadableError } from "./read-file.js";
 import type { RecordHead } from "./record.js";
 import { LOCK_NAME } from "./task.js";
-import { isOwner, LINK_REASON, type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
+import { isOwner, type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 
 /** Does a write in a task's folder, under its lock; once more from the beginning where the lock was stolen. */
 type WriteFolder = (folder: TaskFolder, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
@@ -87,9 +88,9 @@ function foldersOf(root: string): TaskFolder[] {
 }
 
 async function* examine(folder: TaskFolder, load: LoadTask, quick: boolean): AsyncGenerator<Examined, void, void> {
-  const { path, isLink } = folder;
+  const { path } = folder;
   let known = folder.taskId === undefined ? undefined : { taskId: folder.taskId };
-  const task = isLink ? damaged(LINK_REASON) : await resultOrReason(() => load(folder));
+  const task = await resultOrReason(() => load(folder));
   if ("kind" in task) {
     yield { finding: { ...task, location: path, ...known } };
     return;
@@ -107,11 +108,6 @@ async function* examine(folder: TaskFolder, load: LoadTask, quick: boolean): Asy
       finding: wrong && { ...wrong, location, ...known, ...entry.known },
       movable: canMove(entry.movable) ? entry.movable : undefined,
     };
-  }
-  const numbering = await task.damagedNumbering?.();
-  if (numbering) {
-    const finding = { kind: "damaged", location: numbering.path, reason: numbering.reason, ...known } as const;
-    yield { finding, movable: canMove(numbering) ? { path: numbering.path } : undefined };
   }
   for (const location of abandonedIn(path, LOCK_NAME)) {
     const modified = statsOf(location)?.mtime;

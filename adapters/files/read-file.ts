@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, read, readSync, type Stats } from "node:fs";
+import { closeSync, constants, fstatSync, lstatSync, openSync, read, readdirSync, readSync, type Stats } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { LARGE_BYTES } from "./durable-write.js";
@@ -87,6 +87,16 @@ export function statsOf(path: string): Stats | undefined {
     return lstatSync(path);
   } catch (error) {
     if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** What there is in a folder; nothing where there is none, or no longer. */
+export function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return [];
     throw error;
   }
 }

@@ -22,14 +22,8 @@ export interface RecordHead extends SealedSummary {
 }
 
 /** Independent of what becomes of the draft. */
-export function copyOf(draft: CheckpointDraft): CheckpointDraft {
-  const { metadata, error, payload } = draft;
-  return {
-    ...draft,
-    ...(metadata && { metadata: structuredClone(metadata) }),
-    ...(error && { error: { ...error } }),
-    payload: copyOfPayload(payload),
-  };
+export function copyOf({ payload, ...summary }: CheckpointDraft): CheckpointDraft {
+  return { ...structuredClone(summary), payload: copyOfPayload(payload) };
 }
 
 /** Independent of what becomes of the payload. */

@@ -18,21 +18,30 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
-  summaryOf,
   type TaskSummary,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError, StorageError } from "../../src/contract/errors.js";
+import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { newOwner } from "./claims.js";
 import { makeFolder, makeFolders, syncFolder } from "./durable-write.js";
 import { codeOf, storageFailure } from "./failure.js";
-import { type FolderLock, newOwner, withLock } from "./lock.js";
+import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
 import { statsOf, TimeSlices } from "./read-file.js";
 import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
-import { corruptOrThrow, type Entry, LOCK_NAME, type Task } from "./task.js";
+import {
+  assertOwner,
+  type Entry,
+  type Found,
+  LOCK_NAME,
+  readCheckpoint,
+  readSummary,
+  readToChange,
+  type Task,
+} from "./task.js";
 import { scanTasks, type TaskFolder } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
@@ -115,8 +124,7 @@ export abstract class FolderStore implements StorageAdapter {
           await task.replace(entry, stored, lock);
           return sequence;
         }
-        const position = { newestSequence: task.newestSequence, lastSequence: await task.lastSequence() };
-        const sequence = nextSequence(taskId, position, condition);
+        const sequence = nextSequence(taskId, task, condition);
         await task.append(sealDraft(copy, sequence), lock);
         return sequence;
       },
@@ -129,13 +137,13 @@ export abstract class FolderStore implements StorageAdapter {
       const task = await this.#existingTask(taskId);
       // What a damaged record still says of itself may be damaged too.
       const entry = task?.find(id) ?? task?.findDamaged?.();
-      return entry && read(entry, taskId);
+      return entry && readCheckpoint(entry, taskId);
     };
     return this.#track(getting()).catch((error: unknown) => this.#fail(error, READ, taskId));
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#iterate(this.#select(query, read), query.taskId);
+    return this.#iterate(this.#select(query, readCheckpoint), query.taskId);
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
@@ -325,63 +333,6 @@ export abstract class FolderStore implements StorageAdapter {
     const path = taskId === undefined ? this.#root : this.#folderOf(taskId);
     throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
   }
-}
-
-/** What was looked for, what stands in its place where it can't be read, or nothing where it is gone. */
-type Found<Item> = Item | CorruptRecord | undefined;
-
-/** @throws {StorageError} It is another task's. */
-async function read(entry: Entry, taskId: string): Promise<Found<StoredCheckpoint>> {
-  try {
-    const stored = await entry.checkpoint();
-    if (stored) assertSameTask(taskId, stored.taskId, entry.location);
-    return stored;
-  } catch (error) {
-    return corruptOrThrow(entry, error, taskId);
-  }
-}
-
-/** @throws {StorageError} It is another task's. */
-function readSummary(entry: Entry, taskId: string): Found<CheckpointSummary> {
-  try {
-    const head = entry.head();
-    if (head) assertSameTask(taskId, head.taskId, entry.location);
-    return head && summaryOf(head);
-  } catch (error) {
-    return corruptOrThrow(entry, error, taskId);
-  }
-}
-
-/** @throws {CheckpointCorruptError | StorageError} It can't be read, or is another task's. */
-async function readToChange(entry: Entry, taskId: string): Promise<StoredCheckpoint | undefined> {
-  const found = await read(entry, taskId);
-  if (found === undefined || !isCorrupt(found)) return found;
-  throw new CheckpointCorruptError(
-    `The checkpoint at ${found.location} can't be read: ${found.reason}. It was left untouched, and nothing was changed.`,
-    { cause: found.cause },
-  );
-}
-
-/**
- * Names that differ in case alone are one folder on some disks: it belongs to the task that has a checkpoint in it.
- *
- * @throws {StorageError} It is another task's.
- */
-function assertOwner(task: Task, taskId: string): void {
-  for (const entry of task.select({ order: "newest" })) {
-    const found = readSummary(entry, taskId);
-    if (found && !isCorrupt(found)) return;
-  }
-}
-
-/** @throws {StorageError} What was found at that place is another task's. */
-function assertSameTask(taskId: string, owner: string, location: string): void {
-  if (owner === taskId) return;
-  throw new StorageError(
-    `${location} belongs to task ${JSON.stringify(owner)}, not to ${JSON.stringify(taskId)}. Nothing was changed. ` +
-      "Where the two differ in case alone, this disk takes their folders for one: rename a task. " +
-      "Otherwise the file was copied there: move it away.",
-  );
 }
 
 /** Whether there is a folder. @throws {StorageError} A link or a file stands in its place. */

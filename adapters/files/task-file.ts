@@ -109,7 +109,7 @@ class TaskFile implements Task {
     return newest.known.sequence ?? this.#lastSequence;
   }
 
-  async lastSequence(): Promise<number> {
+  get lastSequence(): number {
     this.#assertWritable();
     return this.#lastSequence;
   }

@@ -1,4 +1,4 @@
-import { type Dirent, readdirSync, statSync } from "node:fs";
+import { type Dirent, readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { CorruptRecord, TaskQuery } from "../../src/contract/adapter.js";
 import { type CheckpointSummary, compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
@@ -8,28 +8,24 @@ import { idOf, isHashedName, nameOf } from "./names.js";
 import { TimeSlices, UnreadableError } from "./read-file.js";
 import { corruptOrThrow, type Task } from "./task.js";
 
-/** A folder of a task, or a link in the place of one. */
+/** A folder of a task. */
 export interface TaskFolder {
   readonly path: string;
   readonly name: string;
   /** As far as the name tells it. */
   readonly taskId: string | undefined;
-  readonly isLink: boolean;
 }
 
 /** What a task's folder holds now. */
 export type LoadTask = (folder: TaskFolder, lock?: FolderLock) => Promise<Task>;
 
-/** Every task's folder below a root folder, in no order. Other people's files are passed over. */
+/** Every task's folder below a root folder, in no order. Links and other people's files are passed over. */
 export function taskFolders(root: string): TaskFolder[] {
   return entriesIn(root).flatMap((entry) => {
     const { name } = entry;
     const taskId = idOf(name);
-    if (taskId === undefined && !isHashedName(name)) return [];
-    const path = join(root, name);
-    const isLink = entry.isSymbolicLink();
-    if (isLink ? leadsToFile(path) : !entry.isDirectory()) return [];
-    return { path, name, taskId, isLink };
+    const isTask = entry.isDirectory() && (taskId !== undefined || isHashedName(name));
+    return isTask ? { path: join(root, name), name, taskId } : [];
   });
 }
 
@@ -37,9 +33,6 @@ export function taskFolders(root: string): TaskFolder[] {
 export function isOwner(taskId: string, folder: string): boolean {
   return nameOf(taskId).toLowerCase() === basename(folder).toLowerCase();
 }
-
-/** What is wrong with a link in the place of a task's folder. It isn't followed, and isn't passed over in silence. */
-export const LINK_REASON = "it is a symbolic link, which is not followed";
 
 /** The tasks below a root folder that a query asks for. Reads no more folders than it must. */
 export async function* scanTasks(
@@ -52,7 +45,7 @@ export async function* scanTasks(
   for (const folder of taskFolders(root)) {
     if (folder.taskId !== undefined && !isAskedFor(folder.taskId, query)) continue;
     // By name alone it can't be put in order, or it can't be told whose it is.
-    const isNeeded = query.order === "recent" || folder.taskId === undefined || folder.isLink;
+    const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? await contentsOf(folder, load) : undefined;
     const taskId = folder.taskId ?? contents?.taskId;
     const isAsked = taskId === undefined || isAskedFor(taskId, query);
@@ -94,17 +87,8 @@ interface Candidate {
 
 /** What a list shows of a task's folder; `undefined` where it holds no checkpoint. Damage doesn't hide other tasks. */
 async function contentsOf(folder: TaskFolder, load: LoadTask): Promise<Contents | undefined> {
-  const { taskId, path, isLink } = folder;
+  const { taskId, path } = folder;
   const corrupt: CorruptRecord[] = [];
-  if (isLink) {
-    const known = taskId === undefined ? undefined : { taskId };
-    return {
-      taskId,
-      count: 0,
-      newest: undefined,
-      corrupt: [{ corrupt: true, location: path, reason: LINK_REASON, ...known }],
-    };
-  }
   const task = await load(folder);
   const { count } = task;
   if (count === 0) return undefined;
@@ -143,15 +127,6 @@ function byRecency(a: Candidate, b: Candidate): number {
   if (left === right) return byTaskId(a, b);
   if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
   return left > right ? -1 : 1;
-}
-
-/** False where it leads nowhere: then nobody knows what was there. */
-function leadsToFile(link: string): boolean {
-  try {
-    return !statSync(link).isDirectory();
-  } catch {
-    return false;
-  }
 }
 
 function entriesIn(root: string): Dirent[] {
