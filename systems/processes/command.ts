@@ -87,7 +87,9 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
     const go = child.stdio[3];
     if (!lifeline || !stdout || !stderr || !(go instanceof Writable)) throw new Error("it has no pipes");
     for (const pipe of [lifeline, go]) pipe.on("error", () => {}); // Who reads it has ended: `watched` and `ended` tell.
+    await file?.close();
     lifeline.write(`${group}\n`);
+    // From here to the first listener nothing may wait: Node throws away the output of a process that ends unread.
     go.end("go\n");
     const isGone = watched.then(({ exitCode }) => {
       // Somebody has killed the watchdog. Nobody would end the group with this process, so it ends now.

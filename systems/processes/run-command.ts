@@ -30,8 +30,9 @@ export interface CommandResult {
   readonly aborted: boolean;
 }
 
-/** How long its output may stay open once its group is gone: only a process that has left the group holds it. */
-const DRAIN_MS = 1_000;
+/** How long its output may stay open once its group is gone. Only a process that has left the group holds it then. */
+const DRAIN_WAITS = 20;
+const DRAIN_WAIT_MS = 50;
 
 /**
  * Runs a command in a process group of its own, passes its output on while it runs, and resolves when nothing of the
@@ -128,10 +129,11 @@ class Pump {
 
   /** Waits for the rest of the stream. Returns whether somebody still held it open. */
   async close(): Promise<boolean> {
-    const timer = new AbortController();
-    const isLate = delay(DRAIN_MS, true, { signal: timer.signal }).catch(() => true);
-    const isOpen = (await Promise.race([this.#closed, isLate])) === true;
-    timer.abort();
+    // Several short waits: if this process was held up itself, it reads between them what has come long ago.
+    for (let waits = 0; waits < DRAIN_WAITS && !this.#stream.closed; waits++) {
+      await Promise.race([this.#closed, delay(DRAIN_WAIT_MS)]);
+    }
+    const isOpen = !this.#stream.closed;
     this.#stream.destroy();
     return isOpen;
   }

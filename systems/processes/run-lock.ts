@@ -115,8 +115,8 @@ const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1"
 
 function failed(path: string, cause: unknown): StorageError {
   return new StorageError(
-    `The lock ${path} can't be used: ${cause instanceof Error ? cause.message : String(cause)}. Nothing was run. It has to ` +
-      "be in a folder of yours, on a disk that takes named pipes.",
+    `The lock ${path} can't be used: ${cause instanceof Error ? cause.message : String(cause)}. Nothing was run, ` +
+      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
     { cause },
   );
 }

@@ -58,29 +58,27 @@ class StreamSink implements OutputSink {
   readonly #stream: Writable;
   readonly #onError: (error: Error) => void;
   #broken = false;
-  #wake: () => void = () => {};
 
   constructor(stream: Writable, logger: Logger) {
     this.#stream = stream;
     // Without a listener, a reader that goes away (`… | head`) would end the run with EPIPE.
     this.#onError = (error) => {
       this.#broken = true;
-      this.#wake();
       logger.warn({ error }, "The output can't be shown any more; it is still kept in the checkpoint");
     };
-    this.#stream.on("error", this.#onError);
+    stream.on("error", this.#onError);
   }
 
   write(chunk: Buffer): Promise<void> | undefined {
-    if (this.#broken || this.#stream.destroyed || this.#stream.writableEnded) return undefined;
-    if (this.#stream.write(chunk)) return undefined;
+    const stream = this.#stream;
+    if (this.#broken || stream.destroyed || stream.writableEnded || stream.write(chunk)) return undefined;
     return new Promise((resolve) => {
+      const events = ["drain", "close", "error"];
       const wake = () => {
-        this.#stream.off("drain", wake).off("close", wake);
+        for (const event of events) stream.off(event, wake);
         resolve();
       };
-      this.#wake = wake;
-      this.#stream.on("drain", wake).on("close", wake);
+      for (const event of events) stream.on(event, wake);
     });
   }
 

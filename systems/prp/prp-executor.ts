@@ -12,7 +12,6 @@ import type { PrpOutput } from "./output.js";
 import { loadPrp, type PrpDocument } from "./prp-document.js";
 import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
-import { makeSessionFolder } from "./session-folder.js";
 
 export interface PrpExecutorOptions {
   /** Who does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
@@ -105,10 +104,9 @@ export class PrpExecutor {
   readonly #settings: RunSettings;
   readonly #checkpoints: PrpCheckpointManager;
   readonly #ownsCheckpoints: boolean;
-  readonly #makesCwd: boolean;
 
   /**
-   * @param sessionPath - The session's folder; made by the first execution.
+   * @param sessionPath - The session's folder; the first execution with checkpoints makes it.
    * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
    * @throws {UnsupportedOperationError} On Windows, which has no process groups.
    */
@@ -116,7 +114,6 @@ export class PrpExecutor {
     checkText("sessionPath", sessionPath, 1);
     this.sessionPath = sessionPath;
     this.#settings = resolveOptions(sessionPath, options);
-    this.#makesCwd = options.cwd === undefined;
     const { checkpoints, logger } = options;
     this.#ownsCheckpoints = !(checkpoints instanceof PrpCheckpointManager);
     this.#checkpoints =
@@ -148,7 +145,7 @@ export class PrpExecutor {
    * @throws {CheckpointCorruptError} The task's checkpoints can't be read, or written; they were left untouched.
    *   `restart` gives their file another name, `checkpoints.json.damaged-<time>`, and logs it.
    * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
-   *   folder can't be made: nothing was run.
+   *   folder or the task's lock can't be made: nothing was run.
    * @throws The signal's reason, once it aborts.
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
@@ -159,7 +156,6 @@ export class PrpExecutor {
     signal?.throwIfAborted();
     const loaded = await loadPrp(prp, taskId);
     checkTaskId(loaded.taskId);
-    if (this.#makesCwd) await makeSessionFolder(this.sessionPath);
     const { logger } = this.#settings;
     const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded, {
       restart,

@@ -11,7 +11,7 @@ import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { LoadedPrp } from "./prp-document.js";
 import type { RunJournal } from "./run-journal.js";
 import type { PrpStage, ValidationGateResult, Work, WorkProgress } from "./schema.js";
-import { ProgressSaver, progressOf, progressText } from "./work-progress.js";
+import { progressOf, progressText, saveProgress } from "./work-progress.js";
 
 /** The executor's options with their defaults. */
 export interface RunSettings {
@@ -188,7 +188,7 @@ export class PrpRun {
       const progress = progressOf(work, output);
       return { progress, text: progressText(progress, step.kind === "coder" ? step.fixAttempt : 0) };
     };
-    const saver = new ProgressSaver(output, {
+    const stopSaving = saveProgress(output, {
       intervalMs,
       save: () => {
         const { progress, text } = soFar();
@@ -223,7 +223,7 @@ export class PrpRun {
       );
     } finally {
       // The next save follows on the one under way.
-      await saver.stop();
+      await stopSaving();
     }
   }
 

@@ -12,7 +12,7 @@ export function progressOf(work: Work, output: CommandOutput): WorkProgress {
   };
 }
 
-export interface ProgressSaverOptions {
+export interface SavingOptions {
   /** 0: never. */
   readonly intervalMs: number;
   readonly save: () => Promise<void>;
@@ -22,43 +22,31 @@ export interface ProgressSaverOptions {
 
 /**
  * Saves at intervals what a command has written, if there is something new. Never two saves at once; the timer never
- * keeps the process alive. The core's AutoSave would not do: each of these saves takes the place of the last one.
+ * keeps the process alive.
+ *
+ * @returns Ends it: resolves when nothing is being saved, and nothing will be.
  */
-export class ProgressSaver {
-  readonly #output: CommandOutput;
-  readonly #options: ProgressSaverOptions;
-  readonly #timer: NodeJS.Timeout | undefined;
-  #savedBytes = 0;
-  #underWay: Promise<void> | undefined;
-
-  constructor(output: CommandOutput, options: ProgressSaverOptions) {
-    this.#output = output;
-    this.#options = options;
-    if (options.intervalMs > 0) this.#timer = setInterval(() => this.#tick(), options.intervalMs).unref();
-  }
-
-  /** Resolves when nothing is being saved, and nothing will be. Never rejects. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#underWay;
-  }
-
-  #tick(): void {
-    if (this.#underWay !== undefined || this.#output.bytes === this.#savedBytes) return;
-    this.#underWay = this.#save().finally(() => {
-      this.#underWay = undefined;
-    });
-  }
-
-  async #save(): Promise<void> {
-    const { bytes } = this.#output;
+export function saveProgress(output: CommandOutput, { intervalMs, save, failed }: SavingOptions): () => Promise<void> {
+  if (intervalMs === 0) return async () => {};
+  let savedBytes = 0;
+  let underWay: Promise<void> | undefined;
+  const saveNew = async () => {
+    const { bytes } = output;
     try {
-      await this.#options.save();
-      this.#savedBytes = bytes;
+      await save();
+      savedBytes = bytes;
     } catch (error) {
-      this.#options.failed(error);
+      failed(error);
     }
-  }
+    underWay = undefined;
+  };
+  const timer = setInterval(() => {
+    if (underWay === undefined && output.bytes !== savedBytes) underWay = saveNew();
+  }, intervalMs).unref();
+  return async () => {
+    clearInterval(timer);
+    await underWay;
+  };
 }
 
 /** Who, how much, how long: `the coder so far: 12 KB in 3 min`. */

@@ -1,5 +1,4 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -32,15 +31,16 @@ describe("starting a command", () => {
 
   it("gives it its input on stdin, by whatever name, and leaves no file of it", async () => {
     const input = "€".repeat(500_000);
-    const files = async () => (await readdir(tmpdir())).filter((name) => name.startsWith("waymark-input-"));
-    const before = await files();
+    const folder = await tempFolder();
+    vi.stubEnv("TMPDIR", folder);
+    onTestFinished(() => void vi.unstubAllEnvs());
     const stdout = async (command: string, options = {}) => (await run(command, options).result).stdout.trim();
 
     expect(await stdout("wc -c </dev/stdin", { input })).toBe("1500000");
     expect(await stdout("wc -c", { input })).toBe("1500000");
     expect((await run("true", { input }).result).exitCode).toBe(0);
     expect(await stdout("wc -c")).toBe("0");
-    expect(await files()).toEqual(before);
+    expect(await readdir(folder)).toEqual([]);
   });
 
   it("finds what the project has installed", async () => {

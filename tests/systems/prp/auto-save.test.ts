@@ -4,7 +4,7 @@ import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type CheckpointData, CheckpointFileSchema } from "waymark/prp";
 import { CommandOutput } from "../../../systems/processes/command-output.js";
-import { ProgressSaver, progressText } from "../../../systems/prp/work-progress.js";
+import { progressText, saveProgress } from "../../../systems/prp/work-progress.js";
 import { bundled } from "../../support/bundled.mjs";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
@@ -246,12 +246,12 @@ describe("the timer of saving how far a command has come", () => {
     const failed = vi.fn();
     const output = new CommandOutput(100);
     const write = (text: string) => output.push("stdout", Buffer.from(text));
-    return { saver: new ProgressSaver(output, { intervalMs, save, failed }), write, failed };
+    return { stop: saveProgress(output, { intervalMs, save, failed }), write, failed };
   }
 
   it("saves only where something new has come", async () => {
     const save = vi.fn(async () => {});
-    const { saver, write } = watched(save);
+    const { stop, write } = watched(save);
     await vi.advanceTimersByTimeAsync(90_000);
     expect(save).not.toHaveBeenCalled();
     write("new");
@@ -259,7 +259,7 @@ describe("the timer of saving how far a command has come", () => {
     expect(save).toHaveBeenCalledTimes(1);
     await vi.advanceTimersByTimeAsync(90_000);
     expect(save).toHaveBeenCalledTimes(1);
-    await saver.stop();
+    await stop();
     write("newer");
     await vi.advanceTimersByTimeAsync(90_000);
     expect(save).toHaveBeenCalledTimes(1);
@@ -268,14 +268,14 @@ describe("the timer of saving how far a command has come", () => {
   it("never saves twice at once, and stop waits for the save under way", async () => {
     const under = deferred();
     const save = vi.fn(() => under.promise);
-    const { saver, write } = watched(save);
+    const { stop, write } = watched(save);
     write("new");
     await vi.advanceTimersByTimeAsync(30_000);
     write("newer");
     await vi.advanceTimersByTimeAsync(90_000);
     expect(save).toHaveBeenCalledTimes(1);
     let stopped = false;
-    const stopping = saver.stop().then(() => {
+    const stopping = stop().then(() => {
       stopped = true;
     });
     await vi.advanceTimersByTimeAsync(1);
@@ -286,21 +286,21 @@ describe("the timer of saving how far a command has come", () => {
 
   it("tries again after a failure, which it tells", async () => {
     const save = vi.fn(async () => {}).mockRejectedValueOnce(new Error("disk full"));
-    const { saver, write, failed } = watched(save);
+    const { stop, write, failed } = watched(save);
     write("new");
     await vi.advanceTimersByTimeAsync(60_000);
     expect(save).toHaveBeenCalledTimes(2);
     expect(failed).toHaveBeenCalledTimes(1);
-    await saver.stop();
+    await stop();
   });
 
   it("doesn't exist at an interval of 0", async () => {
     const save = vi.fn(async () => {});
-    const { saver, write } = watched(save, 0);
+    const { stop, write } = watched(save, 0);
     write("new");
 
     expect(vi.getTimerCount()).toBe(0);
-    await saver.stop();
+    await stop();
     expect(save).not.toHaveBeenCalled();
   });
 });
@@ -308,8 +308,8 @@ describe("the timer of saving how far a command has come", () => {
 describe("the timer", () => {
   it("never keeps a process alive", async () => {
     const module = await bundled("systems/prp/work-progress.ts");
-    const program = `import { ProgressSaver } from ${JSON.stringify(module)};
-      new ProgressSaver({ bytes: 0 }, { intervalMs: 2 ** 31 - 1, save() {}, failed() {} });`;
+    const program = `import { saveProgress } from ${JSON.stringify(module)};
+      saveProgress({ bytes: 0 }, { intervalMs: 2 ** 31 - 1, save() {}, failed() {} });`;
 
     expect((await execa(process.execPath, ["--input-type=module", "-e", program])).exitCode).toBe(0);
   });
