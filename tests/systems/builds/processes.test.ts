@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { StorageError } from "waymark";
-import { checkpoint, connect, openBuilds, rowsOf, } from "./support.js";
+import { checkpoint, connect, openBuilds, rowsOf } from "./support.js";
 
 const SAVER = fileURLToPath(new URL("../../fixtures/builds/save-until-killed.mjs", import.meta.url));
 

@@ -1,5 +1,3 @@
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runOneshot } from "waymark/oneshot";
 import { deferred } from "../../support/deferred.js";
