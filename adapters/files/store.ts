@@ -30,7 +30,7 @@ import { codeOf, storageFailure } from "./failure.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { statsOf, TimeSlices } from "./read-file.js";
+import { statsOf, TimeSlices, UnreadableError } from "./read-file.js";
 import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
 import {
   assertOwner,
@@ -250,7 +250,11 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  readonly #load = async ({ path }: TaskFolder, lock?: FolderLock): Promise<Task> => this.load(path, lock);
+  /** @throws {UnreadableError} It is a link. */
+  readonly #load = async ({ path }: TaskFolder, lock?: FolderLock): Promise<Task> => {
+    if (statsOf(path)?.isSymbolicLink()) throw new UnreadableError("it is a symbolic link, which is not followed");
+    return this.load(path, lock);
+  };
 
   readonly #repair = async ({ path, name, taskId = name }: TaskFolder, work: (lock: FolderLock) => Promise<void>) =>
     this.write({ taskId, folder: path, verb: "repair", absent: () => undefined }, work);

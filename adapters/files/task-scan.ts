@@ -1,4 +1,4 @@
-import { type Dirent, readdirSync } from "node:fs";
+import { type Dirent, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { CorruptRecord, TaskQuery } from "../../src/contract/adapter.js";
 import { type CheckpointSummary, compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
@@ -19,13 +19,16 @@ export interface TaskFolder {
 /** What a task's folder holds now. */
 export type LoadTask = (folder: TaskFolder, lock?: FolderLock) => Promise<Task>;
 
-/** Every task's folder below a root folder, in no order. Links and other people's files are passed over. */
+/** Every task's folder below a root folder, in no order. Other people's files are passed over. */
 export function taskFolders(root: string): TaskFolder[] {
   return entriesIn(root).flatMap((entry) => {
     const { name } = entry;
     const taskId = idOf(name);
-    const isTask = entry.isDirectory() && (taskId !== undefined || isHashedName(name));
-    return isTask ? { path: join(root, name), name, taskId } : [];
+    if (taskId === undefined && !isHashedName(name)) return [];
+    const path = join(root, name);
+    // A link to a folder isn't followed, and isn't passed over in silence.
+    const isFolder = entry.isDirectory() || (entry.isSymbolicLink() && leadsToFolder(path));
+    return isFolder ? { path, name, taskId } : [];
   });
 }
 
@@ -89,7 +92,12 @@ interface Candidate {
 async function contentsOf(folder: TaskFolder, load: LoadTask): Promise<Contents | undefined> {
   const { taskId, path } = folder;
   const corrupt: CorruptRecord[] = [];
-  const task = await load(folder);
+  const known = taskId === undefined ? undefined : { taskId };
+  const task = await load(folder).catch((error: unknown) => {
+    if (!(error instanceof UnreadableError)) throw error;
+    corrupt.push({ corrupt: true, location: path, reason: error.message, ...known });
+  });
+  if (!task) return { taskId, count: 0, newest: undefined, corrupt };
   const { count } = task;
   if (count === 0) return undefined;
   for (const entry of task.select({ order: "newest" })) {
@@ -127,6 +135,10 @@ function byRecency(a: Candidate, b: Candidate): number {
   if (left === right) return byTaskId(a, b);
   if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
   return left > right ? -1 : 1;
+}
+
+function leadsToFolder(link: string): boolean {
+  return statSync(link, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 function entriesIn(root: string): Dirent[] {

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { storageFailure } from "../../../../adapters/files/storage-failure.js";
+import { storageFailure } from "../../../../adapters/files/failure.js";
 import { StorageError } from "../../../../src/contract/errors.js";
 
 describe("storageFailure", () => {

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { idOf, isHashedName, nameOf } from "../../../../adapters/files/task-folder.js";
+import { idOf, isHashedName, nameOf } from "../../../../adapters/files/names.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 const hashOf = (id: string) => createHash("sha256").update(id).digest("hex");
