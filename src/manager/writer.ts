@@ -13,7 +13,7 @@ const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
 
-/** Makes drafts of states and appends them, in call order. */
+/** Makes drafts of states and appends them in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
   /** The last append of each task, where payloads are made asynchronously. */
@@ -23,7 +23,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     this.#options = options;
   }
 
-  /** Reads the state, and without transforms reaches the adapter, before its first await. */
+  /** Reads the state before its first await. Without transforms, it also calls the adapter before that. */
   async append(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
@@ -34,7 +34,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
       transforms,
       context: draft,
       redacted: redaction?.state,
-      // What is acknowledged can be loaded again.
+      // Otherwise an acknowledged save could fail to load.
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
 
@@ -48,19 +48,19 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return payload instanceof Promise ? this.#inOrder(taskId, payload, append) : append(payload);
   }
 
-  /** Tells whether two states would be stored alike, whatever transforms make of them. */
+  /** Two states with the same digest are stored alike. Transforms play no part. */
   digest(state: SavedStateOf<Schema>): string {
     const { maxPayloadBytes, redaction } = this.#options;
     const { encoding, text } = encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state);
     return hash("sha256", `${encoding} ${text}`, "hex");
   }
 
-  /** An adapter answers an id that it has, with the same state, by what it has: right for a retry, not for a new save. */
+  /** For an id that it has with the same state, an adapter gives the stored sequence: right for a retry, not for a new save. */
   async #assertStored(draft: CheckpointDraft, sequence: number): Promise<void> {
     const { taskId, id, createdAt } = draft;
     const near = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
     for await (const record of this.#options.storage.list(near)) {
-      // Removed or damaged in the meantime: then it isn't the answer to this question.
+      // The record was removed or damaged meanwhile: there is nothing to compare with.
       if (isCorrupt(record) || record.id !== id) return;
       const { label, stage, status } = record;
       if (createdAt === record.createdAt && label === draft.label && stage === draft.stage && status === draft.status)
@@ -101,14 +101,14 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
   }
 
-  /** Each payload takes its own time in the transforms; the adapter sees the drafts in call order all the same. */
+  /** Payloads may finish their transforms in any order. The adapter still gets the drafts in call order. */
   async #inOrder<Result>(
     taskId: string,
     payload: Promise<MadePayload>,
     append: (made: MadePayload) => Promise<Result>,
   ): Promise<Result> {
     const appended = Promise.all([payload, this.#queues.get(taskId)]).then(([made]) => append(made));
-    // Whoever comes next waits for this one, however it ends.
+    // The next append waits for this one, also if it fails.
     const ended = appended.then(
       () => undefined,
       () => undefined,
