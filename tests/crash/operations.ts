@@ -1,5 +1,11 @@
-import { type StorageAdapter } from "waymark";
-import { type CheckpointDraft, isCorrupt, type Payload, type StorageRepair, type StoredCheckpoint } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
+import {
+  type CheckpointDraft,
+  isCorrupt,
+  type Payload,
+  type StorageRepair,
+  type StoredCheckpoint,
+} from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { draft } from "../unit/adapters/files/drafts.js";
 
@@ -157,7 +163,7 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
       return adapter.replacePayload?.(call[1], call[2], call[3], call[4]);
     case "repair":
       // What is kept in memory can't be damaged.
-      return adapter.repair && collected(adapter.repair(call[1]));
+      return adapter.maintenance && collected(adapter.maintenance.repair(call[1]));
     case "tasks":
       return collected(adapter.tasks(call[1]));
     case "read":

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type CheckpointSummary, type CorruptRecord } from "waymark";
+import type { CheckpointSummary, CorruptRecord } from "waymark";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { draft, isWhole } from "../unit/adapters/files/drafts.js";
 import type { Answer } from "./crash-process.js";
