@@ -13,7 +13,13 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CheckpointConflictError, CheckpointCorruptError, type CorruptRecord, StorageError, UnsupportedFormatError } from "waymark";
+import {
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  type CorruptRecord,
+  StorageError,
+  UnsupportedFormatError,
+} from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { tempFolder } from "../../../support/temp-folder.js";
 import { collect, draft, idsOf, isWhole } from "./drafts.js";

@@ -10,7 +10,14 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CheckpointConflictError, CheckpointCorruptError, type CheckpointStatus, type CorruptRecord, type JsonObject, UnsupportedFormatError } from "waymark";
+import {
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  type CheckpointStatus,
+  type CorruptRecord,
+  type JsonObject,
+  UnsupportedFormatError,
+} from "waymark";
 import { collect, draft, idsOf, isWhole, sha256Of } from "./drafts.js";
 import { filesIn, newTaskStore } from "./stores.js";
 
