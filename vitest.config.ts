@@ -4,7 +4,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-// Node reads it at each start, in 45 ms, and tests start thousands of processes, of which none has a connection to make.
+// Node reads it at each start, in 45 ms, and tests start thousands of processes. None of them makes a connection.
 delete process.env["NODE_EXTRA_CA_CERTS"];
 
 /**

@@ -16,16 +16,12 @@ export class SqliteConnection {
   /** Does the work in one transaction: all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
     // IMMEDIATE: one that reads first and then finds the database locked could only fail.
-    this.run("BEGIN IMMEDIATE");
-    try {
-      const result = work();
-      this.run("COMMIT");
-      return result;
-    } catch (error) {
-      // After some errors SQLite has rolled back already.
-      if (this.database.inTransaction) this.run("ROLLBACK");
-      throw error;
-    }
+    return this.#transaction("BEGIN IMMEDIATE", work);
+  }
+
+  /** Reads by several statements what is stored at one moment. */
+  atOneMoment<Result>(work: () => Result): Result {
+    return this.#transaction("BEGIN", work);
   }
 
   /** How many rows it changed. */
@@ -48,6 +44,19 @@ export class SqliteConnection {
   /** A setting's value. */
   pragma(name: string): unknown {
     return this.database.pragma(name, { simple: true });
+  }
+
+  #transaction<Result>(begin: string, work: () => Result): Result {
+    this.run(begin);
+    try {
+      const result = work();
+      this.run("COMMIT");
+      return result;
+    } catch (error) {
+      // After some errors SQLite has rolled back already.
+      if (this.database.inTransaction) this.run("ROLLBACK");
+      throw error;
+    }
   }
 
   /** Each is prepared once, at its first use. */

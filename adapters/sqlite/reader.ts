@@ -79,8 +79,10 @@ export class SqliteReader {
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
     try {
-      const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
-      return row && this.#whole(sealedSummaryOf(taskId, row, this.#path), row[0]);
+      return this.#database.atOneMoment(() => {
+        const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
+        return row && this.#whole(sealedSummaryOf(taskId, row, this.#path), row[0]);
+      });
     } catch (error) {
       if (!isDamaged(error)) throw error;
       const [number] = this.#database.one(NUMBER_BY_ID, taskId, id) ?? [];
@@ -88,7 +90,7 @@ export class SqliteReader {
     }
   }
 
-  /** What that number holds now, whole; `undefined` where the task has no such row. */
+  /** What that number holds, whole; `undefined` where the task has no such row. For use in a transaction. */
   at(taskId: string, number: unknown): Entry<StoredCheckpoint> | undefined {
     const row = this.#database.one(SUMMARY_AT, taskId, number);
     return row && { number, found: this.#whole(sealedSummaryOf(taskId, row, this.#path), number) };
@@ -106,6 +108,10 @@ export class SqliteReader {
 
   /** At most `size` whole checkpoints that the query asks for, and no more of them than a budget of bytes holds. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
+    return this.#database.atOneMoment(() => this.#checkpoints(query, size));
+  }
+
+  #checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const { rows, next } = this.#rows(query, size);
     const entries: Entry<StoredCheckpoint>[] = [];
     let bytes = 0;

@@ -26,15 +26,13 @@ export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): S
   if (!isCount(sequence)) return wrong("sequence");
   if (!isText(id)) return wrong("id");
   if (!isText(createdAt)) return wrong("created_at");
-  if (!isOptionalText(stage)) return wrong("stage");
-  if (!isOptionalText(label)) return wrong("label");
-  if (!isOptionalText(parentId)) return wrong("parent_id");
+  if (!isOptionalText(stage) || !isOptionalText(label) || !isOptionalText(parentId)) {
+    return wrong("stage, label or parent_id");
+  }
   if (!isStatus(status)) return wrong("status");
   if (!isCount(stateVersion)) return wrong("state_version");
   if (!isCount(sizeBytes) && sizeBytes !== 0) return wrong("size_bytes");
-  if (!isText(encoding)) return wrong("encoding");
-  if (!isText(sha256)) return wrong("sha256");
-  if (!isText(seal) || seal === "") return wrong("seal");
+  if (!isText(encoding) || !isText(sha256) || !isText(seal)) return wrong("encoding, sha256 or seal");
   const data = metadata === null ? undefined : parseObject(metadata);
   if (data instanceof Error) return wrong("metadata", data);
   const failure = error === null ? undefined : parseObject(error);

@@ -107,15 +107,14 @@ export function migrate(database: SqliteConnection, path: string): void {
 
 function refuseOther(path: string, name: string, expected: string, found: string | undefined): void {
   if (found === expected) return;
-  const untouched = "It was not read, and was left untouched. Copy the file and its -wal before anything else, then";
-  if (found !== undefined) {
-    throw new UnsupportedFormatError(
-      `${name} in the database ${path} isn't as Waymark makes it: somebody has changed it. ${untouched} put back a backup.`,
+  const before = "It was not read, and was left untouched. Copy the file and its -wal before anything else, then";
+  if (found === undefined) {
+    throw new CheckpointCorruptError(
+      `The database ${path} lacks ${name}. ${before} put back a backup, or, if it is an index, make it again in the sqlite3 ` +
+        `shell: ${expected};`,
     );
   }
-  const isIndex = expected.includes(" INDEX ");
-  throw new CheckpointCorruptError(
-    `The database ${path} lacks the ${isIndex ? "index" : "table"} ${name}. ${untouched} ` +
-      (isIndex ? `make the index again in the sqlite3 shell: ${expected};` : "put back a backup."),
+  throw new UnsupportedFormatError(
+    `${name} in the database ${path} isn't as Waymark makes it: somebody has changed it. ${before} put back a backup.`,
   );
 }

@@ -78,15 +78,17 @@ export class Encoder implements Writing {
   }
 
   members(value: object, keys: readonly string[]): JsonRecord {
-    const last = this.#steps.length - 1;
+    // Each takes its quotes, a colon, a value and a comma. In plain JSON some may be left out.
+    this.reserve(this.#isPlain ? 2 : keys.length * 5);
+    const steps = this.#steps;
+    const last = steps.length - 1;
     const properties = value as Readonly<JsonRecord>;
     const copy: JsonRecord = {};
     for (const key of keys) {
       // Before the property is read: a getter that throws is named by its path.
-      this.#steps[last] = key;
+      steps[last] = key;
       const property = properties[key];
       if (property === undefined && this.#isPlain) continue;
-      this.reserve(key.length + 4);
       const json = this.#value(property);
       // Assigning to it would set the prototype.
       if (key === "__proto__") Object.defineProperty(copy, key, { value: json, enumerable: true });
@@ -170,18 +172,19 @@ export class Encoder implements Writing {
     const { length } = items;
     // An item and its comma.
     this.reserve(length * 2);
-    const last = this.#steps.length - 1;
+    const steps = this.#steps;
+    const last = steps.length - 1;
     const copy: unknown[] = [];
     let holes = 0;
     for (let index = 0; index < length; index++) {
-      this.#steps[last] = index;
+      steps[last] = index;
       const item = items[index];
       const isHole = item === undefined && !Object.hasOwn(items, index);
       if (isHole) holes += 1;
       copy.push(isHole ? this.#tagged("hole", item) : this.#value(item));
     }
-    // Besides its items it has its length.
-    if (Reflect.ownKeys(items).length !== length - holes + 1) {
+    // Properties that aren't enumerable are left out: to list all names takes as long as to copy the items.
+    if (Object.keys(items).length !== length - holes || Object.getOwnPropertySymbols(items).length > 0) {
       const extra = Reflect.ownKeys(items).find((key) => key !== "length" && !isIndex(key));
       this.refuse("an extra property of an Array", "Save it beside the array.", extra);
     }

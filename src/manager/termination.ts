@@ -46,7 +46,7 @@ function stopListening(): void {
 }
 
 /**
- * How many listeners belong to signal-exit, which proper-lockfile and execa use to clean up. They don't end the process
+ * How many listeners belong to signal-exit, which many libraries use to clean up. They don't end the process
  * while others listen, so they don't count as the program's. All versions of signal-exit count in these two places.
  */
 function cleanupListeners(): number {

@@ -22,7 +22,6 @@ import { type BuildCheckpointsOptions, checkOptions } from "./options.js";
 import type { BuildStore, SaveOutcome } from "./store.js";
 import { type CheckpointDraft, checkBuildId, draftOf, type Encoding, stateDraftOf } from "./stored-form.js";
 import { BUILD_FORMAT } from "./tables.js";
-import { untilFree } from "./until-free.js";
 
 const DEFAULT_INTERVAL_MS = 30_000;
 const DEFAULT_RETENTION: RetentionPolicy = { keepLast: 50 };
@@ -249,7 +248,7 @@ export class Builds {
     // A state's getter, too, may have closed it.
     this.#assertOpen();
     try {
-      return untilFree(work, this.#busyTimeoutMs);
+      return work();
     } catch (error) {
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }

@@ -134,7 +134,7 @@ export class BuildStore {
   }
 
   saveState({ columns }: StateDraft): void {
-    this.#database.run(SAVE_STATE, ...columns);
+    this.#database.run(SAVE_STATE, ...columns, timestampOf(Date.now()));
   }
 
   /** @throws {CheckpointCorruptError} There is one, and it can't be read. */
@@ -160,8 +160,10 @@ export class BuildStore {
     const existing = draft.id === undefined ? undefined : this.#database.one(BY_ID, draft.id);
     if (existing !== undefined) return this.#sameAs(existing, draft);
 
-    const id = draft.id ?? this.#newId(buildId, Date.now());
-    const [timestamp] = this.#database.one(INSERT, id, buildId, tasks, currentPhase, metadata) ?? [];
+    const nowMs = Date.now();
+    const id = draft.id ?? this.#newId(buildId, nowMs);
+    const parts = [id, buildId, tasks, currentPhase, metadata, timestampOf(nowMs), buildId];
+    const [timestamp] = this.#database.one(INSERT, ...parts) ?? [];
     return { id, buildId, timestamp: String(timestamp) };
   }
 
@@ -231,6 +233,11 @@ function summaryOf(buildId: string, row: SqliteRow, sequence: number): Checkpoin
     stateVersion: 1,
     sizeBytes: typeof sizeBytes === "number" ? sizeBytes : 0,
   };
+}
+
+/** As `datetime('now')` writes it. */
+function timestampOf(nowMs: number): string {
+  return new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
 }
 
 /** A timestamp such as SQLite writes it, or in ISO 8601; `""` where it is none. */

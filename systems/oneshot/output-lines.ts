@@ -1,5 +1,5 @@
 import { StringDecoder } from "node:string_decoder";
-import type { OutputSink } from "../processes/output-sink.js";
+import type { OutputSink } from "../processes/command-output.js";
 
 /** A line that is longer is told in pieces, so that memory stays bounded whatever a command writes. */
 const MAX_LINE_LENGTH = 64 * 1024;

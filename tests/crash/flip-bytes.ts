@@ -20,11 +20,11 @@ export type Outcome =
   | "intact"
   /** All that is given was saved, and what is missing was told: by a `corrupt` event, or by a typed error. */
   | "reported"
-  /** The reads tell nothing, and `verify` finds it. Never on files. */
+  /** Something is missing and the reads don't say so, but `verify` finds it. Never on files. */
   | "found by verify"
   /** All that is given was saved, the newest may be missing, and nothing tells: SQLite's rule for a log's torn tail. */
   | "torn tail"
-  /** Another state than was saved, an empty answer (but for a log's), an untyped error, a save that isn't there afterwards. */
+  /** Another state than was saved, something missing that `verify` doesn't find, an untyped error, a save that is lost. */
   | "wrong";
 
 /** How often each outcome was met, and what was wrong, for a person. */
@@ -204,8 +204,6 @@ async function see(manager: CheckpointManager): Promise<Seen> {
 interface Judged {
   readonly is: Outcome;
   readonly why?: string;
-  /** Where something was saved, nothing is, and nothing was told. */
-  readonly isEmpty?: boolean;
 }
 
 async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves: boolean): Promise<Judged> {
@@ -222,12 +220,11 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
   }
 }
 
-/** What no call told: of SQLite's log that is its rule, what its database hides `verify` must find, and files hide nothing. */
+/** What no call reported. SQLite's log may lose its tail; `verify` must find what a database hides; files hide nothing. */
 async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judged): Promise<Judged> {
   if (!storage.startsWith("sqlite")) return { ...judged, is: "wrong" };
   const { findings } = await manager.verify();
-  const mayHide = storage === "sqlite's log" || !judged.isEmpty;
-  if (findings.length > 0 && mayHide) return { is: "found by verify" };
+  if (findings.length > 0) return { is: "found by verify" };
   return storage === "sqlite's log" ? judged : { ...judged, is: "wrong" };
 }
 
@@ -297,13 +294,9 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
       else reports += 1;
     }
   }
-  if (missing.length > 0) {
-    return { is: "torn tail", why: missing.join("; "), isEmpty: missing.some((one) => one.endsWith(EMPTY)) };
-  }
+  if (missing.length > 0) return { is: "torn tail", why: missing.join("; ") };
   return { is: reports > 0 ? "reported" : "intact" };
 }
-
-const EMPTY = "nothing";
 
 /** `other …` where something was given that was never saved; `missing …` where something saved wasn't. */
 function differenceFrom(earlier: readonly CheckpointSummary[]) {
@@ -319,7 +312,7 @@ function differenceFrom(earlier: readonly CheckpointSummary[]) {
     const other = found.find((one) => !isOf(expected)(one) && !isOf(earlier)(one));
     if (other !== undefined) return `other ${JSON.stringify(other)}`;
     const current = found.filter(isOf(expected));
-    if (found.length === 0 && count > 0) return EMPTY;
+    if (found.length === 0 && count > 0) return "nothing";
     if (current.length < count) return `missing ${count - current.length}`;
     return first !== undefined && current[0]?.id !== first ? "missing the newest" : undefined;
   };

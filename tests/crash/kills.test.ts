@@ -52,7 +52,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
   }
 });
 
-/** Every call that the operation makes on the store's files, and on which thread as its how manyth. */
+/** Every call that the operation makes on the store's files, with its thread and its number on that thread. */
 async function rehearse(site: CrashSite): Promise<Point[]> {
   const isEvery = triesEveryCall(site);
   const calls = isEvery ? ["%file", "%desc"] : [...CHANGING, ...OPENING];

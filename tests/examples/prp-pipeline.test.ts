@@ -1,8 +1,8 @@
-// The main job, `npm start`, run as a person runs it: twice, and once more with Ctrl-C in the middle. What it did is
-// looked up on disk, and not in what it says of itself.
+// `npm start`, run as a person runs it: twice, and once more with Ctrl-C in the middle. The tests look at what it left
+// on disk, not only at what it prints.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { execa } from "execa";
@@ -49,7 +49,7 @@ describe("the PRP pipeline example", () => {
 
   it("runs no gate again that had passed before the kill", () => {
     for (const { checkpoints } of runs) {
-      expect(gatesByRunner(checkpoints)).toEqual([[1, 2, 1, 2, 3, 4], [4]]);
+      expect(gatesByRun(checkpoints)).toEqual([[1, 2, 1, 2, 3, 4], [4]]);
     }
   });
 
@@ -79,7 +79,10 @@ describe("the PRP pipeline example", () => {
   });
 
   it("leaves no process behind", () => {
-    for (const { checkpoints } of runs) expect(checkpoints.flatMap(processesOf).filter(isAlive)).toEqual([]);
+    for (const { output, folder } of runs) {
+      expect(output).toMatch(/^ +left behind +nothing: gate 4 \(process \d+\) has ended with it$/m);
+      expect(processesIn(folder)).toEqual([]);
+    }
   });
 
   it("writes plain text into a pipe, and no line is longer than a terminal", () => {
@@ -107,7 +110,7 @@ describe("the PRP pipeline example", () => {
       expect(await exit).toEqual([130, null]);
       const folder = folderIn(output);
       const paused = await checkpointsIn(folder);
-      expect(paused.flatMap(processesOf).filter(isAlive)).toEqual([]);
+      expect(processesIn(folder)).toEqual([]);
       expect(paused.at(-1)?.label).toMatch(/^Paused: /);
 
       const command = output.trim().split("\n").at(-1)?.trim() ?? "";
@@ -140,27 +143,22 @@ function coderCalls(folder: string): number {
   return readFileSync(join(folder, "coder.log"), "utf8").trimEnd().split("\n").length;
 }
 
-/** The levels that each runner has started, in order: each stands in the checkpoint that let it go. */
-function gatesByRunner(checkpoints: readonly CheckpointData[]): number[][] {
-  const levels = new Map<number, number[]>();
-  for (const { state } of checkpoints) {
-    const { runner, process } = state.waymark ?? {};
-    if (runner === undefined || process?.level === undefined) continue;
-    levels.set(runner.pid, [...(levels.get(runner.pid) ?? []), process.level]);
-  }
-  return [...levels.values()];
+/** The levels that each run has started, in order: the checkpoint before each names it. */
+function gatesByRun(checkpoints: readonly CheckpointData[]): number[][] {
+  const resumedAt = checkpoints.findIndex(({ label }) => label.startsWith("Resumed: "));
+  return [checkpoints.slice(0, resumedAt), checkpoints.slice(resumedAt)].map((run) =>
+    run.flatMap(({ state }) => state.waymark?.work?.level ?? []),
+  );
 }
 
-function processesOf({ state }: CheckpointData): number[] {
-  const { runner, process } = state.waymark ?? {};
-  return [runner?.pid, process?.pid].filter((pid) => pid !== undefined);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return process.platform !== "linux" || !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return false;
-  }
+/** The processes that work in a folder; only Linux tells. */
+function processesIn(folder: string): string[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      return readlinkSync(`/proc/${pid}/cwd`).startsWith(`${folder}/`);
+    } catch {
+      return false;
+    }
+  });
 }

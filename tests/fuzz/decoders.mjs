@@ -15,10 +15,10 @@ import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { CheckpointError, CheckpointManager, gzip } from "../../src/index.js";
 import { checkConfig } from "../../src/manager/config.js";
 import { checkpointOf } from "../../systems/builds/rows.js";
+import { parseJsonObject, UnreadableError as UnreadableSystemFile } from "../../systems/json-object.js";
 import { CheckpointRepository, OneshotError } from "../../systems/oneshot/index.js";
 import { parsePlan } from "../../systems/oneshot/plan-file.js";
 import { parseCheckpointFile } from "../../systems/phase-checkpoints/checkpoint-file.js";
-import { withJsonValue } from "../../systems/phase-checkpoints/json-edit.js";
 import { PrpCheckpointManager, PrpError } from "../../systems/prp/index.js";
 import { parsePrp } from "../../systems/prp/parse-prp.js";
 
@@ -161,15 +161,8 @@ export const DECODERS = {
     expected: [CheckpointError],
   },
   "phase-checkpoint": {
-    decode(bytes) {
-      parseCheckpointFile(bytes);
-      withJsonValue(bytes.toString(), ["completed"], true);
-    },
-    expected: [UnreadableError],
-  },
-  seed: {
-    decode: (bytes) => void withJsonValue(bytes.toString(), ["state", "checkpointRef"], "c1"),
-    expected: [UnreadableError],
+    decode: (bytes) => void parseCheckpointFile(parseJsonObject(bytes)),
+    expected: [UnreadableSystemFile],
   },
   "builds-row": {
     decode(bytes) {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointError, CheckpointManager, gzip, type JsonValue } from "waymark";
 import { seal } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { idOf, nameOf } from "../../adapters/files/task-folder.js";
+import { idOf, nameOf } from "../../adapters/files/names.js";
 import { printable } from "../../cli/src/printable.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 

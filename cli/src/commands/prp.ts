@@ -106,7 +106,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
       ]);
       for (const task of tasks) {
         const { taskId, label, savedAt } = task;
-        const died = task.runner?.isAlive === false;
+        const died = task.runner === "died";
         const status = died
           ? { text: "died", color: cli.output.colors.red }
           : statusCell(task.status, cli.output.colors);
@@ -122,6 +122,5 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
 
 function whyOf({ error, runner }: PrpTaskStatus): string {
   if (error !== undefined) return error.message;
-  if (runner === undefined) return "";
-  return runner.isAlive ? `process ${runner.pid}` : `process ${runner.pid} is gone; go on with --resume`;
+  return runner === "died" ? "its run was killed; go on with --resume" : "";
 }

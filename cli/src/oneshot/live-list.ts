@@ -24,9 +24,6 @@ export class LiveList {
       case "runStarted":
         this.#begin(event.workstreams);
         return;
-      case "orphanEnded":
-        this.#rows.get(event.workstream)?.say("ended what a killed run had left behind");
-        return;
       case "workstreamStarted":
         this.#rows.get(event.workstream)?.start();
         return;

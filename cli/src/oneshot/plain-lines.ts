@@ -35,8 +35,6 @@ function lineOf(event: OneshotEvent): string | undefined {
       const done = workstreams.filter(({ completed }) => completed).length;
       return `${feature}: ${resumed ? "resumed" : "started"}, ${done} of ${counted(workstreams.length, "workstream")} completed`;
     }
-    case "orphanEnded":
-      return `${event.workstream}: ended process ${event.pid}, which a killed run had left behind`;
     case "workstreamStarted":
       return `${event.workstream}: started`;
     case "output":
