@@ -25,8 +25,8 @@ export interface WorkstreamFailure {
 
 /**
  * What happens in a run, in order. A workstream's `workstreamStarted` is followed by its `output`, and by exactly one
- * of `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. What is told as started, finished or failed is
- * in the checkpoint on disk already.
+ * of `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. When these
+ * events come, the checkpoint on disk says so already.
  */
 export type OneshotEvent =
   | {

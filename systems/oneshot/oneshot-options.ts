@@ -20,23 +20,23 @@ export interface OneshotOptions {
   readonly cwd?: string | undefined;
   /** How many workstreams may run side by side, from 1. Default 1. */
   readonly jobs?: number | undefined;
-  /** Goes on from the feature's checkpoint: runs what it doesn't have as completed. Default false. */
+  /** Resumes from the feature's checkpoint: runs what it doesn't have as completed. Default false. */
   readonly resume?: boolean | undefined;
-  /** Begins anew, whatever the feature's checkpoint says; one that can't be read is set aside. Default false. */
+  /** Begins anew, whatever the feature's checkpoint says; an unreadable one is set aside. Default false. */
   readonly restart?: boolean | undefined;
   /** With `resume`: a checkpoint whose last update is longer ago is refused, in milliseconds. Default 7 days. */
   readonly maxAgeMs?: number | undefined;
-  /** With `resume`: goes on from a stale checkpoint too. Default false. */
+  /** With `resume`: accepts a stale checkpoint too. Default false. */
   readonly force?: boolean | undefined;
   /** Who works on the feature, for the checkpoint. Default: who worked on it before, else a random id. */
   readonly agentId?: string | undefined;
   /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** How many of the last lines of a failed workstream's output its failure has, from 0. Default 20. */
+  /** How many of the last lines of its output a failed workstream's failure has, from 0. Default 20. */
   readonly tailLines?: number | undefined;
   /** Pauses the run: what runs is ended, `paused` is saved, and `runOneshot` rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Is told what happens, as it happens. What it throws is logged and changes nothing. */
+  /** Called with what happens, as it happens. What it throws is logged and changes nothing. */
   readonly onEvent?: OneshotListener | undefined;
   /** Default: warnings and errors are process warnings. */
   readonly logger?: Logger | undefined;
