@@ -12,6 +12,7 @@ import {
   type TaskSummary,
 } from "waymark";
 import { openAdapter } from "./open-adapter.mjs";
+import type { StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
 
 /** What a user sees of a damaged store. */
@@ -186,7 +187,7 @@ async function open(storage: Flipped, folder: string): Promise<CheckpointManager
   return new CheckpointManager({ storage: await openAdapter(kindOf(storage), folder), transforms: [gzip()], logger });
 }
 
-function kindOf(storage: Flipped): string {
+function kindOf(storage: Flipped): StoreKind {
   return storage === "sqlite's log" ? "sqlite" : storage;
 }
 

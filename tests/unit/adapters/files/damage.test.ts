@@ -113,10 +113,10 @@ describe.each(Object.entries(stores))("a digit of the format's version that was 
 
   it("is repaired, and what is saved then is numbered on", async () => {
     const { adapter } = await withOtherVersion();
-    const steps = await collect(adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
+    const steps = await collect(adapter.maintenance!.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
     expect(steps.map(({ action }) => action)).toEqual(["quarantined"]);
     expect(await adapter.append(draft("t", "c4"))).toBe(4);
-    const findings = await collect(adapter.maintenance.verify({ quick: false }));
+    const findings = await collect(adapter.maintenance!.verify({ quick: false }));
     expect(findings.filter(({ kind }) => kind !== "checked")).toEqual([]);
   });
 });
