@@ -42,7 +42,9 @@ async function repair(adapter: StorageAdapter, root: string, leftoversOlderThanM
 }
 
 async function findings(adapter: StorageAdapter, quick = false) {
-  return (await collect(adapter.maintenance!.verify({ quick }))).filter(({ kind }) => kind !== "checked");
+  return (await collect(adapter.maintenance!.verify({ quick }))).flatMap((item) =>
+    item.kind === "checked" ? [] : [item],
+  );
 }
 
 const shapeOf = ({ action, finding }: RepairStep) => `${action} ${finding.kind}`;
