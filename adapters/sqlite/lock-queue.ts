@@ -4,10 +4,7 @@ import { isBusy } from "./errors.js";
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 20;
 
-/**
- * Makes calls again into a database that another process has locked, without blocking this one. Writes stay in call
- * order.
- */
+/** Makes calls again into a database that another process has locked, without blocking this one. */
 export class LockQueue {
   readonly #timeoutMs: number;
   readonly #waiting = new Set<Promise<unknown>>();
@@ -25,27 +22,20 @@ export class LockQueue {
 
   /** Does the work, with a copy of its arguments, once all writes before it are done and the database is free. */
   async write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, args: Args): Promise<Result> {
-    const deadline = performance.now() + this.#timeoutMs;
     // The caller may change what it has given as soon as it has its promise.
     const copies = structuredClone(args);
-    const turn = Promise.resolve(this.#lastWrite).then(() => untilFree(() => work(...copies), deadline));
-    const ended = settled(turn);
-    this.#lastWrite = ended;
+    const turn = this.#untilFree(() => work(...copies), this.#lastWrite);
+    this.#lastWrite = turn;
     try {
-      return await this.#awaited(turn);
+      return await turn;
     } finally {
-      if (this.#lastWrite === ended) this.#lastWrite = undefined;
+      if (this.#lastWrite === turn) this.#lastWrite = undefined;
     }
   }
 
   /** Does the work as soon as the database can be read. */
-  async read<Result>(work: () => Result): Promise<Result> {
-    try {
-      return work();
-    } catch (error) {
-      if (!isBusy(error)) throw error;
-    }
-    return this.#awaited(untilFree(work, performance.now() + this.#timeoutMs));
+  read<Result>(work: () => Result): Promise<Result> {
+    return this.#untilFree(work, undefined);
   }
 
   /** Resolves when nothing waits any more. */
@@ -53,17 +43,21 @@ export class LockQueue {
     while (this.#waiting.size > 0) await Promise.allSettled(this.#waiting);
   }
 
-  async #awaited<Result>(turn: Promise<Result>): Promise<Result> {
-    this.#waiting.add(turn);
-    try {
-      return await turn;
-    } finally {
-      this.#waiting.delete(turn);
-    }
+  #untilFree<Result>(work: () => Result, before: Promise<unknown> | undefined): Promise<Result> {
+    const result = untilFree(work, performance.now() + this.#timeoutMs, before);
+    this.#waiting.add(result);
+    const done = () => this.#waiting.delete(result);
+    result.then(done, done);
+    return result;
   }
 }
 
-async function untilFree<Result>(work: () => Result, deadline: number): Promise<Result> {
+async function untilFree<Result>(
+  work: () => Result,
+  deadline: number,
+  before: Promise<unknown> | undefined,
+): Promise<Result> {
+  await Promise.allSettled([before]);
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
     try {
       return work();
@@ -74,12 +68,4 @@ async function untilFree<Result>(work: () => Result, deadline: number): Promise<
       await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
     }
   }
-}
-
-/** When the promise has settled, however. */
-function settled(promise: Promise<unknown>): Promise<void> {
-  return promise.then(
-    () => undefined,
-    () => undefined,
-  );
 }

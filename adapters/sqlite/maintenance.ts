@@ -248,9 +248,8 @@ function draftsBeside(path: string): LeftoverFinding[] {
   const start = `${basename(path)}.new-`;
   const isDraft = /^\d+-[0-9a-f]{12}(-wal|-shm)?$/;
   try {
-    const names = readdirSync(dirname(path)).sort();
-    const drafts = names.filter((name) => name.startsWith(start) && isDraft.test(name.slice(start.length)));
-    return drafts.flatMap((name) => {
+    return readdirSync(dirname(path)).flatMap((name): LeftoverFinding[] => {
+      if (!name.startsWith(start) || !isDraft.test(name.slice(start.length))) return [];
       const location = join(dirname(path), name);
       const stats = lstatSync(location, { throwIfNoEntry: false });
       if (!stats?.isFile() || stats.mtimeMs > Date.now() - STALE_DRAFT_MS) return [];
@@ -270,7 +269,6 @@ function removeDraft(finding: LeftoverFinding): RepairStep {
     rmSync(finding.location, { force: true });
     return { action: "removed", finding };
   } catch (error) {
-    const advice = `It could not be removed: ${error instanceof Error ? error.message : String(error)}. It harms nothing.`;
-    return { action: "left", finding, advice };
+    return { action: "left", finding, advice: `It could not be removed, and harms nothing: ${String(error)}` };
   }
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, type Stats, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
 import { SqliteConnection } from "./connection.js";
@@ -28,7 +28,7 @@ export interface DatabasePlace {
   /** Absolute. */
   readonly path: string;
   readonly durability: "full" | "normal";
-  /** How long SQLite itself waits for a lock, in milliseconds. Nothing else runs in this process meanwhile. */
+  /** How long SQLite itself waits for a lock, in milliseconds, and blocks this process. */
   readonly lockWaitMs: number;
   /** Called only where there is a database to open. */
   readonly driver: () => SqliteDriver;
@@ -41,7 +41,7 @@ const SMALLEST_DATABASE_BYTES = 512;
 export class DatabaseFile<Store extends { close(): void }> {
   readonly #place: DatabasePlace;
   readonly #format: StoreFormat<Store>;
-  #open: { readonly store: Store; readonly identity: FileIdentity } | undefined;
+  #open: { readonly store: Store; readonly identity: Stats } | undefined;
 
   constructor(place: DatabasePlace, format: StoreFormat<Store>) {
     this.#place = place;
@@ -56,7 +56,7 @@ export class DatabaseFile<Store extends { close(): void }> {
    */
   existing(): Store | undefined {
     const { path } = this.#place;
-    const identity = identityOf(path);
+    const identity = statsOf(path);
     if (this.#open && identity?.ino === this.#open.identity.ino && identity.dev === this.#open.identity.dev) {
       return this.#open.store;
     }
@@ -72,12 +72,11 @@ export class DatabaseFile<Store extends { close(): void }> {
     const existing = this.existing();
     if (existing !== undefined) return existing;
     const { path } = this.#place;
-    if (identityOf(path) === undefined) this.#create();
-    const identity = identityOf(path);
-    const made = identity && this.#connect(identity, (database) => this.#format.isPresent(database, path) || true);
+    if (statsOf(path) === undefined) this.#create();
+    // Looking comes first: a database of another program is refused unchanged.
+    const made = this.#connect(statSync(path), (database) => this.#format.isPresent(database, path) || true);
     if (made !== undefined) return made;
-    const message = `${path} was removed while it was being opened. Nothing was written; try again.`;
-    throw new StorageError(message, { retryable: true });
+    throw new StorageError(`The database ${path} can't be opened. Nothing was written.`);
   }
 
   close(): void {
@@ -86,7 +85,7 @@ export class DatabaseFile<Store extends { close(): void }> {
   }
 
   /** Opens the file, and its store where that is wanted; else closes it again. */
-  #connect(identity: FileIdentity, isWanted: (database: SqliteConnection) => boolean): Store | undefined {
+  #connect(identity: Stats, isWanted: (database: SqliteConnection) => boolean): Store | undefined {
     const { path, durability } = this.#place;
     const database = this.#openDatabase(path);
     try {
@@ -144,15 +143,8 @@ export class DatabaseFile<Store extends { close(): void }> {
   }
 }
 
-interface FileIdentity {
-  readonly dev: number;
-  readonly ino: number;
-  readonly size: number;
-  isFile(): boolean;
-}
-
-function refuseLoss(path: string, file: FileIdentity | undefined, emptyFile: "new" | "damage"): void {
-  const hasLog = (identityOf(`${path}-wal`)?.size ?? 0) > 0;
+function refuseLoss(path: string, file: Stats | undefined, emptyFile: "new" | "damage"): void {
+  const hasLog = (statsOf(`${path}-wal`)?.size ?? 0) > 0;
   if (!hasLog && (file === undefined || (file.size === 0 && emptyFile === "new"))) return;
   const what = file === undefined ? "gone" : file.size === 0 ? "empty" : "cut short";
   throw new CheckpointCorruptError(
@@ -178,21 +170,16 @@ function configure(database: SqliteConnection, path: string, durability: Databas
 /** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. */
 function makeFolders(folder: string): void {
   const above = dirname(folder);
-  const isThere = above === folder || existsSync(folder);
-  if (!isThere) {
-    makeFolders(above);
-    try {
-      mkdirSync(folder, { mode: 0o700 });
-    } catch (error) {
-      if (!hasCode(error, "EEXIST")) throw error;
-    }
-  }
+  const isMissing = above !== folder && !existsSync(folder);
+  if (isMissing) makeFolders(above);
+  // `recursive` makes one folder here, and doesn't mind another process that was first.
+  if (isMissing) mkdirSync(folder, { mode: 0o700, recursive: true });
   try {
-    // Also of a folder that is there: a killed process may have made it and not synced its name.
+    // Also for a folder that is there: a killed process may have made it and not synced its name.
     syncFolder(above);
   } catch (error) {
     // Somebody else made it, where we may not look.
-    if (!isThere || !hasCode(error, "EACCES")) throw error;
+    if (isMissing || !hasCode(error, "EACCES")) throw error;
   }
 }
 
@@ -208,7 +195,7 @@ function syncFolder(folder: string): void {
   }
 }
 
-function identityOf(path: string): FileIdentity | undefined {
+function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path);
   } catch (error) {

@@ -1,4 +1,10 @@
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, matchesQuery } from "../../src/contract/adapter.js";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  isCorrupt,
+  matchesQuery,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointStatus,
@@ -13,7 +19,7 @@ import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow } from "./driver.js";
 import { isDamaged } from "./errors.js";
 import { bodyOf, COLUMNS, checkedSummaryOf, damagedRow, numberOr0, sealedSummaryOf } from "./rows.js";
-import type { TaskRange } from "./writer.js";
+import { rangeOf } from "./task-range.js";
 
 const IN_RANGE = "c.task_id = ? AND c.sequence < ? AND c.sequence > ?";
 /** As expressions: for a bare variable SQLite plans the statement again at each call. */
@@ -28,14 +34,14 @@ const SUMMARY_BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
 const BODY = "SELECT body FROM waymark_payloads WHERE number = ?";
-/** Unary +: by the primary key, which is in order. */
-const TASK_IDS = `
-  SELECT task_id FROM waymark_tasks WHERE +newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
-  ORDER BY task_id LIMIT (? + 0)`;
-const RECENT_TASK_IDS = `
-  SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency
-  WHERE newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
-  ORDER BY newest_created_at DESC, task_id LIMIT (? + 0) OFFSET (? + 0)`;
+const TASK_IDS = {
+  // Unary +: by the primary key, which is in order.
+  taskId: `SELECT task_id FROM waymark_tasks WHERE +newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
+    ORDER BY task_id ${PART}`,
+  recent: `SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency
+    WHERE newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
+    ORDER BY newest_created_at DESC, task_id ${PART}`,
+};
 /** LEFT: a newest checkpoint that isn't there is damage. */
 const TASK = `
   SELECT t.count, t.newest_sequence, ${COLUMNS} FROM waymark_tasks t
@@ -61,9 +67,6 @@ export interface Page<Found> {
   readonly entries: readonly Entry<Found>[];
   readonly next: number | undefined;
 }
-
-/** To SQLite, every text is below every blob. */
-export const ABOVE_EVERY_TEXT: Uint8Array = Buffer.of(0);
 
 /**
  * What is read of an open database of ours. Nothing here changes it, and every method is synchronous. Where a row is
@@ -127,19 +130,21 @@ export class SqliteReader {
     return { entries, next };
   }
 
-  /** Ids in range of tasks whose row has any of the statuses, by id. */
-  taskIds({ from, below }: TaskRange, statuses: readonly CheckpointStatus[], size: number): readonly string[] {
-    return this.#database.all(TASK_IDS, ...fourOf(statuses), from, below, size).map(([taskId]) => String(taskId));
-  }
-
-  /** The same, the most recent first; `size` -1 for all. */
-  recentTaskIds(
-    { from, below }: TaskRange,
-    statuses: readonly CheckpointStatus[],
-    size: number,
-    skip: number,
-  ): readonly string[] {
-    const rows = this.#database.all(RECENT_TASK_IDS, ...fourOf(statuses), from, below, size, skip);
+  /** Ids of tasks that the query asks for by what their rows say. */
+  taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
+    const { order, status = CHECKPOINT_STATUSES } = query;
+    const { from, below } = rangeOf(query);
+    // Four places, and nothing equals NULL.
+    const statuses = CHECKPOINT_STATUSES.map((one) => (status.includes(one) ? one : null));
+    // A negative limit is none.
+    const rows = this.#database.all(
+      TASK_IDS[order],
+      ...statuses,
+      from,
+      below,
+      Number.isFinite(limit) ? limit : -1,
+      skip,
+    );
     return rows.map(([taskId]) => String(taskId));
   }
 
@@ -247,11 +252,6 @@ function summaryOrCorrupt(found: SealedSummary | CorruptRecord): CheckpointSumma
 /** What can't be read is always reported. */
 function isAskedFor(found: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
   return isCorrupt(found) || matchesQuery(found, query);
-}
-
-/** For the four places of `IN (?, ?, ?, ?)`; nothing equals NULL. */
-function fourOf(statuses: readonly CheckpointStatus[]): readonly (CheckpointStatus | null)[] {
-  return CHECKPOINT_STATUSES.map((status) => (statuses.includes(status) ? status : null));
 }
 
 function inBothOrders(columns: string, table: string): Readonly<Record<CheckpointQuery["order"], string>> {

@@ -90,11 +90,6 @@ export function damagedRow(
   };
 }
 
-/** For a column of JSON. */
-export function jsonOf(value: JsonObject | CheckpointFailure | undefined): string | undefined {
-  return value && JSON.stringify(value);
-}
-
 /** A number that a row holds; 0 where it holds none. */
 export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;

@@ -107,14 +107,11 @@ export function migrate(database: SqliteConnection, path: string): void {
 
 function refuseOther(path: string, name: string, expected: string, found: string | undefined): void {
   if (found === expected) return;
-  const before = "It was not read, and was left untouched. Copy the file and its -wal before anything else, then";
+  const untouched = "It was not read, and was left untouched. Copy the file and its -wal, then put back a backup";
   if (found === undefined) {
     throw new CheckpointCorruptError(
-      `The database ${path} lacks ${name}. ${before} put back a backup, or, if it is an index, make it again in the sqlite3 ` +
-        `shell: ${expected};`,
+      `The database ${path} lacks ${name}. ${untouched}, or run in sqlite3: ${expected};`,
     );
   }
-  throw new UnsupportedFormatError(
-    `${name} in the database ${path} isn't as Waymark makes it: somebody has changed it. ${before} put back a backup.`,
-  );
+  throw new UnsupportedFormatError(`${name} in the database ${path} isn't as Waymark makes it. ${untouched}.`);
 }

@@ -15,13 +15,12 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointSummary,
-  compareTaskIds,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
+import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { SqliteConnection } from "./connection.js";
 import { lazyDriver, type SqliteDriver } from "./driver.js";
@@ -30,9 +29,10 @@ import { LockQueue } from "./lock-queue.js";
 import { SqliteMaintenance } from "./maintenance.js";
 import { DatabaseFile } from "./opening.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./options.js";
-import { ABOVE_EVERY_TEXT, type Page, SqliteReader } from "./reader.js";
+import { type Page, SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, migrate } from "./schema.js";
-import { SqliteWriter, type TaskRange } from "./writer.js";
+import { rangeOf } from "./task-range.js";
+import { SqliteWriter } from "./writer.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./driver.js";
 
@@ -124,33 +124,21 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { prefix = "", after, status = CHECKPOINT_STATUSES, order, limit = Number.POSITIVE_INFINITY } = query;
+    const { status = CHECKPOINT_STATUSES, limit = Number.POSITIVE_INFINITY } = query;
     this.#assertOpen();
-    let range = rangeOf(prefix, after);
     let passed = 0;
-    let given = 0;
-    while (given < limit) {
-      const wanted = limit - given;
-      // By recency all at once, or as many as are wanted: a task that is saved meanwhile would change its place.
-      const isRecent = order === "recent";
-      const size = isRecent ? (Number.isFinite(wanted) ? wanted : -1) : Math.min(wanted, PAGE_SIZE);
-      const ids = await this.#read(({ reader }) =>
-        isRecent ? reader.recentTaskIds(range, status, size, passed) : reader.taskIds(range, status, size),
-      );
-      if (ids === undefined) return;
+    for (let wanted = limit; wanted > 0; ) {
+      // All ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
+      const ids = (await this.#read(({ reader }) => reader.taskIds(query, wanted, passed))) ?? [];
       for (const [at, taskId] of ids.entries()) {
         if (at % PAGE_SIZE === PAGE_SIZE - 1) await nextTurn();
         for (const item of (await this.#read(({ reader }) => reader.task(taskId, status))) ?? []) {
           yield item;
-          if (!isCorrupt(item)) given += 1;
+          if (!isCorrupt(item)) wanted -= 1;
         }
       }
-      const last = ids.at(-1);
-      if (last === undefined || ids.length < size || size === -1) return;
+      if (ids.length === 0 || limit === Number.POSITIVE_INFINITY) return;
       passed += ids.length;
-      // An id that is no UTF-8 comes as another text, and would come forever.
-      if (!isRecent && compareTaskIds(last, range.from) < 0) throw outOfOrder(this.#path);
-      if (!isRecent) range = { ...range, from: idAfter(last) };
     }
   }
 
@@ -183,7 +171,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   removeTasks(prefix: string): Promise<number> {
-    return this.#write(() => this.#existing()?.writer.removeTasks(rangeOf(prefix, undefined)) ?? 0);
+    return this.#write(() => this.#existing()?.writer.removeTasks(rangeOf({ prefix })) ?? 0);
   }
 
   close(): Promise<void> {
@@ -252,29 +240,37 @@ export class SqliteAdapter implements StorageAdapter {
   ): Promise<Result> {
     this.#assertOpen();
     try {
-      if (!this.#queue.hasWrites) {
-        try {
-          return work(...args);
-        } catch (error) {
-          if (!isBusy(error)) throw error;
-        }
-      }
+      if (!this.#queue.hasWrites) return work(...args);
+    } catch (error) {
+      if (!isBusy(error)) throw this.#explained(error);
+    }
+    try {
       return await this.#queue.write(work, args);
     } catch (error) {
-      throw explain(error, this.#path, this.#busyTimeoutMs);
+      throw this.#explained(error);
     }
   }
 
   async #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
     this.#assertOpen();
+    const read = () => {
+      const store = this.#existing();
+      return store && work(store);
+    };
     try {
-      return await this.#queue.read(() => {
-        const store = this.#existing();
-        return store && work(store);
-      });
+      return read();
     } catch (error) {
-      throw explain(error, this.#path, this.#busyTimeoutMs);
+      if (!isBusy(error)) throw this.#explained(error);
     }
+    try {
+      return await this.#queue.read(read);
+    } catch (error) {
+      throw this.#explained(error);
+    }
+  }
+
+  #explained(error: unknown): unknown {
+    return explain(error, this.#path, this.#busyTimeoutMs);
   }
 
   #assertOpen(): void {
@@ -314,31 +310,4 @@ function checkOptions(options: SqliteAdapterOptions): void {
   if (durability !== undefined && durability !== "full" && durability !== "normal") {
     throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
   }
-}
-
-function outOfOrder(path: string): CheckpointCorruptError {
-  return new CheckpointCorruptError(
-    `The tasks of the database ${path} are out of order, so those that follow can't be found. They were left untouched; ` +
-      "`waymark verify` shows what is wrong.",
-  );
-}
-
-function rangeOf(prefix: string, after: string | undefined): TaskRange {
-  const first = after === undefined ? "" : idAfter(after);
-  return { from: compareTaskIds(first, prefix) > 0 ? first : prefix, below: endOf(prefix) };
-}
-
-/** The first text after this one, in the order of UTF-8 bytes. */
-function idAfter(taskId: string): string {
-  return `${taskId}\0`;
-}
-
-/** All strings that begin with the prefix are below it, and all others that come after them are not. */
-function endOf(prefix: string): string | Uint8Array {
-  const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0);
-  for (let last = points.pop(); last !== undefined; last = points.pop()) {
-    // No character stands for a surrogate, nor for anything above U+10FFFF.
-    if (last < 0x10ffff) return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
-  }
-  return ABOVE_EVERY_TEXT;
 }

@@ -11,7 +11,8 @@ import {
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteRow, SqliteStatement } from "./driver.js";
-import { COLUMNS, jsonOf, numberOr0, sealedSummaryOf } from "./rows.js";
+import { COLUMNS, numberOr0, sealedSummaryOf } from "./rows.js";
+import type { TaskRange } from "./task-range.js";
 
 /** All that an append must know, in one row: the number of the checkpoint with this id, and the task's row. */
 const POSITION = `
@@ -50,12 +51,6 @@ const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
 const REMOVE_PAYLOADS = `DELETE FROM waymark_payloads WHERE number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
-
-/** Ids from `from` on and below `below`, in the order of their UTF-8 bytes. */
-export interface TaskRange {
-  readonly from: string;
-  readonly below: string | Uint8Array;
-}
 
 /**
  * What is changed in an open database of ours: each call in one transaction, with its condition checked in the same.
@@ -216,4 +211,9 @@ export class SqliteWriter {
       { cause: found.cause },
     );
   }
+}
+
+/** For a column of JSON. */
+function jsonOf(value: object | undefined): string | undefined {
+  return value && JSON.stringify(value);
 }
