@@ -16,11 +16,15 @@ const CERTAINLY_STALE_MS = 60_000;
 const FILES = ".files";
 /** Process numbers mean something only on one machine, and in a container of it. */
 const MACHINE = `${nameOf(hostname() || "unknown")}+${pidNamespace()}`;
+/** Tells this process, or a worker thread of it, from all others, also from a later one with its number. */
+const INSTANCE = randomBytes(8).toString("hex");
+/** The claims of this process: what else bears its name is a claim that it couldn't remove. */
+const inUse = new Set<string>();
 let count = 0;
 
 /** A name for an owner of locks that no other one has. */
 export function newOwner(): string {
-  return `${process.pid}@${MACHINE}+${randomBytes(8).toString("hex")}`;
+  return `${process.pid}@${MACHINE}+${INSTANCE}+${count++}`;
 }
 
 /** What the folder is named that an owner writes files in. It is in the lock's folder until another holds the lock. */
@@ -43,11 +47,13 @@ export function makeClaim(lockFolder: string, owner: string): string {
     makeFolder(lockFolder);
     make();
   }
+  inUse.add(basename(claim));
   return claim;
 }
 
 /** Never fails: where it isn't gone already, it is stale soon. */
 export function removeClaim(claim: string): void {
+  inUse.delete(basename(claim));
   try {
     unlinkSync(claim);
   } catch {
@@ -82,8 +88,9 @@ export function abandonedIn(folder: string, lockName: string): string[] {
 
 /** Whether the process that a claim is named for has ended, as far as this machine can tell. */
 function isDead(claim: string): boolean {
-  const [, pid, machine] = /(\d+)@(.+)\+[0-9a-f]{16}-\d+$/.exec(claim) ?? [];
+  const [, pid, machine, instance] = /(\d+)@(.+)\+([0-9a-f]{16})\+\d+-\d+$/.exec(claim) ?? [];
   if (machine !== MACHINE) return false;
+  if (instance === INSTANCE) return !inUse.has(claim);
   try {
     process.kill(Number(pid), 0);
     return false;

@@ -5,6 +5,7 @@ import { idOf, nameOf } from "./names.js";
 import type { Movable } from "./quarantine.js";
 import { decodeText, readFirstLine, readStored, UnreadableError } from "./read-file.js";
 import {
+  attempt,
   embeddedSize,
   formOfBody,
   parseHead,
@@ -128,18 +129,26 @@ interface FirstLine {
   readonly stateEnd: number;
 }
 
-/** Checks the head against its seal, its file's name and its file's size. */
+/**
+ * Checks the head against its seal, its file's name and its file's size.
+ *
+ * @throws {UnreadableError}
+ * @throws {UnsupportedFormatError} A newer program wrote it.
+ */
 function parseFirstLine(bytes: Buffer, size: number, { path, sequence, idName }: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
-  checkVersion(bytes, path);
-  const end = bytes.indexOf(LINE_FEED);
-  if (end === -1) throw new UnreadableError("its first line is cut short");
-  // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
-  const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
-  const line = decodeText(bytes.subarray(0, end + 1));
-  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
-  const fields = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
-  const head = parseHead(fields, fields);
+  const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
+  if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
+  const parsed = attempt(() => parseHeadLine(bytes));
+  if (version !== String(FORMAT_VERSION)) {
+    if (!(parsed instanceof UnreadableError)) throw new UnreadableError(`its version was changed to ${version}`);
+    throw new UnsupportedFormatError(
+      `${path} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
+        "run the newer program.",
+    );
+  }
+  if (parsed instanceof UnreadableError) throw parsed;
+  const { head, end, lineEnd } = parsed;
   if (head.sequence !== sequence || nameOf(head.id) !== idName) {
     throw new UnreadableError(`it holds checkpoint ${head.id} (sequence ${head.sequence}), which its name doesn't say`);
   }
@@ -152,12 +161,14 @@ function parseFirstLine(bytes: Buffer, size: number, { path, sequence, idName }:
   return { head, stateAt, stateEnd };
 }
 
-function checkVersion(bytes: Buffer, path: string): void {
-  const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
-  if (version === undefined) throw new UnreadableError("it doesn't begin like a file of this adapter");
-  if (version === String(FORMAT_VERSION)) return;
-  throw new UnsupportedFormatError(
-    `${path} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
-      "run the newer program.",
-  );
+/** The first line as version 1 has it, whichever version it says, and where it ends. @throws {UnreadableError} */
+function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end: number; readonly lineEnd: string } {
+  const end = bytes.indexOf(LINE_FEED);
+  if (end === -1) throw new UnreadableError("its first line is cut short");
+  // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
+  const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
+  const line = decodeText(bytes.subarray(0, end + 1));
+  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
+  const fields = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
+  return { head: parseHead(fields, fields), end, lineEnd };
 }

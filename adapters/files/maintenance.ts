@@ -106,7 +106,7 @@ async function* examine(folder: TaskFolder, load: LoadTask, quick: boolean): Asy
     yield {
       checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
       finding: wrong && { ...wrong, location, ...known, ...entry.known },
-      movable: canMove(entry.movable) ? entry.movable : undefined,
+      movable: wrong?.reason !== DISK_ERROR && canMove(entry.movable) ? entry.movable : undefined,
     };
   }
   for (const location of abandonedIn(path, LOCK_NAME)) {
@@ -117,6 +117,9 @@ async function* examine(folder: TaskFolder, load: LoadTask, quick: boolean): Asy
   }
 }
 
+/** It may be readable the next time, so it isn't moved. */
+const DISK_ERROR = "the disk reports an error: check it";
+
 type Wrong = { readonly kind: "damaged" | "refused"; readonly reason: string; readonly createdAt?: string };
 
 /** What is asked for, or why it can't be had. */
@@ -126,8 +129,7 @@ async function resultOrReason<Result>(ask: () => Promise<Result>): Promise<Resul
   } catch (error) {
     if (error instanceof UnreadableError) return damaged(error.message);
     if (error instanceof UnsupportedFormatError) return { kind: "refused", reason: error.message };
-    // A sector that the disk can't read any more.
-    if (codeOf(error) === "EIO") return damaged("the disk can't read it: EIO");
+    if (codeOf(error) === "EIO") return damaged(DISK_ERROR);
     throw error;
   }
 }

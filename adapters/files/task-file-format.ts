@@ -196,16 +196,19 @@ function parseHeader(bytes: Buffer, path: string): Header | undefined {
 function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
   const damaged = (damage: string): Header => ({ fields: {}, lastSequence: 0, damage, isRefused: true });
-  if (version === undefined && isOurs) return damaged("its version is damaged");
+  const numbering = attempt(() => parseNumbering(waymark));
+  const isSealed = !(numbering instanceof UnreadableError);
   if (version !== FORMAT_VERSION) {
+    const said = JSON.stringify(version) ?? "none";
+    // No program writes another version over what is sealed.
+    if (isSealed || (isOurs && version === undefined)) return damaged(`its version was changed to ${said}`);
     throw new UnsupportedFormatError(
-      `${path} has format version ${JSON.stringify(version) ?? "none"}; this program knows version "${FORMAT_VERSION}". ` +
+      `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
   if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
-  const numbering = attempt(() => parseNumbering(waymark));
-  return numbering instanceof UnreadableError ? damaged(numbering.message) : { fields, ...numbering };
+  return isSealed ? { fields, ...numbering } : damaged(numbering.message);
 }
 
 /** @throws {UnreadableError} */

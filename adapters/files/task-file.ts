@@ -150,8 +150,12 @@ class TaskFile implements Task {
       this.#assertWritable();
       const doomed = new Set(ids.map((id) => this.find(id)));
       const kept = this.#content.lines.filter((line) => !doomed.has(line));
-      done.removed = this.#content.lines.length - kept.length;
-      if (done.removed > 0) return this.#write(bytesOf(kept), this.#taskId ?? "", this.#lastSequence, lock);
+      const removed = this.#content.lines.length - kept.length;
+      if (removed > 0) {
+        await this.#write(bytesOf(kept), this.#taskId ?? "", this.#lastSequence, lock);
+        done.removed = removed;
+        return;
+      }
     }
     // Also where nothing was left: the process that removed it may have died before that was durable.
     await syncFolder(dirname(this.path));

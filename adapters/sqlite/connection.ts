@@ -16,12 +16,13 @@ export class SqliteConnection {
   /** Does the work in one transaction: all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
     // IMMEDIATE: one that reads first and then finds the database locked could only fail.
-    return this.#transaction("BEGIN IMMEDIATE", work);
+    return this.#transaction("BEGIN IMMEDIATE", "COMMIT", work);
   }
 
   /** Reads by several statements what is stored at one moment. */
   atOneMoment<Result>(work: () => Result): Result {
-    return this.#transaction("BEGIN", work);
+    // Where it met damage, COMMIT would fail.
+    return this.#transaction("BEGIN", "ROLLBACK", work);
   }
 
   /** How many rows it changed. */
@@ -46,11 +47,11 @@ export class SqliteConnection {
     return this.database.pragma(name, { simple: true });
   }
 
-  #transaction<Result>(begin: string, work: () => Result): Result {
+  #transaction<Result>(begin: string, end: string, work: () => Result): Result {
     this.run(begin);
     try {
       const result = work();
-      this.run("COMMIT");
+      this.run(end);
       return result;
     } catch (error) {
       // After some errors SQLite has rolled back already.

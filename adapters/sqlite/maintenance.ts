@@ -2,7 +2,12 @@ import { lstatSync, readdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
-import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import {
+  type CheckpointSummary,
+  compareTaskIds,
+  damageIn,
+  type StoredCheckpoint,
+} from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type {
   CheckedRecord,
@@ -38,12 +43,12 @@ const NEXT_TASK = `
     UNION ALL SELECT min(task_id) FROM waymark_checkpoints WHERE task_id > ?)`;
 /** A task's row, and what it must say, in one statement: other processes may write between two. */
 const TASK_ROW = `
-  SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.newest_hour,
+  SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
     (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status
   FROM (SELECT ? AS task_id) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
   LEFT JOIN waymark_checkpoints c ON c.task_id = i.task_id
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;
-const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?, ?)";
+const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?)";
 const PARTS = COLUMNS.replace("c.number, ", "c.number, c.task_id, ");
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine (quarantined_at, reason, ${PARTS.replaceAll("c.", "")}, body)
@@ -101,8 +106,13 @@ export class SqliteMaintenance implements StorageMaintenance {
       }
       for (let last = ""; ; ) {
         const taskId = await read((database) => database.one(NEXT_TASK, last, last)?.[0]);
-        // A damaged index may give the same forever.
-        if (typeof taskId !== "string" || taskId === last) return;
+        if (taskId === null || taskId === undefined) return;
+        // What is no UTF-8 comes as another text, and would come forever.
+        if (typeof taskId !== "string" || compareTaskIds(taskId, last) <= 0) {
+          const reason = `after task ${JSON.stringify(last)} comes an id that is no text, so what follows can't be found`;
+          yield { what: "database", finding: { kind: "damaged", location: path, reason } };
+          return;
+        }
         yield* this.#inspectTask(taskId, quick);
         last = taskId;
       }
@@ -180,14 +190,14 @@ function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord):
 /** What is wrong with a task's row. A damaged newest checkpoint says nothing about it. */
 function damageInTaskRow(database: SqliteConnection, taskId: string, isNewestDamaged: boolean): string | undefined {
   const row = database.one(TASK_ROW, taskId) ?? [];
-  const [last, count, newest, createdAt, status, hour, actualCount, sequence, itsCreatedAt, itsStatus] = row;
+  const [last, count, newest, createdAt, status, actualCount, sequence, itsCreatedAt, itsStatus] = row;
   if (isNewestDamaged) return undefined;
   if (last === null && count === null)
     return actualCount === 0 ? undefined : "its row, which has its numbering, is gone";
   if (!Number.isSafeInteger(last) || numberOr0(last) < numberOr0(newest)) return `its last sequence is ${String(last)}`;
   if (count !== actualCount) return `it should have ${String(count)} checkpoints, and ${String(actualCount)} are there`;
   if (newest !== sequence) return `its newest checkpoint should be ${String(newest)}, and is ${String(sequence)}`;
-  const isSame = createdAt === itsCreatedAt && status === itsStatus && hour === hourOf(itsCreatedAt);
+  const isSame = createdAt === itsCreatedAt && status === itsStatus;
   return isSame ? undefined : "it says another time or status than its newest checkpoint";
 }
 
@@ -217,16 +227,12 @@ function move(database: SqliteConnection, path: string, { what, finding, taskId,
  * @param isIntact - Whether they are: a damaged sequence must not become the last one given.
  */
 function rewriteTaskRow(database: SqliteConnection, taskId: string, isIntact: boolean): void {
-  const [last, , , , , , count, sequence, createdAt, status] = database.one(TASK_ROW, taskId) ?? [];
+  const [last, , , , , count, sequence, createdAt, status] = database.one(TASK_ROW, taskId) ?? [];
   const known = Number.isSafeInteger(last) ? numberOr0(last) : 0;
   const lastSequence = isIntact || known === 0 ? Math.max(known, numberOr0(sequence)) : known;
   // A damaged value may be of another type than the column takes.
-  const texts = [createdAt, status, hourOf(createdAt)].map((value) => (typeof value === "string" ? value : null));
+  const texts = [createdAt, status].map((value) => (typeof value === "string" ? value : null));
   database.run(REPLACE_TASK, taskId, lastSequence, count, sequence, ...texts);
-}
-
-function hourOf(createdAt: unknown): string | null {
-  return typeof createdAt === "string" ? createdAt.slice(0, 13) : null;
 }
 
 function adviceOn({ kind }: StorageFinding, path: string): string {

@@ -28,13 +28,14 @@ const SUMMARY_BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
 const BODY = "SELECT body FROM waymark_payloads WHERE number = ?";
+/** Unary +: by the primary key, which is in order. */
 const TASK_IDS = `
-  SELECT task_id FROM waymark_tasks WHERE newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
+  SELECT task_id FROM waymark_tasks WHERE +newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
   ORDER BY task_id LIMIT (? + 0)`;
 const RECENT_TASK_IDS = `
   SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency
   WHERE newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?
-  ORDER BY newest_hour DESC, newest_created_at DESC, task_id LIMIT (? + 0) OFFSET (? + 0)`;
+  ORDER BY newest_created_at DESC, task_id LIMIT (? + 0) OFFSET (? + 0)`;
 /** LEFT: a newest checkpoint that isn't there is damage. */
 const TASK = `
   SELECT t.count, t.newest_sequence, ${COLUMNS} FROM waymark_tasks t

@@ -9,8 +9,8 @@ const VERSION = 1;
  * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
  * doesn't write the payload again, as SQLite would with a whole row.
  *
- * Every append writes the task's row. The row makes the task's position one look-up, and shows a list that is shorter
- * than it should be. Its hour, and not its time, is in the index: most saves of a running task leave the index alone.
+ * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
+ * should be.
  */
 const SCHEMA: Readonly<Record<string, string>> = {
   waymark_tasks: `CREATE TABLE waymark_tasks (
@@ -19,10 +19,10 @@ const SCHEMA: Readonly<Record<string, string>> = {
     count INTEGER NOT NULL,
     newest_sequence INTEGER, -- NULL in a task without checkpoints, as the rest of the row
     newest_created_at TEXT,
-    newest_status TEXT,
-    newest_hour TEXT -- newest_created_at up to its hour
+    newest_status TEXT
   ) STRICT, WITHOUT ROWID`,
-  waymark_tasks_by_recency: "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_hour DESC)",
+  waymark_tasks_by_recency:
+    "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_created_at DESC)",
   waymark_checkpoints: `CREATE TABLE waymark_checkpoints (
     number INTEGER NOT NULL PRIMARY KEY,
     task_id TEXT NOT NULL,

@@ -21,7 +21,7 @@ import {
   type StoredCheckpoint,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
-import { ClosedError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { SqliteConnection } from "./connection.js";
 import { lazyDriver, type SqliteDriver } from "./driver.js";
@@ -148,6 +148,8 @@ export class SqliteAdapter implements StorageAdapter {
       const last = ids.at(-1);
       if (last === undefined || ids.length < size || size === -1) return;
       passed += ids.length;
+      // An id that is no UTF-8 comes as another text, and would come forever.
+      if (!isRecent && compareTaskIds(last, range.from) < 0) throw outOfOrder(this.#path);
       if (!isRecent) range = { ...range, from: idAfter(last) };
     }
   }
@@ -312,6 +314,13 @@ function checkOptions(options: SqliteAdapterOptions): void {
   if (durability !== undefined && durability !== "full" && durability !== "normal") {
     throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
   }
+}
+
+function outOfOrder(path: string): CheckpointCorruptError {
+  return new CheckpointCorruptError(
+    `The tasks of the database ${path} are out of order, so those that follow can't be found. They were left untouched; ` +
+      "`waymark verify` shows what is wrong.",
+  );
 }
 
 function rangeOf(prefix: string, after: string | undefined): TaskRange {

@@ -16,7 +16,7 @@ import { COLUMNS, jsonOf, numberOr0, sealedSummaryOf } from "./rows.js";
 /** All that an append must know, in one row: the number of the checkpoint with this id, and the task's row. */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
-    t.last_sequence, t.newest_sequence, t.newest_status, t.newest_hour
+    t.last_sequence, t.newest_sequence
   FROM (SELECT 1) LEFT JOIN waymark_tasks t ON t.task_id = ?`;
 const NEWEST = "SELECT newest_sequence FROM waymark_tasks WHERE task_id = ?";
 const ANY_CHECKPOINT = "SELECT 1 FROM waymark_checkpoints WHERE task_id = ? LIMIT 1";
@@ -29,14 +29,11 @@ const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const INSERT_TASK = `
-  INSERT INTO waymark_tasks (last_sequence, newest_sequence, newest_created_at, newest_status, newest_hour, count, task_id)
-  VALUES (?, ?, ?, ?, ?, 1, ?)`;
+  INSERT INTO waymark_tasks (last_sequence, newest_sequence, newest_created_at, newest_status, count, task_id)
+  VALUES (?, ?, ?, ?, 1, ?)`;
 const ADVANCE_TASK = `
-  UPDATE waymark_tasks SET last_sequence = ?, newest_sequence = ?, newest_created_at = ?, newest_status = ?, newest_hour = ?,
+  UPDATE waymark_tasks SET last_sequence = ?, newest_sequence = ?, newest_created_at = ?, newest_status = ?,
     count = count + 1 WHERE task_id = ?`;
-/** The same hour and status: the index stays as it is. */
-const ADVANCE_TASK_WITHIN_HOUR = `
-  UPDATE waymark_tasks SET last_sequence = ?, newest_sequence = ?, newest_created_at = ?, count = count + 1 WHERE task_id = ?`;
 const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
 const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";
 const UPDATE_PAYLOAD =
@@ -46,8 +43,8 @@ const REMOVE_BY_ID = "DELETE FROM waymark_checkpoints WHERE task_id = ? AND id =
 const REMOVE_PAYLOAD = "DELETE FROM waymark_payloads WHERE number = ?";
 const SHORTEN_TASK = "UPDATE waymark_tasks SET count = count - ? WHERE task_id = ?";
 const STEP_BACK_TASK = `
-  UPDATE waymark_tasks SET (newest_sequence, newest_created_at, newest_status, newest_hour) = (
-    SELECT sequence, created_at, status, substr(created_at, 1, 13) FROM waymark_checkpoints c
+  UPDATE waymark_tasks SET (newest_sequence, newest_created_at, newest_status) = (
+    SELECT sequence, created_at, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
 const REMOVE_PAYLOADS = `DELETE FROM waymark_payloads WHERE number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
@@ -74,7 +71,6 @@ export class SqliteWriter {
   readonly #insertCheckpoint: SqliteStatement;
   readonly #insertTask: SqliteStatement;
   readonly #advanceTask: SqliteStatement;
-  readonly #advanceTaskWithinHour: SqliteStatement;
 
   constructor(database: SqliteConnection, path: string) {
     this.#database = database;
@@ -87,7 +83,6 @@ export class SqliteWriter {
     this.#insertCheckpoint = prepare(INSERT_CHECKPOINT);
     this.#insertTask = prepare(INSERT_TASK);
     this.#advanceTask = prepare(ADVANCE_TASK);
-    this.#advanceTaskWithinHour = prepare(ADVANCE_TASK_WITHIN_HOUR);
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
@@ -157,7 +152,7 @@ export class SqliteWriter {
   #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
     const { taskId, createdAt, stage, label, parentId, status, stateVersion, sizeBytes, payload } = draft;
     const row: unknown = this.#position.get(taskId, draft.id, taskId);
-    const [taken, last, newest, newestStatus, newestHour]: SqliteRow = Array.isArray(row) ? row : [];
+    const [taken, last, newest]: SqliteRow = Array.isArray(row) ? row : [];
     if (typeof taken === "number") return this.#sequenceOfSame(draft);
     if (last === null) this.#assertNew(taskId);
 
@@ -182,11 +177,8 @@ export class SqliteWriter {
       payload.sha256,
       seal,
     );
-    const hour = createdAt.slice(0, 13);
-    if (last === null) this.#insertTask.run(sequence, sequence, createdAt, status, hour, taskId);
-    else if (newestStatus === status && newestHour === hour) {
-      this.#advanceTaskWithinHour.run(sequence, sequence, createdAt, taskId);
-    } else this.#advanceTask.run(sequence, sequence, createdAt, status, hour, taskId);
+    const writeTask = last === null ? this.#insertTask : this.#advanceTask;
+    writeTask.run(sequence, sequence, createdAt, status, taskId);
     return sequence;
   }
 

@@ -32,6 +32,9 @@ export class Encoder implements Writing {
   readonly #owner: PayloadOwner | undefined;
   readonly #redacted: RedactedPaths | undefined;
   readonly #isPlain: boolean;
+  /** Whether {@link encode} has written a tag, and whether it has redacted something. */
+  hasTags = false;
+  isRedacted = false;
   /** The objects from the root to where the walk is, and the step that it takes from each of them. */
   readonly #ancestors: object[] = [];
   readonly #steps: PathStep[] = [];
@@ -39,8 +42,6 @@ export class Encoder implements Writing {
   #levels = 0;
   /** The JSON has at least so many characters. */
   #characters = 0;
-  #hasTags = false;
-  #isRedacted = false;
   /** The error that this walk itself threw. All others come from a getter, a Proxy or the engine. */
   #thrown: Error | undefined;
 
@@ -49,16 +50,6 @@ export class Encoder implements Writing {
     this.#owner = owner;
     this.#redacted = redacted;
     this.#isPlain = isPlain;
-  }
-
-  /** Whether {@link encode} has written a tag. */
-  get hasTags(): boolean {
-    return this.#hasTags;
-  }
-
-  /** Whether {@link encode} has redacted something. */
-  get isRedacted(): boolean {
-    return this.#isRedacted;
   }
 
   encode(value: unknown): string {
@@ -105,10 +96,6 @@ export class Encoder implements Writing {
     this.#characters += characters;
     // A character takes at least one byte.
     if (this.#characters > this.#maxBytes) throw this.#tooLarge();
-  }
-
-  censorOf(step: PathStep): string | undefined {
-    return this.#redacted?.covers([...this.#steps.slice(0, -1), step]) ? this.#redacted.censor : undefined;
   }
 
   refuse(what: string, advice: string, step?: PathStep): never {
@@ -208,7 +195,7 @@ export class Encoder implements Writing {
     const row = tag === undefined ? undefined : TAGS.get(tag);
     if (row === undefined) return this.refuseInstance(value);
     if (this.#isPlain) this.refuse(lossOf(row.tag, value), PLAIN_ADVICE);
-    this.#hasTags = true;
+    this.hasTags = true;
     const stored = row.write(value, this);
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
   }
@@ -225,7 +212,7 @@ export class Encoder implements Writing {
   }
 
   #censored({ censor }: RedactedPaths): string {
-    this.#isRedacted = true;
+    this.isRedacted = true;
     this.reserve(censor.length);
     return censor;
   }

@@ -19,12 +19,11 @@ export interface EncodedState {
 /**
  * Writes a value as JSON text from which {@link decodeJson} makes an equal one, of the same prototypes.
  *
- * One synchronous walk: each property is read once, getters too, and a Proxy is what its traps say. A shared object comes
- * back as equal copies, and so does memory that typed arrays and DataViews share: each keeps its own part. A getter comes
- * back as the value that it gave. Frozen and read-only don't come back, nor do an error's properties that aren't
- * enumerable (its name, message, stack, cause and errors do). An error of a class that is not built in comes back as the
- * nearest class that is, with its own name and properties. What another realm made (a `node:vm` context) comes back as of
- * this one.
+ * One synchronous walk: each property is read once, getters too, and a Proxy is what its traps say. What differs then:
+ * a shared object comes back as equal copies, and a view with memory of its own that is neither shared nor resizable; a
+ * getter as the value that it gave; an error of a class that is not built in as the nearest class that is, with its own
+ * name and properties; what another realm made (a `node:vm` context) as of this one. Frozen and read-only don't come back,
+ * nor do properties of an array or an error that aren't enumerable (an error's name, message, stack, cause and errors do).
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param owner - For messages: the checkpoint that this is for.

@@ -8,21 +8,10 @@ export interface TypedArrayConstructor {
 
 /** Every kind of typed array that this version of Node has, by name. */
 export const TYPED_ARRAYS: ReadonlyMap<string, TypedArrayConstructor> = new Map(
-  [
-    Int8Array,
-    Uint8Array,
-    Uint8ClampedArray,
-    Int16Array,
-    Uint16Array,
-    Int32Array,
-    Uint32Array,
-    // Float16Array came with Node 24.
-    Reflect.get(globalThis, "Float16Array"),
-    Float32Array,
-    Float64Array,
-    BigInt64Array,
-    BigUint64Array,
-  ]
+  // Float16Array came with Node 24.
+  "Int8 Uint8 Uint8Clamped Int16 Uint16 Int32 Uint32 Float16 Float32 Float64 BigInt64 BigUint64"
+    .split(" ")
+    .map((kind): unknown => Reflect.get(globalThis, `${kind}Array`))
     .filter(isTypedArrayConstructor)
     .map((type) => [type.name, type]),
 );
@@ -54,17 +43,15 @@ export function errorKindOf(error: object): string | undefined {
   return undefined;
 }
 
-/** What a refused object is, in words: `an instance of class Session, a subclass of Map`. */
+/** What a refused object is, in words: `an instance of class Session`. */
 export function describeInstance(value: object): string {
   const prototype = prototypeOf(value);
-  const name = prototype === null ? undefined : nameOfClass(prototype);
-  const what = name === undefined ? "an object with a prototype of its own" : `an instance of class ${name}`;
+  const maker = prototype === null ? undefined : constructorOf(prototype);
+  const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
   if (types.isProxy(value)) return `a Proxy around ${what}`;
   if (types.isBoxedPrimitive(value)) return `${what}, a boxed primitive`;
   if (prototype === null) return what;
-  if (kindOf(prototype) !== undefined) return `an object that only pretends to be ${what}`;
-  const parent = builtInAncestor(prototype);
-  return parent === undefined ? what : `${what}, a subclass of ${parent}`;
+  return kindOf(prototype) === undefined ? what : `an object that only pretends to be ${what}`;
 }
 
 /** What the caller can do about a refused object. */
@@ -100,20 +87,7 @@ function nameOfIntrinsic(prototype: object): string | undefined {
   return isNative ? maker.name : undefined;
 }
 
-function nameOfClass(prototype: object): string | undefined {
-  const maker = constructorOf(prototype);
-  return maker && (maker.name || "(anonymous)");
-}
-
 function constructorOf(prototype: object): { readonly name: string; readonly prototype: unknown } | undefined {
   const maker: unknown = Object.getOwnPropertyDescriptor(prototype, "constructor")?.value;
   return typeof maker === "function" ? maker : undefined;
-}
-
-function builtInAncestor(prototype: object): string | undefined {
-  for (let parent = prototypeOf(prototype); parent !== null; parent = prototypeOf(parent)) {
-    const kind = kindOf(parent);
-    if (kind !== undefined) return kind === "Object" ? undefined : kind;
-  }
-  return undefined;
 }

@@ -93,28 +93,27 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { encoding, body } = payload;
-  checkDigest(payload, options.context);
+  const { context } = options;
+  checkDigest(payload, context);
   const [base = "", ...names] = encoding.split("+");
   if (base !== "json" && base !== "json-tagged") {
     throw new UnsupportedFormatError(
-      `${subjectOf(options.context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
+      `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
         "It was left untouched; load it with the version that saved it, or a newer one.",
     );
   }
   const layers = layersOf(payload, names, options);
-  if (layers.length > 0) {
-    return restored(base, bytesOf(payload, options.context), layers, contextOf(options.context, encoding));
-  }
-  if (typeof body !== "string") throw corrupt(options.context, `its payload is ${encoding}, yet bytes, not text`);
-  return { state: decodeJson(base, body, options.context) };
+  if (layers.length > 0) return restored(base, bytesOf(payload, layers, context), layers, contextOf(context, encoding));
+  if (typeof body !== "string") throw corrupt(context, `its payload is ${encoding}, yet bytes, not text`);
+  return { state: decodeJson(base, body, context) };
 }
 
 /**
- * Opens a payload in order to make it anew, as {@link makePayload} would make it now of what it holds. That is taken as
- * it is: no schema and no migration has a part in it. A payload that is current is opened as far as it takes to be sure.
+ * Opens a payload to make it again as {@link makePayload} would make it now. No schema and no migration takes part. It is
+ * opened only as far as it takes to know whether it is current.
  *
- * @returns What makes it anew; `undefined` where it is current: it has the same transforms in the same order, each of
- *   which says that it would make it again.
+ * @returns A function that makes it again; `undefined` if it is current: it has the same transforms in the same order,
+ *   and each says that it would make it the same.
  * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
  * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
  */
@@ -126,10 +125,10 @@ export async function openToRenew(
   const [base = "", ...names] = payload.encoding.split("+");
   const layers = layersOf(payload, names, options);
   const context = contextOf(options.context, payload.encoding);
-  let body = layers.length > 0 ? bytesOf(payload, options.context) : textBytesOf(payload, options.context);
+  let body = bytesOf(payload, layers, context);
   let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
-    // A compression, say, has nothing to tell: if it alone is left, there is no need to undo it.
+    // Transforms without isCurrent, such as a compression, can't change the answer: no need to undo them.
     if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
     isCurrent &&= transform.isCurrent?.(body) ?? true;
     body = await undo(transform, body, context);
@@ -138,45 +137,43 @@ export async function openToRenew(
   return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
+/** Lower-case hexadecimal SHA-256 of a body; of its UTF-8 bytes, if it is text. */
+export function digestOf(body: string | Uint8Array): string {
+  return hash("sha256", body, "hex");
+}
+
 const UTF8 = new TextEncoder();
-/** One encoding of a text gives both its size and the bytes to hash, and most texts fit in here. */
+/** Encoding a text once gives both its size and the bytes to hash. Most texts fit in here. */
 const SCRATCH = new Uint8Array(128 * 1024);
 
 function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
-  if (typeof body === "string" && body.length * 3 <= SCRATCH.length) {
-    const { written } = UTF8.encodeInto(body, SCRATCH);
-    return { payload: { encoding, body, sha256: digestOf(SCRATCH.subarray(0, written)) }, sizeBytes: written };
+  let bytes = body;
+  if (typeof body === "string") {
+    const fits = body.length * 3 <= SCRATCH.length;
+    bytes = fits ? SCRATCH.subarray(0, UTF8.encodeInto(body, SCRATCH).written) : UTF8.encode(body);
   }
-  const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-  return { payload: { encoding, body, sha256: digestOf(body) }, sizeBytes };
-}
-
-/** Lower-case hexadecimal SHA-256 of a body, of its UTF-8 bytes where it is text. */
-export function digestOf(body: string | Uint8Array): string {
-  return hash("sha256", body, "hex");
+  return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 
 function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
   if (digestOf(body) !== sha256) throw corrupt(owner, "its payload fails its SHA-256 checksum");
 }
 
-/** The transforms to undo, in that order. Those that have no part in the payload may refuse it. */
+/** The transforms to undo, in that order. A configured one that the payload lacks may refuse it. */
 function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
-  for (const transform of options.transforms ?? []) {
-    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
+  const { transforms = [], context } = options;
+  for (const transform of transforms) {
+    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
   }
-  // None is ever used twice: each layer of a bomb in a bomb would be within its limits.
-  if (new Set(names).size < names.length) throw corrupt(options.context, "its encoding names a transform twice");
+  // In a gzip bomb inside a gzip bomb, each layer would keep within its limit.
+  if (new Set(names).size < names.length) throw corrupt(context, "its encoding names a transform twice");
   return names.map((name) => transformNamed(name, encoding, options)).reverse();
 }
 
-async function transformed(
-  base: string,
-  text: Uint8Array,
-  { transforms = [], context: owner }: OpenPayloadOptions,
-): Promise<MadePayload> {
+async function transformed(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
+  const { transforms = [] } = options;
   const encoding = encodingOf(base, transforms);
-  const context = contextOf(owner, encoding);
+  const context = contextOf(options.context, encoding);
   let body = text;
   for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
   return madeOf(encoding, body);
@@ -203,19 +200,18 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
   return [base, ...transforms.map(({ name }) => name)].join("+");
 }
 
-/** What transforms are told, and no more: what can change later must not be bound. */
+/** What transforms get to see: nothing that may change later, because they may bind it to the bytes. */
 function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }
 
-function bytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
-  if (typeof body !== "string") return body;
-  throw corrupt(owner, `its payload is ${encoding}, yet text, not bytes`);
-}
-
-function textBytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
-  if (typeof body === "string") return UTF8.encode(body);
-  throw corrupt(owner, `its payload is ${encoding}, yet bytes, not text`);
+/** The body as bytes. With transforms it must be stored as bytes, without them as text. */
+function bytesOf({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
+  const isText = typeof body === "string";
+  if (isText !== (layers.length === 0)) {
+    throw corrupt(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
+  }
+  return isText ? UTF8.encode(body) : body;
 }
 
 async function undo(transform: Transform, body: Uint8Array, context: TransformContext): Promise<Uint8Array> {
@@ -224,7 +220,7 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
     decoded = await transform.decode(body, context);
   } catch (cause) {
     if (cause instanceof CheckpointError) throw cause;
-    // The digest held, so the bytes are as they were stored: it is the transform that doesn't fit them.
+    // The digest holds, so the bytes are as they were stored: the transform doesn't fit them.
     throw new UnsupportedFormatError(
       `${subjectOf(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
         "It was left untouched; configure the transform as it was when this was saved.",
@@ -243,15 +239,13 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
   );
 }
 
-/** Holds a transform to its word: it may be written in JavaScript. */
+/** Checks what a transform returns: it may be written in JavaScript. */
 function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
   if (result instanceof Uint8Array) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
 }
 
 function corrupt(context: PayloadOwner, reason: string, cause?: unknown): CheckpointCorruptError {
-  return new CheckpointCorruptError(
-    `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`,
-    cause === undefined ? {} : { cause },
-  );
+  const message = `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`;
+  return new CheckpointCorruptError(message, cause === undefined ? {} : { cause });
 }

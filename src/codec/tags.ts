@@ -26,8 +26,6 @@ export interface Writing {
   plainObject(value: object): JsonRecord;
   /** Makes sure that so many more characters fit, before they are made. */
   reserve(characters: number): void;
-  /** What is written in place of the value's property, if it is redacted. */
-  censorOf(step: PathStep): string | undefined;
   /** Refuses the value, or what it leads to by `step`. */
   refuse(what: string, advice: string, step?: PathStep): never;
   /** Refuses the value because it is not what its prototype says, or of a class that no row is for. */
@@ -52,6 +50,9 @@ export interface TagRow {
   read(stored: unknown, reading: Reading): unknown;
 }
 
+/** The numbers that JSON has no place for. */
+const NUMBERS = new Map([Number.NaN, Infinity, -Infinity].map((value) => [String(value), value])).set("-0", -0);
+
 /** A new type is a new row. */
 const ROWS: readonly TagRow[] = [
   // Primitives.
@@ -71,36 +72,44 @@ const ROWS: readonly TagRow[] = [
   row(
     "number",
     (value) => typeof value === "number",
-    numberText,
-    (stored) => Number(oneOf(["NaN", "Infinity", "-Infinity", "-0"], stored)),
+    (value) => (Object.is(value, -0) ? "-0" : String(value)),
+    (stored) => NUMBERS.get(text(stored)) ?? malformed(),
   ),
   row(
     "BigInt",
     (value) => typeof value === "bigint",
     String,
-    (stored) => BigInt(matching(/^-?\d+$/, stored)),
+    (stored) => BigInt(text(stored)),
   ),
 
   // Objects with state of their own.
-  bare(
+  row(
     "Date",
     types.isDate,
     (date) => (Number.isNaN(date.getTime()) ? null : date.toISOString()),
     (stored) => (stored === null ? new Date(Number.NaN) : dateOf(text(stored))),
+    [],
   ),
-  bare(
+  row(
     "URL",
     (value) => value instanceof URL,
     (url) => url.href,
     (stored) => new URL(text(stored)),
+    [],
   ),
-  bare("RegExp", types.isRegExp, writeRegExp, readRegExp, ["lastIndex"]),
-  bare("Map", types.isMap, writeMap, readMap),
-  bare("Set", types.isSet, writeSet, readSet),
+  row("RegExp", types.isRegExp, writeRegExp, readRegExp, ["lastIndex"]),
+  row("Map", types.isMap, writeMap, readMap, []),
+  row("Set", types.isSet, writeSet, readSet, []),
   row("Error", isError, writeError, readError),
 
   // Bytes as base64, elements little-endian.
-  bare("ArrayBuffer", types.isArrayBuffer, writeBuffer, (stored) => bytesOf(stored, 1).buffer),
+  row(
+    "ArrayBuffer",
+    types.isArrayBuffer,
+    (buffer, writing) => base64Of(buffer, 1, writing),
+    (stored) => bytesOf(stored, 1).buffer,
+    [],
+  ),
   view("DataView", 1, (buffer, offset, length) => new DataView(buffer, offset, length)),
   view("Buffer", 1, (buffer, offset, length) => Buffer.from(buffer, offset, length)),
   ...Array.from(TYPED_ARRAYS, ([tag, type]) =>
@@ -120,33 +129,21 @@ const ROWS: readonly TagRow[] = [
 /** Every type that needs a tag, under the tag. */
 export const TAGS: ReadonlyMap<string, TagRow> = new Map(ROWS.map((each) => [each.tag, each]));
 
+/** @param ownKeys - The properties that the value may have of its own, if others would be lost. */
 function row<Value>(
   tag: string,
   test: (value: unknown) => value is Value,
   write: (value: Value, writing: Writing) => unknown,
   read: (stored: unknown, reading: Reading) => unknown,
+  ownKeys?: readonly PropertyKey[],
 ): TagRow {
-  return {
-    tag,
-    write: (value, writing) => (test(value) ? write(value, writing) : writing.refuseInstance(value)),
-    read,
-  };
-}
-
-/** A row for objects that may have no properties but those of their class: others would be lost. */
-function bare<Value extends object>(
-  tag: string,
-  test: (value: unknown) => value is Value,
-  write: (value: Value, writing: Writing) => unknown,
-  read: (stored: unknown, reading: Reading) => unknown,
-  ownKeys: readonly PropertyKey[] = [],
-): TagRow {
-  const writeBare = (value: Value, writing: Writing) => {
-    const extra = Reflect.ownKeys(value).find((key) => !ownKeys.includes(key));
+  const writeChecked = (value: unknown, writing: Writing) => {
+    if (!test(value)) return writing.refuseInstance(value);
+    const extra = ownKeys && Reflect.ownKeys(Object(value)).find((key) => !ownKeys.includes(key));
     if (extra !== undefined) refuseExtra(tag, writing, extra);
     return write(value, writing);
   };
-  return row(tag, test, writeBare, read);
+  return { tag, write: writeChecked, read };
 }
 
 /** A row for a kind of view; each comes back with memory of its own, as long as the view. */
@@ -157,19 +154,12 @@ function view(
 ): TagRow {
   const write = (value: ArrayBufferView, writing: Writing) => {
     const { buffer, byteOffset, byteLength } = value;
-    if (types.isSharedArrayBuffer(buffer)) {
-      writing.refuse(`a ${tag} in shared memory`, "Save a copy of it, made while no other thread writes.");
-    }
-    refuseResizable(buffer, writing);
     // Listing a view's keys takes hundreds of times as long as saving it: its elements are among them. So it is compared
     // with a view of the same memory that has no extra properties.
     const plain = make(buffer, byteOffset, byteLength / elementSize);
     if (prototypeOf(value) === prototypeOf(plain) && !isDeepStrictEqual(value, plain)) {
-      refuseExtra(
-        tag,
-        writing,
-        Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key)))),
-      );
+      const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
+      refuseExtra(tag, writing, extra);
     }
     return base64Of(value, elementSize, writing);
   };
@@ -244,13 +234,19 @@ function writeError(error: object, writing: Writing): unknown {
   if (symbol !== undefined) writing.refuse("a property under a symbol", "Save it under a plain key.", symbol);
   // A class of the caller's own may have its name on its prototype, which doesn't come back. A DOMException has both there.
   const inherited: JsonRecord = kind === "DOMException" ? {} : { name: kind, message: "" };
+  const props = writing.members(error, enumerable);
   const body: JsonRecord = { class: kind };
   for (const key of ERROR_PROPERTIES) {
     if (isEnumerable(error, key)) continue;
-    const value = key === "stack" ? stackOf(error, writing) : Reflect.get(error, key);
+    const value: unknown = Reflect.get(error, key);
     if (Object.hasOwn(error, key) || value !== inherited[key]) body[key] = writing.child(value, key);
   }
-  return enumerable.length === 0 ? body : { ...body, props: writing.members(error, enumerable) };
+  // A stack begins with the message. If that was redacted, it must not stand there.
+  const [message, { stack }, written] = [Reflect.get(error, "message"), body, body["message"] ?? props["message"]];
+  if (typeof stack === "string" && typeof message === "string" && typeof written === "string" && written !== message) {
+    body["stack"] = withoutMessage(stack, message, written);
+  }
+  return enumerable.length === 0 ? body : { ...body, props };
 }
 
 function readError(stored: unknown, reading: Reading): unknown {
@@ -267,23 +263,10 @@ function readError(stored: unknown, reading: Reading): unknown {
   return error;
 }
 
-/** The stack, without the message if that is redacted. */
-function stackOf(error: object, writing: Writing): unknown {
-  const stack: unknown = Reflect.get(error, "stack");
-  const censor = writing.censorOf("message");
-  if (censor === undefined || typeof stack !== "string") return stack;
-  return withoutMessage(stack, String(Reflect.get(error, "message")), censor);
-}
-
 function define(error: Error, properties: JsonRecord, enumerable: boolean): void {
   for (const [key, value] of Object.entries(properties)) {
     Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });
   }
-}
-
-function writeBuffer(buffer: ArrayBuffer, writing: Writing): string {
-  refuseResizable(buffer, writing);
-  return base64Of(buffer, 1, writing);
 }
 
 function base64Of(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, writing: Writing): string {
@@ -293,11 +276,6 @@ function base64Of(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, wri
 
 function bytesOf(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
   return fromBase64(text(stored), elementSize) ?? malformed();
-}
-
-function refuseResizable(buffer: ArrayBufferLike, writing: Writing): void {
-  if (!("resizable" in buffer) || buffer.resizable !== true) return;
-  writing.refuse("in a resizable ArrayBuffer", "Save a copy of fixed length: `buffer.slice(0)`.");
 }
 
 function refuseExtra(tag: string, writing: Writing, extra: PathStep): never {
@@ -312,10 +290,6 @@ function dateOf(iso: string): Date {
   const date = new Date(iso);
   check(date.toISOString() === iso);
   return date;
-}
-
-function numberText(value: number): string {
-  return Object.is(value, -0) ? "-0" : String(value);
 }
 
 function isObject(value: unknown): value is object {
@@ -350,16 +324,6 @@ function list(stored: unknown): readonly unknown[] {
 
 function text(stored: unknown): string {
   return typeof stored === "string" ? stored : malformed();
-}
-
-function matching(pattern: RegExp, stored: unknown): string {
-  check(pattern.test(text(stored)));
-  return text(stored);
-}
-
-function oneOf(words: readonly string[], stored: unknown): string {
-  check(words.includes(text(stored)));
-  return text(stored);
 }
 
 function check(holds: boolean): void {

@@ -124,7 +124,7 @@ export class FeatureRun {
           killGraceMs,
           holds: this.#context.watched,
           signal: this.#ending,
-          // Its lines are told; only the tail is kept.
+          // The listener gets its lines; only the tail is kept.
           output: new CommandOutput(0),
           stdout: this.#linesOf(id, "stdout", tail),
           stderr: this.#linesOf(id, "stderr", tail),

@@ -17,7 +17,7 @@ import { FeatureCheckpoints, type StoredFeature } from "./storage.js";
 
 /** How a run ended that was not paused. */
 export interface OneshotResult {
-  /** All is completed, and the checkpoint is removed. Else the checkpoint says `failed`, and `resume` goes on from it. */
+  /** All is completed, and the checkpoint is removed. Else the checkpoint says `failed`, and `resume` continues. */
   readonly success: boolean;
   /** In the order in which they were completed, by earlier runs too. */
   readonly completed: readonly string[];

@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
 import { closeSync, constants, openSync, readSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { makeFolder } from "../../adapters/files/durable-write.js";
+import { makeFolders } from "../../adapters/files/durable-write.js";
 import { StorageError } from "../../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
@@ -56,7 +56,7 @@ export class RunLock {
    */
   static async take(path: string): Promise<RunLock | undefined> {
     try {
-      await makeFolder(dirname(path));
+      await makeFolders(dirname(resolve(path)));
       await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
       return isBeingRun(path) ? undefined : new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
     } catch (error) {

@@ -75,8 +75,6 @@ export const PrpRunStateSchema = z.object({
   artifacts: z.array(z.string()).optional(),
 });
 
-export type PrpRunState = z.output<typeof PrpRunStateSchema>;
-
 /** Where a PRP's execution stands. */
 export const CheckpointExecutionStateSchema = z.object({
   /** The PRP's file; empty if the PRP came as an object. */

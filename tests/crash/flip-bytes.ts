@@ -11,7 +11,8 @@ import {
   gzip,
   type TaskSummary,
 } from "waymark";
-import { openStorage } from "waymark/adapters";
+import { openAdapter } from "./open-adapter.mjs";
+import type { StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
 
 /** What a user sees of a damaged store. */
@@ -134,8 +135,8 @@ function logStep(log: Buffer, at: number, stride: number): number {
 }
 
 function freshen(intact: string, copy: string): void {
-  for (const name of ["x.db-wal", "x.db-shm"]) rmSync(join(copy, name), { force: true });
-  for (const name of ["x.db", "x.db-wal"]) {
+  for (const name of ["checkpoints.db-wal", "checkpoints.db-shm"]) rmSync(join(copy, name), { force: true });
+  for (const name of ["checkpoints.db", "checkpoints.db-wal"]) {
     if (existsSync(join(intact, name))) writeFileSync(join(copy, name), readFileSync(join(intact, name)));
   }
 }
@@ -147,7 +148,7 @@ function restore(intact: string, copy: string): void {
 
 /** Two tasks of three checkpoints, one that was removed after it was the newest, and a status that was changed. */
 async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
-  const adapter = await openStorage(urlOf(storage, folder));
+  const adapter = await openAdapter(kindOf(storage), folder);
   const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
   const plain = new CheckpointManager({ storage: adapter, ownsStorage: false });
   for (const step of [1, 2, 3]) {
@@ -162,7 +163,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   const seen = await see(manager);
   if (storage !== "sqlite's log") {
     await manager.close();
-    if (storage === "sqlite") makePagesSmall(join(folder, "x.db"));
+    if (storage === "sqlite") makePagesSmall(join(folder, "checkpoints.db"));
     return seen;
   }
   // As a kill leaves it: with all that was saved last in the log alone.
@@ -183,12 +184,11 @@ function makePagesSmall(path: string): void {
 
 async function open(storage: Flipped, folder: string): Promise<CheckpointManager> {
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  return new CheckpointManager({ storage: await openStorage(urlOf(storage, folder)), transforms: [gzip()], logger });
+  return new CheckpointManager({ storage: await openAdapter(kindOf(storage), folder), transforms: [gzip()], logger });
 }
 
-function urlOf(storage: Flipped, folder: string): string {
-  if (storage === "json-file") return `files:${folder}`;
-  return storage === "task-file" ? `tasks:${folder}` : `sqlite:${join(folder, "x.db")}`;
+function kindOf(storage: Flipped): StoreKind {
+  return storage === "sqlite's log" ? "sqlite" : storage;
 }
 
 async function see(manager: CheckpointManager): Promise<Seen> {
@@ -325,8 +325,8 @@ async function collect(items: AsyncIterable<Checkpoint>): Promise<Checkpoint[]> 
 }
 
 function filesIn(folder: string, storage: Flipped): string[] {
-  if (storage === "sqlite") return ["x.db"];
-  if (storage === "sqlite's log") return ["x.db-wal"].filter((name) => existsSync(join(folder, name)));
+  if (storage === "sqlite") return ["checkpoints.db"];
+  if (storage === "sqlite's log") return ["checkpoints.db-wal"].filter((name) => existsSync(join(folder, name)));
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".json"))
     .sort();

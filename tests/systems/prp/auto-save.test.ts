@@ -54,7 +54,7 @@ describe("what a command has written when it is killed with its executor", () =>
     expect(await session.log()).toEqual(["code", "code", ...GATES]);
   });
 
-  it("is no response even where it ends in a result", async () => {
+  it("is no response even if it ends in a result", async () => {
     const session = await Session.create();
     const coder = `echo '{"result":"success","message":"not yet"}'; ./work code`;
     await session.write("block", "code");
@@ -76,7 +76,7 @@ describe("what a command has written when it is killed with its executor", () =>
     expect(CheckpointFileSchema.parse(JSON.parse(text)).checkpoints.at(-1)?.label).toMatch(/^The coder so far/);
   });
 
-  it("is left beside the one before it where the kill came between the two, and is gone on with", async () => {
+  it("stays beside the one before it if the kill came between the two, and is resumed from", async () => {
     const session = await Session.create();
     const coder = "echo one; until grep -q 'so far' artifacts/*/checkpoints.json; do :; done; ./work code";
     await session.write("block", "code");
@@ -173,7 +173,7 @@ describe("saving how far a command has come", () => {
     ]);
   });
 
-  it("is tried again where it fails, and costs the run nothing", async () => {
+  it("is tried again if it fails, and the run goes on", async () => {
     const { session, executor, tell, saved, lines } = await toldCoder();
     const folder = join(session.path, "artifacts", session.taskId);
     const result = executor.execute(session.prpPath);
@@ -249,7 +249,7 @@ describe("the timer of saving how far a command has come", () => {
     return { stop: saveProgress(output, { intervalMs, save, failed }), write, failed };
   }
 
-  it("saves only where something new has come", async () => {
+  it("saves only if there is something new", async () => {
     const save = vi.fn(async () => {});
     const { stop, write } = watched(save);
     await vi.advanceTimersByTimeAsync(90_000);

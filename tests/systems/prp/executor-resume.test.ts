@@ -12,7 +12,7 @@ const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
 const WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
 
 describe("the option `resume`", () => {
-  it("asks for a checkpoint to go on from where it is true", async () => {
+  it("needs a checkpoint if it is true", async () => {
     const session = await Session.create();
     const executor = session.executor();
     await expect(executor.execute(session.prpPath, { resume: true })).rejects.toMatchObject({
@@ -22,7 +22,7 @@ describe("the option `resume`", () => {
     expect(await session.log()).toEqual([]);
   });
 
-  it("refuses unfinished work where it is false, and goes on with it where it is true", async () => {
+  it("refuses unfinished work if it is false, and resumes it if it is true", async () => {
     const session = await Session.create();
     await session.write("fail-gate-2");
     const executor = session.executor({ maxFixAttempts: 0 });
@@ -147,7 +147,7 @@ describe("a run that was killed in the moment in which a checkpoint was acknowle
     },
   );
 
-  it("is told its result where only the last checkpoint was missing", async () => {
+  it("gets its result if only the last checkpoint was missing", async () => {
     const session = await Session.create();
     await session.write("fail-gate-1");
     const options = { maxFixAttempts: 0, checkpoints: { maxCheckpoints: 100 } };
@@ -200,7 +200,7 @@ describe("a PRP that has failed", () => {
     expect(await session.log()).toEqual(["gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
   });
 
-  it("has all its fix attempts again where the gate still fails", async () => {
+  it("has all its fix attempts again if the gate still fails", async () => {
     const session = await Session.create();
     const coder = countingCoder();
     const executor = session.executor({ coder });
@@ -211,7 +211,7 @@ describe("a PRP that has failed", () => {
     expect(coder.calls).toBe(5);
   });
 
-  it("goes back to the coder where that had failed", async () => {
+  it("goes back to the coder if that had failed", async () => {
     const session = await Session.create();
     await session.executor({ coder: () => ({ result: "error", message: "no network" }) }).execute(session.prpPath);
     const result = await session.executor().execute(session.prpPath);
@@ -220,7 +220,7 @@ describe("a PRP that has failed", () => {
     expect(await session.log()).toEqual(["code", ...GATES]);
   });
 
-  it("goes back to the fix where the coder had failed at that: it is told again what to fix", async () => {
+  it("goes back to the fix if the coder had failed at that: its prompt says again what to fix", async () => {
     const session = await Session.create();
     await session.write("fail-gate-2");
     const failing = session.executor({
@@ -277,7 +277,7 @@ describe("a PRP whose newest checkpoint is damaged", () => {
 
     expect(result).toMatchObject({ success: true, resumedFrom: { stage: "validation-gate-2" } });
     expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "fix", ...GATES]);
-    expect(logger.lines[0]).toMatchObject({ level: "warn", message: expect.stringContaining("Corrupt checkpoint") });
+    expect(logger.lines[0]).toMatchObject({ level: "warn", message: expect.stringContaining("corrupt checkpoint") });
   });
 });
 
@@ -370,7 +370,7 @@ describe("a run that is paused", () => {
     expect(await session.log()).toEqual([]);
   });
 
-  it("rejects with its reason all the same where it can't be marked as paused", async () => {
+  it("rejects with its reason even if it can't be marked as paused", async () => {
     const session = await Session.create();
     const checkpoints = new PrpCheckpointManager(session.path);
     const run = new AbortController();
@@ -517,7 +517,7 @@ describe("a session of another program, in the spec's format", () => {
     expect((await session.latest()).state.stage).toBe("complete");
   });
 
-  it("is left untouched where it can't be read", async () => {
+  it("is left untouched if it can't be read", async () => {
     const session = await foreignSession({ stage: "pre-execution" });
     const path = join(session.path, "artifacts", session.taskId, "checkpoints.json");
     await writeFile(path, '{"version":"1.0","checkpoi');

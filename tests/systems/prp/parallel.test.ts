@@ -61,7 +61,7 @@ describe("tasks of one session that are executed at once by several processes", 
     }
   });
 
-  it("are each gone on with when all of them were killed", async () => {
+  it("are each resumed after all of them were killed", async () => {
     const { session, paths } = await sessionOf(...TASKS);
     await session.write("block-all");
     const runs = [paths.slice(0, 2), paths.slice(2)].map((some) => executeAll(session, some));
@@ -138,7 +138,7 @@ describe("a task that is being executed already", () => {
     expect(await session.checkpoints("T")).toHaveLength(4);
   });
 
-  it("is done once where processes begin it in the same moment", async () => {
+  it("is done once if several processes begin it at the same moment", async () => {
     for (let round = 0; round < 2; round++) {
       const { session, paths } = await sessionOf("A");
       const runs = Array.from({ length: 4 }, () => executeAll(session, paths));

@@ -1,12 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, UnsupportedOperationError, type VerifyCounts } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { recoverLastSequence } from "../../../adapters/files/numbering-recovery.js";
-import { sealNumbering } from "../../../adapters/files/sealed-record.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const YESTERDAY = new Date(Date.now() - 24 * 60 * 60 * 1000);
@@ -34,155 +32,6 @@ function edit(path: string, change: (text: string) => string): string {
 
 const shape = ({ action, finding }: { action: string; finding: { kind: string; sequence?: number } }) =>
   `${action} ${finding.kind} ${finding.sequence ?? ""}`.trim();
-
-describe("repair of json-file", () => {
-  it("moves the file byte for byte, notes why, and tells what is lost and what is newest", async () => {
-    const { root, manager } = await populated("files");
-    const path = join(root, "quarantine", "000000000003-quarantine-s3.json");
-    const bytes = edit(path, (text) => text.replace('"n":3', '"n":4'));
-    const { steps, tasks, dryRun } = await manager.repair();
-    const to = join(root, ".quarantine", "quarantine", "000000000003-quarantine-s3.json");
-    expect(dryRun).toBe(false);
-    expect(steps).toEqual([
-      {
-        action: "quarantined",
-        to,
-        finding: {
-          kind: "record",
-          location: path,
-          reason: "its payload fails its SHA-256 checksum",
-          taskId: "quarantine",
-          id: "quarantine-s3",
-          sequence: 3,
-          createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
-        },
-      },
-    ]);
-    expect(tasks).toMatchObject([{ taskId: "quarantine", newest: { sequence: 2, id: "quarantine-s2" } }]);
-    expect(readFileSync(to, "utf8")).toBe(bytes);
-    expect(JSON.parse(readFileSync(`${to}.reason.json`, "utf8"))).toMatchObject({
-      from: "quarantine/000000000003-quarantine-s3.json",
-      taskId: "quarantine",
-      sequence: 3,
-      reason: "its payload fails its SHA-256 checksum",
-    });
-    // The task of that name is as any other, and the folder is nobody's task.
-    expect((await manager.tasks()).map(({ taskId, count }) => [taskId, count])).toEqual([
-      ["other", 3],
-      ["quarantine", 2],
-    ]);
-    expect((await manager.save("quarantine", { n: 5 }, { stage: "s5" })).sequence).toBe(4);
-  });
-
-  it("keeps both where two damaged files have the same name", async () => {
-    const { root, manager } = await populated("files");
-    const path = join(root, "other", "000000000001-other-s1.json");
-    const whole = readFileSync(path);
-    for (const digit of ["7", "8"]) {
-      writeFileSync(path, whole);
-      edit(path, (text) => text.replace('"n":1', `"n":${digit}`));
-      await manager.repair();
-    }
-    const kept = readdirSync(join(root, ".quarantine", "other")).filter((name) => !name.endsWith(".reason.json"));
-    expect(
-      kept.map((name) => /"n":\d/.exec(readFileSync(join(root, ".quarantine", "other", name), "utf8"))?.[0]),
-    ).toEqual(['"n":7', '"n":8']);
-  });
-
-  it("reports as left only what is still there once it has the lock", async () => {
-    const { root, manager } = await populated("files");
-    await manager.remove("other", "other-s3");
-    edit(join(root, "other", "000000000001-other-s1.json"), (text) => text.replace('"n":1', '"n":7'));
-    edit(join(root, "other", "numbering.json"), (text) => text.replace('"lastSequence":3', '"lastSequence":1'));
-    const other = new CheckpointManager({ storage: await openStorage(`files:${root}`) });
-    onTestFinished(() => other.close());
-    const both = await Promise.all([manager.repair(), other.repair()]);
-    expect(both.flatMap(({ steps }) => steps.map(shape)).sort()).toEqual([
-      "quarantined record 1",
-      "renumbered numbering",
-    ]);
-  });
-
-  it("writes a damaged numbering anew, so that the task can be saved to again", async () => {
-    const { root, manager } = await populated("files");
-    await manager.remove("other", "other-s3");
-    const path = join(root, "other", "numbering.json");
-    edit(path, (text) => text.replace('"lastSequence":3', '"lastSequence":1'));
-    await expect(manager.save("other", {}, { stage: "x" })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
-    expect((await manager.verify()).findings.map(({ kind, location }) => [kind, location])).toEqual([
-      ["numbering", path],
-    ]);
-    expect((await manager.repair()).steps).toMatchObject([{ action: "renumbered", lastSequence: 3 }]);
-    expect((await manager.save("other", {}, { stage: "x" })).sequence).toBe(4);
-    expect((await manager.verify()).findings).toEqual([]);
-  });
-
-  it("leaves links, strays and newer versions as they are, and says why", async () => {
-    const { root, manager } = await populated("files");
-    const files = readdirSync(join(root, "other")).filter((name) => name.endsWith(".json"));
-    renameSync(join(root, "other", files[0] ?? ""), join(root, "other", "renamed.json"));
-    edit(join(root, "other", files[1] ?? ""), (text) =>
-      text.replace('{"waymark":1,', '{"waymark":2,').replace('"seal":"', '"seal":"2-'),
-    );
-    symlinkSync(join(root, "other"), join(root, "linked"));
-    const { steps } = await manager.repair();
-    expect(steps.map(shape)).toEqual(["left record", "left refused 2", "left stray"]);
-    for (const step of steps) expect(step).toMatchObject({ advice: expect.stringMatching(/\.$/) });
-    expect(readdirSync(root).sort()).toEqual(["linked", "other", "quarantine"]);
-  });
-
-  it("removes what killed writers have left once it is old, and not before", async () => {
-    const { root, manager } = await populated("files");
-    const lock = join(root, "other", ".lock");
-    const leftovers = [join(lock, "4194305@gone+0123456789abcdef01234567"), join(root, "other", ".lock-stolen")];
-    for (const path of leftovers) {
-      mkdirSync(path);
-      utimesSync(path, YESTERDAY, YESTERDAY);
-    }
-    const { findings } = await manager.verify();
-    expect(findings.map(({ kind, location }) => [kind, location])).toEqual(leftovers.map((path) => ["leftover", path]));
-    const week = 7 * 24 * 60 * 60 * 1000;
-    expect((await manager.repair({ leftoversOlderThanMs: week })).steps.map(shape)).toEqual([
-      "left leftover",
-      "left leftover",
-    ]);
-    expect((await manager.repair({ dryRun: true })).steps.map(shape)).toEqual(["removed leftover", "removed leftover"]);
-    expect((await manager.repair()).steps.map(shape)).toEqual(["removed leftover", "removed leftover"]);
-    expect((await manager.verify()).findings).toEqual([]);
-    expect(readdirSync(join(root, "other")).filter((name) => name.startsWith(".lock-"))).toEqual([]);
-  });
-});
-
-describe("repair of task-file", () => {
-  it("moves damaged lines alone, and keeps the intact ones", async () => {
-    const { root, manager } = await populated("tasks");
-    const path = join(root, "other", "checkpoints.json");
-    const text = edit(path, (whole) => whole.replace('"n":2', '"n":9'));
-    const { steps, tasks } = await manager.repair();
-    expect(steps.map(shape)).toEqual(["quarantined record 2"]);
-    expect(tasks).toMatchObject([{ taskId: "other", newest: { sequence: 3 } }]);
-    const kept = readFileSync(join(root, ".quarantine", "other", "checkpoint-2.json"), "utf8");
-    expect(`${kept},`).toBe(text.split("\n")[2]);
-    expect((await manager.list("other")).map(({ sequence }) => sequence)).toEqual([3, 1]);
-  });
-
-  it("keeps the whole file where its first line is damaged, and numbers on", async () => {
-    const { root, manager } = await populated("tasks");
-    const path = join(root, "other", "checkpoints.json");
-    const text = edit(path, (whole) => whole.replace('"lastSequence":3', '"lastSequence":7'));
-    expect((await manager.repair()).steps).toMatchObject([{ action: "renumbered", lastSequence: 3 }]);
-    expect(readFileSync(join(root, ".quarantine", "other", "checkpoints.json"), "utf8")).toBe(text);
-    expect((await manager.save("other", {}, { stage: "s4" })).sequence).toBe(4);
-  });
-
-  it("keeps the numbering of a file that was cut short", async () => {
-    const { root, manager } = await populated("tasks");
-    edit(join(root, "other", "checkpoints.json"), (whole) => whole.slice(0, whole.indexOf("\n") + 200));
-    const { tasks } = await manager.repair();
-    expect(tasks).toEqual([{ taskId: "other", newest: undefined }]);
-    expect((await manager.save("other", {}, { stage: "s4" })).sequence).toBe(4);
-  });
-});
 
 describe("repair of sqlite", () => {
   it("moves rows with all their columns to a table", async () => {
@@ -295,13 +144,4 @@ describe("verify", () => {
     // @ts-expect-error: no boolean.
     await expect(manager.repair({ dryRun: "yes" })).rejects.toThrow(TypeError);
   });
-});
-
-it("a damaged numbering is told by what is left of it: its number, its seal, or a wide gap", async () => {
-  const text = (number: number) => JSON.stringify(sealNumbering({ taskId: "t", lastSequence: number }));
-  const recovered = (damaged: string, atLeast = 2) => recoverLastSequence(damaged, "t", atLeast);
-  expect(await recovered(text(41).replace('":41', '":99'))).toBe(41);
-  expect(await recovered(text(41).replace(/.(?="})/, "x"))).toBe(41);
-  expect(await recovered(text(41), 60)).toBe(60);
-  expect(await recovered("")).toBe(1_000_002);
 });

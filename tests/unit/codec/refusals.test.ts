@@ -30,7 +30,6 @@ const revoked = Proxy.revocable({}, {});
 revoked.revoke();
 const detached = new Uint8Array(8);
 structuredClone(detached, { transfer: [detached.buffer] });
-const resizable: unknown = Reflect.construct(ArrayBuffer, [2, { maxByteLength: 8 }]);
 
 const culprits: [what: string, value: unknown, path: string, message: RegExp][] = [
   ["a function", { messages: [1, 2, 3, { onDone() {} }] }, "$.messages[3].onDone", /is a function/],
@@ -47,10 +46,10 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
     "$.a",
     /a prototype of its own/,
   ],
-  ["a subclass of Map", { t: new Timeline() }, "$.t", /class Timeline, a subclass of Map/],
-  ["a subclass of Array", [new (class List extends Array {})()], "$[0]", /class List, a subclass of Array/],
-  ["a subclass of Date", [new (class Day extends Date {})()], "$[0]", /class Day, a subclass of Date/],
-  ["a subclass of Uint8Array", [new (class Bytes extends Uint8Array {})(1)], "$[0]", /a subclass of Uint8Array/],
+  ["a subclass of Map", { t: new Timeline() }, "$.t", /class Timeline/],
+  ["a subclass of Array", [new (class List extends Array {})()], "$[0]", /class List/],
+  ["a subclass of Date", [new (class Day extends Date {})()], "$[0]", /class Day/],
+  ["a subclass of Uint8Array", [new (class Bytes extends Uint8Array {})(1)], "$[0]", /class Bytes/],
   ["a boxed primitive", { n: Object(1) }, "$.n", /boxed primitive/],
   ["a Promise", { p: Promise.resolve(1) }, "$.p", /class Promise.*Await it/],
   ["a WeakMap", { w: new WeakMap() }, "$.w", /class WeakMap/],
@@ -114,15 +113,7 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
     /a function/,
   ],
   ["shared memory", { s: new SharedArrayBuffer(4) }, "$.s", /class SharedArrayBuffer/],
-  ["a view of shared memory", { s: new Uint8Array(new SharedArrayBuffer(4)) }, "$.s", /a Uint8Array in shared memory/],
   ["a detached view", { d: detached }, "$.d", /not readable/],
-  ["a resizable ArrayBuffer", { r: resizable }, "$.r", /resizable ArrayBuffer/],
-  [
-    "a view of a resizable ArrayBuffer",
-    { r: new Uint8Array(resizable as ArrayBuffer) },
-    "$.r",
-    /resizable ArrayBuffer/,
-  ],
   ["something under a key that is no identifier", { "a b": { '"': () => 1 } }, '$["a b"]["\\""]', /a function/],
   ["something under a Map's string key", { m: new Map([["alice", [() => 1]]]) }, '$.m.get("alice")[0]', /a function/],
   [

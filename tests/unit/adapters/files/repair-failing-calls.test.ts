@@ -43,7 +43,7 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
       const holders = () => filesIn(root).filter((name) => holds(join(root, name), damaged));
 
       arm(failing);
-      const outcome = await collect(adapter.repair(REPAIR)).catch((error: unknown) => error);
+      const outcome = await collect(adapter.maintenance.repair(REPAIR)).catch((error: unknown) => error);
       const { calls, names } = faults;
       arm(0);
 
@@ -52,11 +52,11 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
       expect(holders(), where).not.toEqual([]);
       expect(await wholeIds(open()), where).toEqual(["a1", "a2"]);
 
-      await collect(open().repair(REPAIR));
+      await collect(open().maintenance.repair(REPAIR));
       expect(holders(), where).toEqual([expect.stringMatching(/^\.quarantine\/t\/[^/]+\.json$/)]);
       expect(existsSync(join(root, `${holders()[0]}.reason.json`)), where).toBe(true);
       expect(
-        (await collect(open().verify({ quick: false }))).map(({ kind }) => kind),
+        (await collect(open().maintenance.verify({ quick: false }))).map(({ kind }) => kind),
         where,
       ).toEqual(["checked", "checked"]);
       expect(await open().append(draft("t", "after")), where).toBe(4);

@@ -20,13 +20,16 @@ it("a repair that is killed anywhere loses nothing, leaves what verify finds at 
     const copies = filesIn(root).filter((path) => path.endsWith(name));
     expect(copies.length, `call ${call}`).toBeGreaterThan(0);
     for (const path of copies) expect(readFileSync(join(root, path), "utf8"), `call ${call}`).toBe(damaged);
-    const found = await collect(adapter.verify({ quick: false }));
+    const found = await collect(adapter.maintenance.verify({ quick: false }));
     leftovers += found.filter(({ kind }) => kind === "leftover").length;
 
-    await collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun: false }));
+    await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
     expect(await idsOf(adapter.read({ taskId: "t", order: "oldest" })), `call ${call}`).toEqual(["a1", "a2"]);
     expect(filesIn(root).filter((path) => path.endsWith(name))).toEqual([`.quarantine/t/${name}`]);
-    expect((await collect(adapter.verify({ quick: false }))).map(({ kind }) => kind)).toEqual(["checked", "checked"]);
+    expect((await collect(adapter.maintenance.verify({ quick: false }))).map(({ kind }) => kind)).toEqual([
+      "checked",
+      "checked",
+    ]);
     expect(await adapter.append(draft("t", "after")), `call ${call}`).toBe(4);
     if (signal === null) break;
   }
