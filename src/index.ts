@@ -1,23 +1,20 @@
-export { encrypt } from "./codec/encrypt.js";
-export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
-export { gzip } from "./codec/gzip.js";
+export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
+export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
+export { type GzipOptions, gzip } from "./codec/gzip.js";
 export type { RedactOptions } from "./codec/redaction.js";
 export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
 export type {
   Checkpoint,
-  CheckpointFailure,
   CheckpointStatus,
   CheckpointSummary,
   JsonObject,
-  JsonValue,
   TaskSummary,
 } from "./contract/checkpoint.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
   CheckpointError,
-  type CheckpointErrorCode,
   CheckpointNotFoundError,
   CheckpointStaleError,
   ClosedError,

@@ -300,15 +300,15 @@ describe("waymark import refuses", () => {
   it("an export without its trailer, or cut in the middle of a line", async () => {
     const { lines, importing } = await exportOf();
     expect(await importing(`${lines.slice(0, -1).join("\n")}\n`)).toEqual(damaged(6, "the trailer is missing"));
-    expect(await importing(lines.join("\n").slice(0, -9))).toEqual(damaged(6, "it is no whole line"));
-    expect(await importing("")).toEqual(damaged(1, "there is nothing"));
+    expect(await importing(lines.join("\n").slice(0, -9))).toEqual(damaged(6, "it is not a whole line"));
+    expect(await importing("")).toEqual(damaged(1, "it is empty"));
   });
 
   it("an export from which a line was taken, or in which two changed places", async () => {
     const { lines, importing } = await exportOf();
-    expect(await importing(lines.toSpliced(2, 1).join("\n"))).toEqual(damaged(5, "the trailer doesn't fit"));
+    expect(await importing(lines.toSpliced(2, 1).join("\n"))).toEqual(damaged(5, "the trailer doesn't match"));
     const swapped = lines.with(1, lines[2]!).with(2, lines[1]!);
-    expect(await importing(swapped.join("\n"))).toEqual(damaged(6, "the trailer doesn't fit"));
+    expect(await importing(swapped.join("\n"))).toEqual(damaged(6, "the trailer doesn't match"));
     expect(await importing(lines.concat(lines[1]!).join("\n"))).toEqual(damaged(7, "it comes after the trailer"));
   });
 

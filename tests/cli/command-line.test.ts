@@ -74,7 +74,7 @@ describe("an error", () => {
     [["tasks"], 2, /No storage is named. Pass --storage/],
     [["list", "", "--storage", "files:."], 2, /must not be empty/],
     [["import", "none.ndjson", "--storage", "files:x"], 3, /none.ndjson can't be read.*Nothing was imported/],
-    [["import", "--storage", "files:x"], 5, /standard input, line 1: there is nothing/],
+    [["import", "--storage", "files:x"], 5, /standard input, line 1: it is empty/],
   ])("%j ends with %i and one line that says what to do", async (args, code, message) => {
     const ended = await waymark({ cwd: await tempFolder() }, args);
     expect([ended.code, ended.stdout]).toEqual([code, ""]);

@@ -225,9 +225,7 @@ describe("waymark bisect", () => {
     const { run } = await placeWithTasks();
     const allBad = await run("bisect", "build-42", "--command", "false");
     expect(allBad).toMatchObject({ code: 0, stderr: expect.stringMatching(/^@1 .*: bad\n$/) });
-    expect(allBad.stdout).toMatch(
-      /^The first bad checkpoint is @1 .*\nNo good one is known: the oldest .* or before\.\n$/,
-    );
+    expect(allBad.stdout).toMatch(/^The first bad checkpoint is @1 .*\nNo good one is known: the oldest .* fails\.\n$/);
     const json = await run("bisect", "build-42", "--json", "--command", "false");
     expect(JSON.parse(json.stdout)).toMatchObject({ firstBad: { sequence: 1 }, lastGood: null });
     expect((await run("bisect", "done", "--command", "false")).stdout).toContain("The first bad checkpoint is @1 ");
@@ -269,7 +267,7 @@ describe("a damaged storage", () => {
     const list = await place.run("list", "t", "--json");
     expect(JSON.parse(list.stdout)).toHaveLength(2);
     expect(list.code).toBe(5);
-    expect(list.stderr).toMatch(/^warning: passed over what can't be read at .*\nwarning: .*untouched/);
+    expect(list.stderr).toMatch(/^warning: skipped a damaged record at .*\nwarning: .*untouched/);
     const show = await place.run("show", "t", "--path", "n");
     expect([show.stdout, show.code]).toEqual(["2\n", 5]);
     expect((await place.run("show", "t", "@3")).code).toBe(5);

@@ -109,7 +109,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect([code, signal]).toEqual([null, "SIGINT"]);
     // A signal takes its time to arrive: one or two more may have been rewritten by then.
     const [, rewritten, left] =
-      /^Rekeyed (\d) .*\nStopped: (\d) checkpoints left\. Run it again to go on\.\n$/.exec(stdout) ?? [];
+      /^Rekeyed (\d) .*\nStopped: (\d) checkpoints left\. Run it again to continue\.\n$/.exec(stdout) ?? [];
     expect([Number(rewritten) + Number(left), Number(left) > 2], stdout).toEqual([COUNT, true]);
     configure(cwd);
     expect((await run("rekey")).code).toBe(0);

@@ -1,11 +1,13 @@
 // verify and repair: what they find, show, ask, change, and exit with.
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { expect, it } from "vitest";
-import { cleanEnv, newPlace, start, WAYMARK } from "./waymark.js";
+import { newPlace, start, waymark } from "./waymark.js";
+
+const SQLITE = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "adapters", "sqlite", "sqlite.js")).href;
 
 /** A store of files with three checkpoints, the newest of which is damaged. */
 async function damagedPlace() {
@@ -91,72 +93,72 @@ async function damagedDatabase(damaged: number) {
   return place;
 }
 
-it.each(["text", "--json"])("repair shows at Ctrl-C what it has done, and run again goes on: %s", async (form) => {
-  const { cwd, place, run } = await damagedDatabase(40);
-  // The second row that goes to quarantine is given its date.
-  const interrupting = `
-    const { toISOString } = Date.prototype;
-    let calls = 0;
-    Date.prototype.toISOString = function () {
-      calls += 1;
-      if (calls === 2) process.kill(process.pid, "SIGINT");
-      return toISOString.call(this);
-    };
-    export default {};`;
-  writeFileSync(join(cwd, "waymark.config.mjs"), interrupting);
-  const args = ["repair", "--yes", ...(form === "--json" ? [form] : [])];
-  const child = start(place, args, { stdio: ["ignore", "pipe", "inherit"] });
-  let stdout = "";
-  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
-    stdout += text;
-  });
-  // As it would have ended without a listener: a shell shows 130.
-  expect(await once(child, "close")).toEqual([null, "SIGINT"]);
+/** Configures a database whose repair runs `code` after its second step. */
+function afterSecondStep(cwd: string, code: string): void {
+  const source = `
+    import { once } from "node:events";
+    import { SqliteAdapter } from ${JSON.stringify(SQLITE)};
+    const storage = new SqliteAdapter({ path: "checkpoints.db" });
+    const { maintenance } = storage;
+    async function* repair(options) {
+      let steps = 0;
+      for await (const step of maintenance.repair(options)) {
+        yield step;
+        steps += 1;
+        if (steps === 2 && !options.dryRun) { ${code} }
+      }
+    }
+    const verify = (options) => maintenance.verify(options);
+    Object.defineProperty(storage, "maintenance", { value: { verify, repair } });
+    export default { storage };`;
+  writeFileSync(join(cwd, "waymark.config.mjs"), source);
+}
+
+function quarantinedIn(cwd: string): number {
   const database = new Database(join(cwd, "checkpoints.db"), { readonly: true });
-  const moved = Number(database.prepare("SELECT count(*) FROM waymark_quarantine").pluck().get());
+  const count = Number(database.prepare("SELECT count(*) FROM waymark_quarantine").pluck().get());
   database.close();
-  // A signal takes its time to arrive: one or two more may have been moved by then.
-  expect(moved).toBeGreaterThan(1);
-  expect(moved).toBeLessThan(40);
-  if (form === "text") {
-    expect(stdout.match(/^quarantined +build-42/gm)).toHaveLength(moved);
-    expect(stdout).toContain(
-      `Stopped. Move ${moved} damaged records to quarantine: done, in sqlite:checkpoints.db. Run it again to go on.\n`,
-    );
-  } else expect([JSON.parse(stdout).stopped, JSON.parse(stdout).steps.length]).toEqual([true, moved]);
+  return count;
+}
 
-  writeFileSync(join(cwd, "waymark.config.mjs"), "export default {};");
-  expect((await run("repair", "--yes")).stdout).toContain(`Move ${40 - moved} damaged records to quarantine: done`);
-  expect((await run("verify")).code).toBe(0);
-});
-
-it.skipIf(process.platform === "win32")(
-  "repair that fails midway shows what it has done, then why it failed, and run again goes on (skipped on Windows: no ulimit)",
-  async () => {
-    const { cwd, place, manager, run } = await newPlace("files:store");
-    for (const state of ["small", "x".repeat(200_000), "small too"]) await manager.save("build-42", state);
-    await manager.close();
-    const folder = join(cwd, "store", "build-42");
-    for (const name of readdirSync(folder).filter((name) => name.endsWith(".json"))) {
-      const path = join(folder, name);
-      writeFileSync(path, readFileSync(path, "utf8").replace('"running"', '"completed"'));
-    }
-    // Whoever may write no file that large: the second record doesn't fit into quarantine.
-    const limited = ["-c", 'ulimit -f 100; exec "$0" "$@"', process.execPath, WAYMARK, "repair", "--yes"];
-    const child = spawn("sh", limited, { cwd, env: cleanEnv(place.env) });
-    const printed = { stdout: "", stderr: "" };
-    for (const stream of ["stdout", "stderr"] as const) {
-      child[stream].setEncoding("utf8").on("data", (text: string) => {
-        printed[stream] += text;
-      });
-    }
-    expect(await once(child, "close")).toEqual([1, null]);
-    expect(printed.stdout.match(/^quarantined +build-42 +1 /gm)).toHaveLength(1);
-    expect(printed.stdout).toContain(
-      "Stopped. Move 1 damaged record to quarantine: done, in files:store. Run it again",
+it.each(["text", "--json"])(
+  "repair shows at Ctrl-C what it has done, and the next run does the rest: %s",
+  async (form) => {
+    const { cwd, run } = await damagedDatabase(10);
+    afterSecondStep(
+      cwd,
+      `const arrived = once(process, "SIGINT"), alive = setInterval(() => {}, 50); process.kill(process.pid, "SIGINT"); await arrived; clearInterval(alive);`,
     );
-    expect(printed.stderr).toMatch(/EFBIG|too large/);
-    expect((await run("repair", "--yes")).stdout).toContain("Move 2 damaged records to quarantine: done");
+    const args = ["repair", "--yes", ...(form === "--json" ? [form] : [])];
+    const child = start({ cwd }, args, { stdio: ["ignore", "pipe", "inherit"] });
+    let stdout = "";
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    // The signal ends it, as if it had no listener: a shell shows 130.
+    expect(await once(child, "close")).toEqual([null, "SIGINT"]);
+    const moved = quarantinedIn(cwd);
+    expect(moved).toBe(3);
+    if (form === "text") {
+      expect(stdout.match(/^quarantined +build-42/gm)).toHaveLength(moved);
+      expect(stdout).toContain(
+        "Stopped. Move 3 damaged records to quarantine: done, in sqlite. Run it again to continue.\n",
+      );
+    } else expect([JSON.parse(stdout).stopped, JSON.parse(stdout).steps.length]).toEqual([true, moved]);
+
+    writeFileSync(join(cwd, "waymark.config.mjs"), "export default {};");
+    expect((await run("repair", "--yes")).stdout).toContain("Move 7 damaged records to quarantine: done");
     expect((await run("verify")).code).toBe(0);
   },
 );
+
+it("repair that fails midway shows what it has done and why it failed, and the next run does the rest", async () => {
+  const { cwd, run } = await damagedDatabase(5);
+  afterSecondStep(cwd, 'throw new Error("The disk is full.");');
+  const { code, stdout, stderr } = await waymark({ cwd }, ["repair", "--yes"]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining("The disk is full.")]);
+  expect(stdout).toContain("Stopped. Move 2 damaged records to quarantine: done, in sqlite. Run it again");
+  expect(quarantinedIn(cwd)).toBe(2);
+  expect((await run("repair", "--yes")).stdout).toContain("Move 3 damaged records to quarantine: done");
+  expect((await run("verify")).code).toBe(0);
+});

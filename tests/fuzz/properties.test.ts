@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CheckpointError, CheckpointManager, gzip, type JsonValue } from "waymark";
+import { CheckpointError, CheckpointManager, gzip } from "waymark";
+import type { JsonValue } from "waymark/adapter";
 import { seal } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { idOf, nameOf } from "../../adapters/files/names.js";

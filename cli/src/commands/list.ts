@@ -18,7 +18,7 @@ export const list: CommandFile = {
       .argument("<task>")
       .option("--incomplete", "only those that aren't completed")
       .option("--stage <stage>", "only those of this stage")
-      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--limit <n>", "at most n", countArgument(1))
       .option("--oldest", "the oldest first")
       .option("--json", "for programs: a JSON array, one checkpoint per line")
       .action((taskId, options) =>

@@ -95,7 +95,7 @@ async function print(session: Session, result: RepairResult | StoppedRepair, isD
   await printSteps(session, steps, isDryRun);
   if ("stopped" in result) {
     const soFar = changesText(steps.filter(({ action }) => action !== "left"));
-    await output.line(output.colors.bold(printable(`Stopped. ${soFar}: done, in ${name}. Run it again to go on.`)));
+    await output.line(output.colors.bold(printable(`Stopped. ${soFar}: done, in ${name}. Run it again to continue.`)));
     return;
   }
   const { tasks } = result;
