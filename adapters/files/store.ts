@@ -251,8 +251,8 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** @throws {UnreadableError} It is a link. */
-  readonly #load = async ({ path }: TaskFolder, lock?: FolderLock): Promise<Task> => {
-    if (statsOf(path)?.isSymbolicLink()) throw new UnreadableError("it is a symbolic link, which is not followed");
+  readonly #load = async ({ path, isLink }: TaskFolder, lock?: FolderLock): Promise<Task> => {
+    if (isLink) throw new UnreadableError("it is a symbolic link, which is not followed");
     return this.load(path, lock);
   };
 

@@ -55,7 +55,7 @@ export class TaskFileAdapter extends FolderStore {
    * is still readable of it, so that the task can be begun anew. `undefined` where there is none, or it can be written:
    * a damaged checkpoint among others is in nobody's way.
    *
-   * @throws {CheckpointCorruptError} It can't be renamed; the message names it.
+   * @throws {CheckpointCorruptError} It is no file; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
     const absent = (): undefined => undefined;

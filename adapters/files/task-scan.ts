@@ -14,6 +14,8 @@ export interface TaskFolder {
   readonly name: string;
   /** As far as the name tells it. */
   readonly taskId: string | undefined;
+  /** To a folder. It isn't followed, and isn't passed over in silence. */
+  readonly isLink: boolean;
 }
 
 /** What a task's folder holds now. */
@@ -26,9 +28,8 @@ export function taskFolders(root: string): TaskFolder[] {
     const taskId = idOf(name);
     if (taskId === undefined && !isHashedName(name)) return [];
     const path = join(root, name);
-    // A link to a folder isn't followed, and isn't passed over in silence.
-    const isFolder = entry.isDirectory() || (entry.isSymbolicLink() && leadsToFolder(path));
-    return isFolder ? { path, name, taskId } : [];
+    const isLink = entry.isSymbolicLink() && leadsToFolder(path);
+    return entry.isDirectory() || isLink ? { path, name, taskId, isLink } : [];
   });
 }
 

@@ -121,7 +121,8 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
 }
 
 function wrongOrder(found: readonly Found[]): string[] {
-  const sequences = found.map(({ sequence = 0 }) => sequence);
+  // A damaged one needn't tell its sequence.
+  const sequences = found.flatMap(({ sequence }) => sequence ?? []);
   const ascends = sequences.every((sequence, at) => sequence > (sequences[at - 1] ?? 0));
   return ascends ? [] : [`sequences are ${sequences.join(", ")}`];
 }
