@@ -1,3 +1,4 @@
+import { constants as bufferLimits } from "node:buffer";
 import { closeSync, constants, fstatSync, lstatSync, openSync, read, readdirSync, readSync, type Stats } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -145,5 +146,8 @@ function open(path: string): number | undefined {
 function sizeOf(file: number): number {
   const stats = fstatSync(file);
   if (!stats.isFile()) throw new UnreadableError("it is not a file");
+  // A text can't be longer, so Waymark didn't write this.
+  if (stats.size > bufferLimits.MAX_STRING_LENGTH)
+    throw new UnreadableError(`it has ${stats.size} bytes, too many to read`);
   return stats.size;
 }

@@ -5,8 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { JsonFileAdapter } from "../../adapters/files/json-file.js";
-import { parseNumberingFile } from "../../adapters/files/json-file-format.js";
-import { UnreadableError } from "../../adapters/files/stored-file.js";
 import { TaskFileAdapter } from "../../adapters/files/task-file.js";
 import { CommandError } from "../../cli/src/exit-code.js";
 import { readPlanFile } from "../../cli/src/plan-file.js";
@@ -84,11 +82,6 @@ export const DECODERS = {
       return inspect(await manager.latest("t"), { depth: 20, maxArrayLength: 1000 });
     },
     expected: [CheckpointError],
-    isSealed: true,
-  },
-  numbering: {
-    decode: (bytes) => JSON.stringify(parseNumberingFile(bytes, "numbering.json")),
-    expected: [UnreadableError, CheckpointError],
     isSealed: true,
   },
   "task-file": {
