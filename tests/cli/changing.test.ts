@@ -26,7 +26,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("refuses to go on without a terminal to ask on, and removes with --yes", async () => {
+  it("refuses without a terminal to ask on, and removes with --yes", async () => {
     const { run, manager } = await placeWith(2, 3);
     const asked = await run("prune", "--all", "--keep-last", "1");
     expect([asked.code, asked.stderr]).toEqual([
@@ -40,7 +40,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("goes by the configuration's retention, in package.json too, where no policy flag is given", async () => {
+  it("uses the configuration's retention, also from package.json, if no policy flag is given", async () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     expect((await run("prune", "task-1", "--yes")).stderr).toContain("No policy is given");
     writeFileSync(join(cwd, "package.json"), JSON.stringify({ waymark: { retention: { keepLast: 2 } } }));
@@ -48,7 +48,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("takes every policy flag, and refuses what is none", async () => {
+  it("takes every policy flag, and refuses unknown or malformed ones", async () => {
     const { run, manager } = await placeWith(1, 1);
     const flags =
       "--keep-last 1 --keep-within 30d --keep-hourly 1 --keep-daily 2 --keep-weekly 3 --keep-monthly 4 --keep-stage a b --max-age 12h --max-bytes 10MiB";
@@ -151,7 +151,7 @@ describe("waymark delete and complete", () => {
     await manager.close();
   });
 
-  it("complete marks the newest, says so where it was already, and only with an answer", async () => {
+  it("complete marks the newest only after an answer, and says if it was completed before", async () => {
     const { run, manager } = await placeWith(1, 2);
     expect((await run("complete", "task-1")).stderr).toMatch(/Task "task-1" is running at @2 .*--yes/);
     expect((await run("complete", "task-1", "--yes")).stdout).toBe('Task "task-1" is completed.\n');
@@ -220,7 +220,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
 });
 
 describe("waymark copy", () => {
-  it("brings after what was saved, and which statuses have changed, since an earlier copy", async () => {
+  it("copies what was saved, and which statuses changed, since an earlier copy", async () => {
     const { run, manager, cwd } = await placeWith(1, 2);
     await run("copy", "--to", "files:to");
     await manager.fail("task-1", new Error("x"));
@@ -230,7 +230,7 @@ describe("waymark copy", () => {
     await manager.close();
   });
 
-  it("ends with 6 where the target has other checkpoints, and says which", async () => {
+  it("ends with 6 if the target has other checkpoints, and says which", async () => {
     const { run, manager, open } = await placeWith(2, 2);
     await manager.close();
     const other = await open("files:to");

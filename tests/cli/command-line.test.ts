@@ -163,7 +163,7 @@ describe("the storage is", () => {
     expect(await taskIn("deep/er", {})).toBe("of-config");
   });
 
-  it("an adapter of one's own, where the configuration has one", async () => {
+  it("an adapter of the configuration", async () => {
     const { cwd, taskIn } = await places();
     const sdk = new URL("../../dist/adapters/index.js", import.meta.url).href;
     const content = `import { openStorage } from "${sdk}"; export default { storage: await openStorage("files:of-flag") };`;

@@ -67,7 +67,7 @@ async function statesByCurrentKey(cwd: string, url: string) {
 const ALL = [2, 4, 6, 8, 1, 3, 5, 7].map((n) => ({ n }));
 
 describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey of %s", (url) => {
-  it("brings everything under the current key, once", async () => {
+  it("brings everything under the current key, in one run", async () => {
     const { cwd, run } = await mixedPlace(url);
     configure(cwd);
     expect(await run("rekey")).toEqual({
@@ -81,7 +81,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect(shown).toMatchObject({ code: 0, stdout: "7\n" });
   });
 
-  it("ends, run again, with all of it done after a kill -9 in the middle", async () => {
+  it("completes in a second run after a kill -9 in the middle", async () => {
     const { cwd, place, run } = await mixedPlace(url);
     for (const at of [1, 3]) {
       configure(cwd, { signal: "SIGKILL", at });
@@ -96,7 +96,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect(await statesByCurrentKey(cwd, url)).toEqual(ALL);
   });
 
-  it("says at Ctrl-C how much is left, and goes on from there", async () => {
+  it("says at Ctrl-C how much is left, and the next run does the rest", async () => {
     const { cwd, place, run } = await mixedPlace(url);
     configure(cwd, { signal: "SIGINT", at: 2 });
     const child = start(place, ["rekey"], { stdio: ["ignore", "pipe", "pipe"] });
@@ -155,7 +155,7 @@ describe("waymark rekey", () => {
     expect(stdout).not.toContain(KEYS.current.toString("hex"));
   });
 
-  it("counts what is damaged apart from what had the current key", async () => {
+  it("counts damaged checkpoints apart from current ones", async () => {
     const { cwd, run } = await mixedPlace("files:store");
     configure(cwd, {});
     const folder = join(cwd, "store", "task-0");
@@ -165,13 +165,13 @@ describe("waymark rekey", () => {
     expect(stdout).toBe("Rekeyed 4 checkpoints; 0 had the current key already.\n");
   });
 
-  it("says what to configure where there are no transforms", async () => {
+  it("says what to configure if there are no transforms", async () => {
     const { run } = await mixedPlace("sqlite:store.db");
     const { code, stderr } = await run("rekey");
     expect([code, stderr]).toEqual([2, expect.stringContaining("No transforms are configured")]);
   });
 
-  it("says why the function that gives a key has failed, in a line that no terminal obeys", async () => {
+  it("says why the function that fetches a key failed, without control characters", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     const failing = `() => { throw new Error("the KMS is down \\u001b[31m", { cause: new Error(old.toString("hex")) }); }`;
     configure(cwd, { keys: `old, current: ${failing}` });
@@ -186,7 +186,7 @@ describe("waymark rekey", () => {
     }
   });
 
-  it("shows nothing of a key where a state can't be shown for want of one", async () => {
+  it("shows nothing of a key if a state can't be shown without one", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
     const { code, stdout, stderr } = await waymarkProcess(place, ["show", "task-1", "--verbose"]);

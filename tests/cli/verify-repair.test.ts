@@ -71,7 +71,7 @@ it("repair shows its plan, changes nothing without a yes, then moves what is dam
   expect(await run("repair")).toEqual({ code: 0, stdout: "There is nothing to repair, in files:store.\n", stderr: "" });
 });
 
-it("repair exits with 1 where damage is left that it can't repair", async () => {
+it("repair exits with 1 if damage is left that it can't repair", async () => {
   const { cwd, run } = await newPlace();
   writeFileSync(join(cwd, "checkpoints.db"), "no database, but longer than a page of one. ".repeat(50));
   const verified = await run("verify");

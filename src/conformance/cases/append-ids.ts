@@ -3,11 +3,11 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, expectStored, idsOf } from "../steps.js";
 
-/** What every adapter owes of ids, which are unique within a task. */
+/** The cases about ids, which are unique within a task. */
 export const appendIdCases: readonly ConformanceCase[] = [
   {
     name: "append.idempotent",
-    promise: "answers a retry with the sequence it has, before it checks the condition",
+    promise: "answers a retry with the stored sequence, before it checks the condition",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -62,14 +62,14 @@ export const appendIdCases: readonly ConformanceCase[] = [
       }
       await expectStored(adapter, mine);
 
-      // Another task's ids are its own.
+      // Another task may use the same id.
       const theirs = await appendAll(adapter, [{ ...other, taskId: "u" }]);
       await expectStored(adapter, [...mine, ...theirs]);
     },
   },
   {
     name: "append.id-free-again",
-    promise: "takes an id again whose checkpoint was removed",
+    promise: "accepts the id of a removed checkpoint again",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

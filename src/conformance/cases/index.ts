@@ -16,7 +16,7 @@ import { statusCases } from "./status.js";
 import { tasksCases } from "./tasks.js";
 import { valuesCases } from "./values.js";
 
-/** Every obligation of the contract, each as a case of its own. */
+/** Every obligation of the contract, one case each. */
 export const conformanceCases: readonly ConformanceCase[] = [
   ...lifecycleCases,
   ...appendCases,

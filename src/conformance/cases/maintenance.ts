@@ -6,11 +6,11 @@ import { type Appended, draft, drafts } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, expectStored, idsOf, withOpen } from "../steps.js";
 
-/** What an adapter with `maintenance` owes. */
+/** The cases of adapters with `maintenance`. */
 export const maintenanceCases: readonly ConformanceCase[] = [
   {
     name: "verify.finds",
-    promise: "finds each damaged checkpoint, counts all, and changes nothing",
+    promise: "finds each damaged checkpoint, counts all checkpoints, and changes nothing",
     about: "maintenance",
     needs: "durable",
     async run(store) {
@@ -35,11 +35,11 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "verify.quiet",
-    promise: "finds nothing where nothing is wrong, while others write too, and changes nothing",
+    promise: "finds nothing if nothing is wrong, even while others write, and changes nothing",
     about: "maintenance",
     async run(store) {
       const adapter = await store.open();
-      same(await findingsOf(adapter), [], "verify MUST find nothing in a store that isn't there");
+      same(await findingsOf(adapter), [], "verify MUST find nothing in a store that doesn't exist");
       const all = [
         ...(await appendAll(adapter, drafts("a", 4))),
         ...(await appendAll(adapter, drafts("quarantine", 2))),
@@ -49,7 +49,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       await adapter.remove("a", ["c4"]);
       await adapter.setStatus("a", "c1", { status: "completed" });
       const writes = drafts("busy", 20).map((one) => adapter.append(one));
-      const obligation = "verify MUST find nothing where nothing is wrong, while others write too";
+      const obligation = "verify MUST find nothing if nothing is wrong, even while others write";
       while (writes.length > 0) {
         same(await findingsOf(adapter), [], obligation);
         await writes.pop();
@@ -66,7 +66,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.moves",
-    promise: "moves each damaged checkpoint away, tells where to, and leaves all others as they are",
+    promise: "moves each damaged checkpoint away, reports where, and leaves the others as they are",
     about: "maintenance",
     needs: "durable",
     async run(store) {
@@ -77,10 +77,10 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           const adapter = await damagedTask(store, taskId, damaged, part);
           const steps = await repaired(adapter);
           const moved = quarantined(steps).filter(({ finding }) => finding.taskId === taskId);
-          same(moved.length, damaged.length, "repair MUST move each damaged record, and tell it");
+          same(moved.length, damaged.length, "repair MUST move and report each damaged record");
           for (const { finding, to } of moved) {
             expectTold(finding);
-            holds(to !== "", "repair MUST tell where a damaged record is now");
+            holds(to !== "", "repair MUST report where a damaged record is now");
           }
           const reopened = await store.reopen(adapter);
           const left = drafts(taskId, 4).flatMap((one, index): Appended[] =>
@@ -89,7 +89,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           same(
             await idsOf(reopened.list({ taskId, order: "oldest" })),
             left.map(({ id }) => id),
-            "after a repair nothing damaged MUST be in the way, and all else be there",
+            "after a repair no damaged record MUST be left, and every other one MUST be there",
           );
           await expectIntact(reopened, left);
           await expectIntact(reopened, beside);
@@ -102,7 +102,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.keeps-numbering",
-    promise: "never gives a sequence again that a damaged checkpoint had",
+    promise: "never reuses the sequence of a damaged checkpoint",
     about: "maintenance",
     needs: "durable",
     async run(store) {
@@ -113,7 +113,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           await repaired(adapter);
           const reopened = await store.reopen(adapter);
           const sequence = await reopened.append(draft(taskId, "next"));
-          holds(sequence > 4, `a damaged record's sequence MUST never be given again, and ${sequence} was`);
+          holds(sequence > 4, `a damaged record's sequence MUST never be given again, but ${sequence} was`);
           await reopened.close();
         }
       }
@@ -121,7 +121,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.dry-run",
-    promise: "changes nothing in a dry run, and tells what it would do",
+    promise: "changes nothing in a dry run, and reports the steps of a repair",
     about: "maintenance",
     needs: "durable",
     async run(store) {
@@ -132,14 +132,14 @@ export const maintenanceCases: readonly ConformanceCase[] = [
         same(await damagedIn(adapter, part), before, "a dry run MUST change nothing");
         same((await idsOf(adapter.list({ taskId: part, order: "oldest" }))).length, 4, "a dry run MUST change nothing");
         const done = await repaired(adapter);
-        same(planned.map(summaryOfStep), done.map(summaryOfStep), "a dry run MUST tell the steps of a repair");
+        same(planned.map(summaryOfStep), done.map(summaryOfStep), "a dry run MUST report the steps of a repair");
         await adapter.close();
       }
     },
   },
 ];
 
-/** Four checkpoints, some of them damaged. */
+/** A task with four checkpoints, some of them damaged. */
 async function damagedTask(
   store: ConformanceStore,
   taskId: string,
@@ -152,7 +152,7 @@ async function damagedTask(
   return adapter;
 }
 
-/** How many of a task's checkpoints come as a CorruptRecord. */
+/** How many of a task's checkpoints are reported as a CorruptRecord. */
 async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<number> {
   return (await collect(adapter.read({ taskId, order: "oldest" }))).filter(isCorrupt).length;
 }
@@ -188,7 +188,7 @@ function expectTold(finding: object): void {
   holds(says, `a finding MUST say where it is and what is wrong with it, unlike ${show(finding)}`);
 }
 
-/** As expectStored, for one task of several. */
+/** Like expectStored, for one task of several. */
 async function expectIntact(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
   for (const one of all) {
     const found = await adapter.get(one.taskId, one.id);

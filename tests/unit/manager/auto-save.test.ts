@@ -54,7 +54,7 @@ describe("auto-save", () => {
     vi.useRealTimers();
   });
 
-  it("saves every 30 seconds unless told otherwise, and only what has changed", async () => {
+  it("saves every 30 seconds by default, and only if the state changed", async () => {
     const { manager, gate } = memoryWithGate();
     const state = { n: 1 };
     const autoSave = manager.autoSave("t", () => state);
@@ -81,7 +81,7 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(1);
   });
 
-  it("skips a tick where there is no state yet, and asks for the stage at each save", async () => {
+  it("skips a tick while there is no state, and asks for the stage at each save", async () => {
     const { manager } = memoryWithGate();
     let state: { n: number } | undefined;
     manager.autoSave("t", () => state, { intervalMs: 10, stage: () => `step-${state?.n}`, label: "On the way" });
@@ -108,7 +108,7 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(4);
   });
 
-  it("tells of a failure by event and log, and tries again at the next tick", async () => {
+  it("reports a failure by event and log, and tries again at the next tick", async () => {
     const { manager, gate, logger } = memoryWithGate();
     const failures: unknown[] = [];
     manager.on("autoSaveFailed", (failure) => failures.push(failure));
@@ -185,7 +185,7 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(1);
   });
 
-  it("stop() and flush() reject with what the save threw, and the timer has ended all the same", async () => {
+  it("stop() and flush() reject with the save's error, and the timer stops anyway", async () => {
     const { manager, gate } = memoryWithGate();
     const autoSave = manager.autoSave("t", () => 1);
     gate.failWith = new Error("disk full");
@@ -246,7 +246,7 @@ describe("auto-save and signals", () => {
     },
   );
 
-  it("saves first where a library that cleans up at signals came later", async () => {
+  it("saves first if a library that cleans up at signals registers later", async () => {
     const folder = await tempFolder();
     const child = await started(folder, "cleans-up");
     child.kill("SIGINT");

@@ -1,4 +1,4 @@
-// What a user can do wrong, or find wrong: each a typed error that says what is intact, with nothing lost.
+// Wrong use and damaged files: each is a typed error that says what is intact, and nothing is lost.
 import { readdir, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -40,25 +40,28 @@ describe("a damaged file", () => {
       "changed in its header",
       async (path) => writeFile(path, (await readFile(path, "utf8")).replace('"running"', '"completed"')),
     ],
-  ])("that is %s is passed over for the newest intact one, reported, and left as it is", async (_name, damage) => {
-    const root = await tempFolder();
-    const { manager, logger } = await managerOnFiles(root);
-    await manager.save("t", { n: 1 });
-    await manager.save("t", { n: 2 });
-    const newest = (await filesOf(root)).at(-1)!;
-    await damage(newest);
-    const damaged = await readFile(newest);
-    const corrupt: unknown[] = [];
-    manager.on("corrupt", ({ sequence }) => corrupt.push(sequence));
+  ])(
+    "that is %s is skipped, reported, and left as it is; latest gives the newest intact one",
+    async (_name, damage) => {
+      const root = await tempFolder();
+      const { manager, logger } = await managerOnFiles(root);
+      await manager.save("t", { n: 1 });
+      await manager.save("t", { n: 2 });
+      const newest = (await filesOf(root)).at(-1)!;
+      await damage(newest);
+      const damaged = await readFile(newest);
+      const corrupt: unknown[] = [];
+      manager.on("corrupt", ({ sequence }) => corrupt.push(sequence));
 
-    expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
-    expect(corrupt).toEqual([2]);
-    expect(logger.lines).toContainEqual(expect.objectContaining({ level: "warn" }));
-    expect((await manager.save("t", { n: 3 })).sequence).toBe(3);
-    expect(await readFile(newest)).toEqual(damaged);
-  });
+      expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
+      expect(corrupt).toEqual([2]);
+      expect(logger.lines).toContainEqual(expect.objectContaining({ level: "warn" }));
+      expect((await manager.save("t", { n: 3 })).sequence).toBe(3);
+      expect(await readFile(newest)).toEqual(damaged);
+    },
+  );
 
-  it("is an error where nothing intact is left, never undefined or an empty list", async () => {
+  it("is an error if nothing intact is left, never undefined or an empty list", async () => {
     const root = await tempFolder();
     const { manager } = await managerOnFiles(root);
     const { id } = await manager.save("t", { n: 1 });
@@ -88,7 +91,7 @@ describe("a damaged file", () => {
     expect((await manager.findIncomplete()).map(({ newest }) => newest.sequence)).toEqual([1]);
   });
 
-  it("of a newer format version is refused by name, and not passed over", async () => {
+  it("of a newer format version is refused, not skipped", async () => {
     const root = await tempFolder();
     const { manager } = await managerOnFiles(root);
     await manager.save("t", { n: 1 });

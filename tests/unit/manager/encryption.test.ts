@@ -61,7 +61,7 @@ describe.each(Object.entries(STORAGES))("encrypted checkpoints in %s", (_name, o
     expect(bytesIn(folder)).not.toContain(SECRET);
   });
 
-  it("are not passed over where the key is wrong or missing: latest, restore and history throw", async () => {
+  it("are not skipped if the key is wrong or missing: latest, restore and history throw", async () => {
     const storage = await open(await tempFolder());
     await managerOn(storage, { transforms: [] }).save("t", { plain: true });
     const { id } = await managerOn(storage).save("t", { n: 1 });
@@ -79,7 +79,7 @@ describe.each(Object.entries(STORAGES))("encrypted checkpoints in %s", (_name, o
     await storage.close();
   });
 
-  it("can't be passed off as another checkpoint's, though sealed anew", async () => {
+  it("can't be moved to another checkpoint, even with a new seal", async () => {
     const storage = await open(await tempFolder());
     const { id } = await managerOn(storage).save("t", { n: 1 }, { stage: "gate" });
     const record = await storage.get("t", id);
@@ -95,7 +95,7 @@ describe.each(Object.entries(STORAGES))("encrypted checkpoints in %s", (_name, o
     await storage.close();
   });
 
-  it("are what plain ones are refused beside, where encryption is required", async () => {
+  it("make plain ones refused if encryption is required", async () => {
     const storage = await open(await tempFolder());
     await managerOn(storage, { transforms: [] }).save("t", { planted: true });
     const strict = managerOn(storage, {

@@ -32,7 +32,7 @@ describe("save", () => {
     expect(await manager.list("build-42")).toEqual([summary]);
   });
 
-  it("reads the state before it returns, so that the caller may go on changing it", async () => {
+  it("reads the state before it returns, so the caller may change it afterwards", async () => {
     const manager = managerInMemory();
     const state = { messages: ["one"] };
     const metadata = { tags: ["a"] };
@@ -44,7 +44,7 @@ describe("save", () => {
     expect((await manager.latest("t"))?.metadata).toEqual({ tags: ["a"] });
   });
 
-  it("stores the saves of one task in call order, though a transform is slower for the first", async () => {
+  it("stores the saves of one task in call order, even if a transform is slower for the first", async () => {
     const first = deferred();
     let calls = 0;
     const slowFirst: Transform = {
@@ -63,7 +63,7 @@ describe("save", () => {
     expect((await manager.latest("t"))?.state).toBe(3);
   });
 
-  it("goes on with the next save of a task when a transform has failed for the one before", async () => {
+  it("stores the next save of a task after a transform failed for the one before", async () => {
     let calls = 0;
     const failsFirst: Transform = {
       name: "fails-first",
@@ -80,7 +80,7 @@ describe("save", () => {
     expect(saved).toMatchObject({ status: "fulfilled", value: { sequence: 1 } });
   });
 
-  it("is failed unless told otherwise where an error is given, and keeps the error as data", async () => {
+  it("has the status failed by default if an error is given, and keeps the error as data", async () => {
     const manager = managerInMemory();
     const error = Object.assign(new TypeError("no such tool"), { code: "ENOTOOL" });
     const summary = await manager.save("t", {}, { error });
@@ -91,7 +91,7 @@ describe("save", () => {
     });
   });
 
-  it("refuses what was expected otherwise, and stores nothing", async () => {
+  it("refuses a save that expected another newest checkpoint, and stores nothing", async () => {
     const manager = managerInMemory();
     await manager.save("t", 1, { expectedSequence: 0 });
     await expect(manager.save("t", 2, { expectedSequence: 0 })).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
@@ -135,7 +135,7 @@ describe("save", () => {
 });
 
 describe("reading", () => {
-  it("gives undefined where there is nothing", async () => {
+  it("gives undefined if there is nothing", async () => {
     const manager = managerInMemory();
     expect(await manager.latest("t")).toBeUndefined();
     expect(await manager.list("t")).toEqual([]);
@@ -263,7 +263,7 @@ describe("status", () => {
     expect((await manager.latest("t"))?.status).toBe("running");
   });
 
-  it("says so where there is nothing to change", async () => {
+  it("throws if there is nothing to change", async () => {
     const manager = managerInMemory();
     await expect(manager.complete("t")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     await expect(manager.setStatus("t", "x", "failed")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
@@ -292,7 +292,7 @@ describe("removing", () => {
 });
 
 describe("events", () => {
-  it("tells what was saved and removed, and by whom, until unsubscribed", async () => {
+  it("report what was saved and removed, and by whom, until unsubscribed", async () => {
     const manager = managerInMemory({ retention: { keepLast: 1 } });
     const told: unknown[] = [];
     const unsubscribe = manager.on("saved", ({ sequence }) => told.push(["saved", sequence]));
@@ -311,7 +311,7 @@ describe("events", () => {
     ]);
   });
 
-  it("logs a listener that throws, and saves all the same", async () => {
+  it("of a listener that throws are logged, and the save succeeds", async () => {
     const logger = recordingLogger();
     const manager = managerInMemory({ logger });
     const after = vi.fn();
@@ -369,7 +369,7 @@ describe("close", () => {
     expect(await storage.remove("t", "all")).toBe(1);
   });
 
-  it("waits for the saves under way", async () => {
+  it("waits for the saves in progress", async () => {
     const order: string[] = [];
     const memory = new MemoryAdapter();
     const reached = deferred();
@@ -431,7 +431,7 @@ describe("what others hand in", () => {
     for (const part of Object.values(failure ?? {})) expect(part).toBeTypeOf("string");
   });
 
-  it("fails no save where the logger throws, or a listener rejects", async () => {
+  it("fails no save if the logger throws or a listener rejects", async () => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error) => warnings.push(warning);
     process.on("warning", onWarning);
@@ -448,7 +448,7 @@ describe("what others hand in", () => {
     );
   });
 
-  it("is refused where createId repeats an id, though the state is the same", async () => {
+  it("is refused if createId repeats an id, even with the same state", async () => {
     const manager = managerInMemory({ createId: ({ stage }) => stage ?? "none" });
     await manager.save("t", 1, { stage: "plan", label: "first" });
     await expect(manager.save("t", 1, { stage: "plan", label: "again" })).rejects.toMatchObject({
@@ -459,7 +459,7 @@ describe("what others hand in", () => {
     expect((await manager.save("t", 1, { stage: "build" })).sequence).toBe(2);
   });
 
-  it("is passed over where an adapter gives a record whose seal doesn't hold", async () => {
+  it("is skipped if an adapter gives a record whose seal doesn't hold", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, logger: recordingLogger() });
     await manager.save("t", 1);
@@ -471,7 +471,7 @@ describe("what others hand in", () => {
     expect((await manager.latest("t"))?.state).toBe(1);
   });
 
-  it("is refused where somebody saves while a task is being completed", async () => {
+  it("is refused if somebody saves while a task is being completed", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     await manager.save("t", 1);
@@ -499,7 +499,7 @@ describe("what others hand in", () => {
     expect(() => managerInMemory(options)).toThrow(culprit);
   });
 
-  it("is refused by name where it is no plan, no status, or no time", async () => {
+  it("is refused by name if it is no plan, no status, no option or no time", async () => {
     const manager = managerInMemory();
     for (const plan of [null, {}, [], { taskId: "t", keep: [1], remove: [] }]) {
       await expect(manager.applyPlan(plan as never)).rejects.toThrow(/plan that planRetention made/);

@@ -85,7 +85,7 @@ describe("prune", () => {
     expect(await manager.applyPlan(plan)).toEqual({ tasks: 1, removed: 0, removedBytes: 0 });
   });
 
-  it("refuses a plan when something it keeps is gone, or something it removes has changed", async () => {
+  it("refuses a plan if a checkpoint it keeps is gone, or one it removes has another status", async () => {
     const { manager } = managerAtDay();
     const first = await manager.save("t", 1);
     const second = await manager.save("t", 2);
@@ -118,7 +118,7 @@ describe("prune", () => {
     await expect(manager.pruneAll()).rejects.toThrow(TypeError);
   });
 
-  it("removes nothing where none of what it would keep can be read", async () => {
+  it("removes nothing if no checkpoint that it keeps can be read", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, logger: recordingLogger() });
     await manager.save("t", 1);

@@ -67,7 +67,7 @@ async function mixedStore(storage: StorageAdapter) {
 }
 
 describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
-  it("rewrites what isn't current, and keeps all else as it was", async () => {
+  it("rewrites what isn't current, and keeps everything else as it was", async () => {
     const storage = await open(await tempFolder());
     await mixedStore(storage);
     const before = await recordsOf(storage);
@@ -107,7 +107,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("goes on beside saves, which it neither loses nor holds up", async () => {
+  it("runs beside saves, and neither loses nor blocks them", async () => {
     const storage = await open(await tempFolder());
     const former = managerOn(storage, [by("old")]);
     for (let n = 1; n <= 30; n++) await former.save("t", { n });
@@ -134,7 +134,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("stops where it is told to, says how much is left, and goes on from there when it is run again", async () => {
+  it("stops at the signal, says how much is left, and the next run does the rest", async () => {
     const storage = await open(await tempFolder());
     for (let n = 1; n <= 6; n++) await managerOn(storage, [by("old")]).save("t", { n });
     const manager = managerOn(storage, [rotated()]);
@@ -156,7 +156,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
 describe("rekey", () => {
   const storage = () => new MemoryAdapter();
 
-  it("leaves what no key opens as it is, and reports each with its reason", async () => {
+  it("leaves checkpoints that no key opens, and reports each with its reason", async () => {
     const store = storage();
     await managerOn(store, [by("lost")]).save("t", { n: 1 });
     await managerOn(store, [by("old")]).save("t", { n: 2 });
@@ -172,7 +172,7 @@ describe("rekey", () => {
     expect([after[0], after[2]]).toEqual([before[0], before[2]]);
   });
 
-  it("doesn't encrypt what requireEncrypted refuses: that would make a planted record look like one's own", async () => {
+  it("doesn't encrypt what requireEncrypted refuses: a planted record would become a trusted one", async () => {
     const store = storage();
     await managerOn(store, []).save("t", { planted: true });
     const strict = encrypt({ keys: { k: KEYS.current }, current: "k", requireEncrypted: true });
@@ -181,13 +181,13 @@ describe("rekey", () => {
     expect(await keyIdsOf(store)).toEqual(["plain"]);
   });
 
-  it("notices a current key that doesn't open what bears its name", async () => {
+  it("notices a current key that doesn't open a payload under its name", async () => {
     const store = storage();
     await managerOn(store, [encrypt({ keys: { current: KEYS.lost }, current: "current" })]).save("t", { n: 1 });
     expect(await managerOn(store, [by("current")]).rekey()).toMatchObject({ rewritten: 0, refused: 1 });
   });
 
-  it("passes over damage, tells it once, and leaves it untouched", async () => {
+  it("skips damage, reports it once, and leaves it untouched", async () => {
     const folder = await tempFolder();
     const store = await openStorage(`files:${folder}/store`);
     for (let n = 1; n <= 3; n++) await managerOn(store, [by("old")]).save("t", { n });
@@ -209,7 +209,7 @@ describe("rekey", () => {
     await store.close();
   });
 
-  it("refuses what it has read and the storage doesn't rewrite, so that nobody takes the old key away", async () => {
+  it("reports what the storage refuses to rewrite: it still needs the old key", async () => {
     const folder = await tempFolder();
     const store = new TaskFileAdapter({ path: folder });
     for (const n of [1, 2]) await managerOn(store, [by("old")]).save("t", { n });
@@ -226,7 +226,7 @@ describe("rekey", () => {
     await store.close();
   });
 
-  it("ends with the error where an old key can't be fetched now: that is no refusal", async () => {
+  it("throws if an old key can't be fetched: that is not a refusal", async () => {
     const store = storage();
     await managerOn(store, [by("old")]).save("t", { n: 1 });
     const away = () => Promise.reject(new Error("The KMS is away."));
@@ -234,7 +234,7 @@ describe("rekey", () => {
     await expect(manager.rekey()).rejects.toMatchObject({ code: "KEY_UNAVAILABLE", retryable: true });
   });
 
-  it("takes a record that fails its seal for damaged, current or not", async () => {
+  it("treats a record that fails its seal as damaged, current or not", async () => {
     const store = storage();
     await managerOn(store, [by("old")]).save("t", { n: 1 });
     await managerOn(store, [rotated()]).save("t", { n: 2 });
@@ -252,7 +252,7 @@ describe("rekey", () => {
     expect(await manager.rekey()).toMatchObject({ done: 2, rewritten: 0, damaged: 2, refused: 0 });
   });
 
-  it("ends with the error where the current key can't be fetched, and goes on when it can", async () => {
+  it("throws if the current key can't be fetched, and the next run does the rest", async () => {
     const store = storage();
     await managerOn(store, [by("old")]).save("t", { n: 1 });
     let isDown = true;
@@ -266,7 +266,7 @@ describe("rekey", () => {
     expect(await manager.rekey()).toMatchObject({ rewritten: 1, left: 0 });
   });
 
-  it("looks again at what was rewritten or removed while it was at it", async () => {
+  it("looks again at a checkpoint that was rewritten or removed meanwhile", async () => {
     const store = storage();
     for (const taskId of ["a", "b"]) await managerOn(store, [by("old")]).save(taskId, { taskId });
     const other = managerOn(store, [rotated()]);
@@ -283,7 +283,7 @@ describe("rekey", () => {
     expect(await keyIdsOf(store)).toEqual(["current"]);
   });
 
-  it("stops at the checkpoint under way when the manager is closed, which waits no longer than that", async () => {
+  it("stops after the checkpoint in progress when the manager closes", async () => {
     const store = storage();
     for (let n = 1; n <= 50; n++) await managerOn(store, [by("old")]).save("t", { n });
     const manager = managerOn(store, [rotated()]);
@@ -295,7 +295,7 @@ describe("rekey", () => {
     expect([done < 10, done + left]).toEqual([true, 50]);
   });
 
-  it("encrypts a prefix alone where it is told so", async () => {
+  it("encrypts only the tasks under a prefix", async () => {
     const store = storage();
     for (const taskId of ["x/1", "x/2", "y/1"]) await managerOn(store, []).save(taskId, { taskId });
     expect(await managerOn(store, [rotated()]).rekey({ prefix: "x/" })).toMatchObject({
@@ -306,7 +306,7 @@ describe("rekey", () => {
     expect(await keyIdsOf(store)).toEqual(["current", "current", "plain"]);
   });
 
-  it("keeps auto-save as it was: what hasn't changed isn't saved again", async () => {
+  it("doesn't make auto-save store an unchanged state again", async () => {
     const store = storage();
     const manager = managerOn(store, [rotated()]);
     const autoSave = manager.autoSave("t", () => ({ n: 1 }));
@@ -318,7 +318,7 @@ describe("rekey", () => {
     expect((await managerOn(store, [by("current"), gzip()]).latest("t"))?.state).toEqual({ n: 1 });
   });
 
-  it("is refused where it can't be: without transforms, without replacePayload, misspelled", async () => {
+  it("is refused without transforms, without replacePayload, and with a misspelled option", async () => {
     await expect(managerOn(storage(), []).rekey()).rejects.toThrow(TypeError);
     const { replacePayload: _none, ...rest } = Object.fromEntries(
       ["append", "get", "read", "list", "tasks", "setStatus", "remove", "close", "replacePayload"].map((name) => [

@@ -162,7 +162,7 @@ describe("keep rules", () => {
     ]);
   });
 
-  it("goes by sequence where the clock was set back, so that a day of the future doesn't stay for ever", () => {
+  it("goes by sequence if the clock was set back, so a day in the future doesn't stay for ever", () => {
     const { keep } = plan(
       task({ at: "2099-01-01T00:00:00.000Z" }, { at: "2026-11-20T00:00:00.000Z" }, { at: "2026-11-21T00:00:00.000Z" }),
       { keepDaily: 2 },
@@ -294,7 +294,7 @@ describe("a task's standing", () => {
     expect(sequences(plan(completed, { maxBytes: 9 }).keep)).toEqual([]);
   });
 
-  it("the newest of a completed task stays with an unfinished one, which would be offered for resuming otherwise", () => {
+  it("the newest of a completed task stays with an unfinished one, which would otherwise be offered for resuming", () => {
     const { keep } = plan(task({ stage: "coder" }, {}, { status: "completed" }), { keepStages: ["coder"] });
 
     expect(reasons(keep)).toEqual({ 3: ["newest of a completed task with unfinished parts"], 1: ["stage coder"] });
@@ -331,7 +331,7 @@ describe("a plan", () => {
     });
   });
 
-  it("holds summaries alone, even where it is made from whole records", () => {
+  it("has only summaries, even if it is made from whole records", () => {
     const [summary] = task({});
     const stored = { ...summary!, payload: { encoding: "json", body: "{}", sha256: "" }, seal: "" };
 
@@ -449,7 +449,7 @@ describe("for any task and policy", () => {
     });
   });
 
-  it("leaves an incomplete task incomplete, with its newest, and a completed one completed or gone", () => {
+  it("keeps an incomplete task incomplete, with its newest, and a completed one completed or gone", () => {
     check((summaries, policy) => {
       const newest = bySequence(summaries).at(-1);
       const newestKept = plan(summaries, policy).keep[0]?.checkpoint;

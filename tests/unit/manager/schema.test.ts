@@ -60,7 +60,7 @@ describe("a schema", () => {
     await expect(manager.save("t", "many")).rejects.toMatchObject({ code: "STATE_INVALID", issues: [{ path: "$" }] });
   });
 
-  it("with a one-way transform is refused, and told to use a codec", async () => {
+  it("with a one-way transform is refused with advice to use a codec", async () => {
     const manager = managerWith(z.object({ n: z.string().transform(Number) }));
     await expect(manager.save("t", { n: 1 })).rejects.toThrow(/codec/);
     await expect(manager.save("t", { n: 1 })).rejects.toThrow(TypeError);
@@ -126,7 +126,7 @@ describe("a state's version", () => {
     await expect(manager.latest("t")).rejects.toThrow("from 1 to 2 failed: no such field");
   });
 
-  it("newer than the program's is refused, and not passed over", async () => {
+  it("newer than the program's is refused, not skipped", async () => {
     const storage = new MemoryAdapter();
     await versioned(storage, 1).save("t", { names: ["old"] });
     await versioned(storage, 2).save("t", { names: ["new"] });
