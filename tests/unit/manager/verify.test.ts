@@ -1,13 +1,10 @@
-import { readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, UnsupportedOperationError, type VerifyCounts } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
-
-const YESTERDAY = new Date(Date.now() - 24 * 60 * 60 * 1000);
 
 /** A store of two tasks with three checkpoints each, one of them named as the quarantine might be. */
 async function populated(scheme: "files" | "tasks" | "sqlite") {
@@ -29,9 +26,6 @@ function edit(path: string, change: (text: string) => string): string {
   writeFileSync(path, changed);
   return changed;
 }
-
-const shape = ({ action, finding }: { action: string; finding: { kind: string; sequence?: number } }) =>
-  `${action} ${finding.kind} ${finding.sequence ?? ""}`.trim();
 
 describe("verify", () => {
   it("counts what it looks at, tells how far it is, and ends at a signal", async () => {
