@@ -166,7 +166,7 @@ describe("the storage is", () => {
   it("an adapter of the configuration", async () => {
     const { cwd, taskIn } = await places();
     const sdk = new URL("../../dist/adapters/index.js", import.meta.url).href;
-    const content = `import { openStorage } from "${sdk}"; export default { storage: await openStorage("files:of-flag") };`;
+    const content = `import { openStorage } from "${sdk}"; export default { storage: openStorage("files:of-flag") };`;
     writeFileSync(join(cwd, "waymark.config.mjs"), content);
     expect(await taskIn(".", {})).toBe("of-flag");
   });

@@ -189,7 +189,7 @@ describe("rekey", () => {
 
   it("skips damage, reports it once, and leaves it untouched", async () => {
     const folder = await tempFolder();
-    const store = await openStorage(`files:${folder}/store`);
+    const store = openStorage(`files:${folder}/store`);
     for (let n = 1; n <= 3; n++) await managerOn(store, [by("old")]).save("t", { n });
     const task = join(folder, "store", "t");
     const [first = "", , third = ""] = readdirSync(task)

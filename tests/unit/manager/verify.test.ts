@@ -11,7 +11,7 @@ async function populated(scheme: "files" | "tasks" | "sqlite") {
   const folder = await tempFolder();
   const root = join(folder, scheme === "sqlite" ? "x.db" : "store");
   const manager = new CheckpointManager({
-    storage: await openStorage(`${scheme}:${root}`),
+    storage: openStorage(`${scheme}:${root}`),
     createId: ({ taskId, stage }) => `${taskId}-${stage}`,
   });
   onTestFinished(() => manager.close());
