@@ -4,7 +4,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-// Node reads it at each start, in 45 ms, and tests start thousands of processes, of which none has a connection to make.
+// Node reads it at each start, in 45 ms, and tests start thousands of processes. None of them makes a connection.
 delete process.env["NODE_EXTRA_CA_CERTS"];
 
 /**
@@ -18,6 +18,7 @@ export default defineConfig({
     // Tests see the sources under the package's own name; processes that they start see the build.
     alias: [
       { find: /^waymark$/, replacement: here("src/index.ts") },
+      { find: /^waymark\/adapter$/, replacement: here("src/contract/index.ts") },
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
       { find: /^waymark\/oneshot$/, replacement: here("systems/oneshot/index.ts") },
       { find: /^waymark\/phase-checkpoints$/, replacement: here("systems/phase-checkpoints/index.ts") },

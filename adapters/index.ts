@@ -1,12 +1,14 @@
 import type { StorageAdapter } from "../src/contract/adapter.js";
+import { JsonFileAdapter } from "./files/json-file.js";
+import { TaskFileAdapter } from "./files/task-file.js";
+import { SqliteAdapter } from "./sqlite/sqlite.js";
 import { locationOf, type OpenStorageOptions, type StorageScheme } from "./storage-url.js";
 
 export { type StoragePlace, storagePlace } from "./storage-place.js";
 export type { OpenStorageOptions, StorageLocation, StorageScheme } from "./storage-url.js";
 
 /**
- * The storage that a URL names. Its adapter is loaded by this call, and none of the others; the storage itself is opened
- * at its first use, so nothing is created yet.
+ * The storage that a URL names. It is opened at its first use, so nothing is created yet.
  *
  * | URL | storage |
  * | --- | --- |
@@ -21,30 +23,19 @@ export type { OpenStorageOptions, StorageLocation, StorageScheme } from "./stora
  * import { CheckpointManager } from "waymark";
  * import { openStorage } from "waymark/adapters";
  *
- * const manager = new CheckpointManager({ storage: await openStorage("sqlite:.waymark/checkpoints.db") });
+ * const manager = new CheckpointManager({ storage: openStorage("sqlite:.waymark/checkpoints.db") });
  * ```
  *
  * @throws {UnsupportedOperationError} No storage of that scheme is known; `postgres:` comes with a later version.
  * @throws {TypeError} It is no URL of that form, or an option is misspelled.
  */
-export async function openStorage(url: string, options: OpenStorageOptions = {}): Promise<StorageAdapter> {
+export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
   const { scheme, path } = locationOf(url, options);
   return SCHEMES[scheme](path);
 }
 
-type OpenScheme = (path: string) => Promise<StorageAdapter>;
-
-const SCHEMES: Readonly<Record<StorageScheme, OpenScheme>> = {
-  async files(path) {
-    const { JsonFileAdapter } = await import("./files/json-file.js");
-    return new JsonFileAdapter({ path });
-  },
-  async tasks(path) {
-    const { TaskFileAdapter } = await import("./files/task-file.js");
-    return new TaskFileAdapter({ path });
-  },
-  async sqlite(path) {
-    const { SqliteAdapter } = await import("./sqlite/sqlite.js");
-    return new SqliteAdapter({ path });
-  },
+const SCHEMES: Readonly<Record<StorageScheme, (path: string) => StorageAdapter>> = {
+  files: (path) => new JsonFileAdapter({ path }),
+  tasks: (path) => new TaskFileAdapter({ path }),
+  sqlite: (path) => new SqliteAdapter({ path }),
 };

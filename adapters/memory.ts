@@ -45,11 +45,11 @@ export class MemoryAdapter implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { records, lastSequence } = this.#task(draft.taskId);
     const existing = records.find(({ id }) => id === draft.id);
-    if (existing) return sequenceOfSame({ sequence: existing.sequence, sha256: existing.payload.sha256 }, draft);
+    if (existing) return sequenceOfSame(existing, draft);
 
     const position = { newestSequence: newestSequence(records), lastSequence };
     const sequence = nextSequence(draft.taskId, position, condition);
-    const record = sealDraft(structuredClone(draft), sequence);
+    const record = copyOf(sealDraft(draft, sequence));
     this.#tasks.set(draft.taskId, { records: [...records, record], lastSequence: sequence });
     return sequence;
   }
@@ -59,7 +59,7 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint> {
-    for (const record of this.#select(query)) yield structuredClone(record);
+    for (const record of this.#select(query)) yield copyOf(record);
   }
 
   async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary> {
@@ -115,6 +115,17 @@ export class MemoryAdapter implements StorageAdapter {
     return records.length - kept.length;
   }
 
+  async removeTasks(prefix: string): Promise<number> {
+    this.#assertOpen();
+    let removed = 0;
+    for (const [taskId, { records }] of this.#tasks) {
+      if (!taskId.startsWith(prefix)) continue;
+      removed += records.length;
+      this.#tasks.delete(taskId);
+    }
+    return removed;
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#tasks.clear();
@@ -136,6 +147,18 @@ export class MemoryAdapter implements StorageAdapter {
   #assertOpen(): void {
     if (this.#closed) throw new ClosedError("The memory adapter");
   }
+}
+
+/** A copy that shares nothing that can change. structuredClone would copy the payload's text too, which can't change. */
+function copyOf(record: StoredCheckpoint): StoredCheckpoint {
+  const { metadata, error, payload } = record;
+  const body = typeof payload.body === "string" ? payload.body : payload.body.slice();
+  return {
+    ...record,
+    ...(metadata && { metadata: structuredClone(metadata) }),
+    ...(error && { error: { ...error } }),
+    payload: { ...payload, body },
+  };
 }
 
 function newestSequence(records: readonly StoredCheckpoint[]): number {

@@ -1,9 +1,9 @@
 import { open, opendir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isCheckpointFileName, NUMBERING_FILE } from "./files/json-file-format.js";
-import { codeOf, storageFailure } from "./files/storage-failure.js";
+import { codeOf, storageFailure } from "./files/failure.js";
+import { isCheckpointFileName, isTombstoneName } from "./files/json-file-format.js";
+import { idOf, isHashedName } from "./files/names.js";
 import { TASK_FILE_NAME } from "./files/task-file-format.js";
-import { idOf, isHashedName } from "./files/task-folder.js";
 import { locationOf, type OpenStorageOptions, type StorageLocation, type StorageScheme } from "./storage-url.js";
 
 /** Where a storage URL leads, and what is there already. */
@@ -80,7 +80,7 @@ async function heldByTask(folder: string, wanted: StorageScheme): Promise<Storag
 
 function schemeOfFile(name: string): StorageScheme | undefined {
   if (name === TASK_FILE_NAME) return "tasks";
-  return name === NUMBERING_FILE || isCheckpointFileName(name) ? "files" : undefined;
+  return isTombstoneName(name) || isCheckpointFileName(name) ? "files" : undefined;
 }
 
 const DATABASE_OPENING = Buffer.from("SQLite format 3\0");

@@ -1,4 +1,5 @@
 // @ts-check
+import { hash } from "node:crypto";
 import { join } from "node:path";
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
@@ -10,6 +11,8 @@ import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
 const TASKS = 1000;
+/** Until V8 has compiled what runs often. */
+const WARMUP = 2000;
 
 /**
  * What every adapter has to do in a given time: a save, and a look for the incomplete among 1,000 tasks.
@@ -32,6 +35,7 @@ export async function benchAdapters(folder) {
   printHeading("Every adapter");
   for (const [name, measuredMs] of Object.entries(save))
     printRow({ what: `save a state of 9 KB: ${name}`, measuredMs, limit: 50 });
+  await benchMemory(state);
 
   for (const manager of Object.values(managers)) await fill(manager);
   const find = await medians(
@@ -39,9 +43,33 @@ export async function benchAdapters(folder) {
     { rounds: 20 },
   );
   for (const [name, measuredMs] of Object.entries(find)) {
-    printRow({ what: `findIncomplete among ${TASKS.toLocaleString("en")} tasks: ${name}`, measuredMs, limit: 100 });
+    printRow({ what: `findIncomplete among ${TASKS.toLocaleString("en")} tasks: ${name}`, measuredMs, limit: 60 });
   }
   for (const manager of Object.values(managers)) await manager.close();
+}
+
+/**
+ * What a save costs above the storage: to the memory adapter, against the least that any checkpoint takes.
+ *
+ * @param {unknown} state
+ */
+async function benchMemory(state) {
+  const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+  let turn = 0;
+  const save = await medians(
+    {
+      bare: () => hash("sha256", JSON.stringify(state)),
+      memory: () => manager.save(`P1.T${turn++ % TASKS}`, state, { stage: "validation-gate-2" }),
+    },
+    { rounds: 2 * WARMUP, warmup: WARMUP },
+  );
+  printRow({
+    what: "save: memory, to JSON.stringify and SHA-256",
+    measuredMs: save.memory,
+    againstMs: save.bare,
+    limit: 2,
+  });
+  await manager.close();
 }
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readdirSync, renameSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
@@ -8,6 +8,7 @@ import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
 const TASKS = 10;
+const LONG = 20_000;
 
 /**
  * Saving a JSON file against the least that makes a file durable: write, fsync, rename, fsync of the folder. Each side
@@ -32,7 +33,52 @@ export async function benchFiles(folder) {
   );
   printHeading("JSON files, states of 9 KB");
   const what = "save: to a bare write, fsync, rename, fsync of the folder";
-  printRow({ what, measuredMs: save.ours, againstMs: save.bare, limit: 1.3 });
+  printRow({ what, measuredMs: save.ours, againstMs: save.bare, limit: 1.5 });
+  await manager.close();
+  await benchLongTask(join(folder, "long-task"), state);
+}
+
+/**
+ * What the 20,000th save of a task costs, and `latest` then, against the first.
+ *
+ * @param {string} folder
+ * @param {object} state
+ */
+async function benchLongTask(folder, state) {
+  const storage = new JsonFileAdapter({ path: folder });
+  const manager = new CheckpointManager({ storage });
+  const { id } = await manager.save("long", state);
+  const stored = await storage.get("long", id);
+  if (stored === undefined || "corrupt" in stored) throw new Error("What was saved isn't there.");
+  await storage.append({ ...stored, id: "newest" }, { sequence: LONG - 1 });
+  // The older ones are never opened: their names alone count.
+  const [first = ""] = readdirSync(join(folder, "long")).filter((name) => name.endsWith(".json"));
+  for (let sequence = 2; sequence < LONG - 1; sequence++) {
+    linkSync(
+      join(folder, "long", first),
+      join(folder, "long", `${String(sequence).padStart(12, "0")}-x${sequence}.json`),
+    );
+  }
+  await manager.save("long", state);
+  await manager.save("short", state);
+
+  let turn = 0;
+  const save = await medians(
+    { first: () => manager.save(`short-${++turn % 50}`, state), last: () => manager.save("long", state) },
+    { rounds: 300 },
+  );
+  const latest = await medians(
+    { first: () => manager.latest("short"), last: () => manager.latest("long") },
+    { rounds: 600 },
+  );
+  const count = LONG.toLocaleString("en");
+  printRow({
+    what: `save: the ${count}th of a task, to the first`,
+    measuredMs: save.last,
+    againstMs: save.first,
+    limit: 2,
+  });
+  printRow({ what: `latest: of ${count}, to of one`, measuredMs: latest.last, againstMs: latest.first, limit: 2 });
   await manager.close();
 }
 

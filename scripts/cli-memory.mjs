@@ -58,7 +58,7 @@ async function fromSqlite() {
 
 /** A tenth of them in one task: each save looks through its task's folder. */
 async function fromFiles() {
-  const storage = await openStorage("files:from-files", { relativeTo: folder });
+  const storage = openStorage("files:from-files", { relativeTo: folder });
   await fill("files:from-files", storage, IN_FILES, (n) => (n % 10 === 0 ? 0 : 1 + (n % 997)));
   run("files:from-files", ["list", "task-0"]);
   run("files:from-files", ["list", "task-0", "--json"]);
@@ -68,7 +68,7 @@ async function fromFiles() {
 
 /** As few in each as one file is good for: each save writes all of a task. */
 async function fromTasks() {
-  const storage = await openStorage("tasks:from-tasks", { relativeTo: folder });
+  const storage = openStorage("tasks:from-tasks", { relativeTo: folder });
   await fill("tasks:from-tasks", storage, IN_TASKS, (n) => Math.floor(n / PER_TASK_FILE));
   run("tasks:from-tasks", ["tasks", "--json"]);
   run("tasks:from-tasks", ["list", "task-0"]);

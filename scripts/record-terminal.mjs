@@ -33,7 +33,7 @@ try {
 
 /** A project in the middle of its work. */
 async function fill() {
-  const storage = await openStorage("sqlite:checkpoints.db", { relativeTo: folder });
+  const storage = openStorage("sqlite:checkpoints.db", { relativeTo: folder });
   let nowMs = Date.now() - 3 * 3_600_000;
   const manager = new CheckpointManager({ storage, clock: () => nowMs });
   const gates = ["lint", "types", "unit tests", "integration"];

@@ -1,31 +1,32 @@
-import { dirname } from "node:path";
-import type { JsonObject } from "../../src/contract/checkpoint.js";
+import { hash } from "node:crypto";
+import {
+  type CheckpointDraft,
+  type CheckpointStatus,
+  type JsonObject,
+  type JsonValue,
+  type StoredCheckpoint,
+  sealDraft,
+  summaryOf,
+} from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import type { Movable } from "./quarantine.js";
+import { decodeText, UnreadableError } from "./read-file.js";
 import {
   attempt,
-  decodeText,
+  embeddedSize,
+  formOfBody,
   isJsonObject,
-  type Numbering,
-  parseNumbering,
+  optionalText,
+  parseFailure,
+  parseHead,
   parseObject,
-  sealNumbering,
-  versionDamage,
-} from "./sealed-record.js";
-import { UnreadableError } from "./stored-file.js";
-import { MAX_DAMAGED_LINES, MAX_FOREIGN_VALUES, TaskFileLimits, TaskFileOverfullError } from "./task-file-limits.js";
-import { countLines, type Line, linesOf } from "./task-file-lines.js";
-import { inOrder, withMisplaced } from "./task-file-order.js";
-import {
-  type AdoptRecord,
-  type ForeignEntry,
-  hintsOf,
-  holdsSealed,
-  parseRecord,
-  parseRecordLine,
-  type RecordEntry,
-  renderRecord,
-} from "./task-file-record.js";
-import { foreignReason, isForeign } from "./task-scan.js";
+  type RecordHead,
+  storedCheckpoint,
+  text,
+  textOfBody,
+  wholeNumber,
+} from "./record.js";
+import type { Entry } from "./task.js";
 
 /**
  * All checkpoints of a task in one file: a JSON document with one checkpoint per line, so that a damaged line harms no
@@ -33,7 +34,7 @@ import { foreignReason, isForeign } from "./task-scan.js";
  *
  * ```
  * {"version":"1.0","lastModified":"…","waymark":{"taskId":"T1","lastSequence":7,"seal":"…"},"checkpoints":[
- * {"id":"a1","taskId":"T1","label":"…","createdAt":"…","waymark":{"sequence":7,…},"state":{"step":3}}
+ * {"id":"a1","taskId":"T1","label":"…","createdAt":"…","waymark":{"sequence":7,…}, "state":{"step":3}}
  * ]}
  * ```
  *
@@ -46,38 +47,89 @@ const FORMAT_VERSION = "1.0";
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
-/** No line of ours is as short. */
-const SHORTEST_LINE = 100;
-const COMMA = 0x2c;
+/** With a space, which no JSON.stringify writes: so it stands in a line once. */
+const STATE_KEY = Buffer.from(', "state":');
 const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const COMMA = 0x2c;
 
-/** A line that can't be read and is kept as it is; or, without a line, what is wrong with the file as a whole. */
-export interface DamagedEntry {
-  readonly reason: string;
-  readonly cause?: unknown;
-  readonly line?: string | Uint8Array | undefined;
-  /** From 1. */
-  readonly lineNumber?: number | undefined;
-  /** What the line seems to have held. */
-  readonly id?: string | undefined;
-  readonly sequence?: number | undefined;
-}
+/** What another program's record doesn't say, as far as its state tells it. Must not throw. */
+export type AdoptRecord = (record: JsonObject) => {
+  readonly stage?: string | undefined;
+  /** Default: `failed` where the record has an error, else `running`. */
+  readonly status?: CheckpointStatus | undefined;
+};
 
-export type Entry = RecordEntry | DamagedEntry;
-
-/** A task's file, in the order in which its lines are written. */
+/** A task's file. */
 export interface TaskFileContent {
-  readonly entries: readonly Entry[];
-  /** `undefined` where another program wrote the file, or its first line can't be read. */
-  readonly numbering?: Numbering | undefined;
-  /** Why the file must not be written: what it says of itself can't be read. */
-  readonly refusal?: string | undefined;
-  /** Keys that another program has added. */
-  readonly extra: JsonObject;
+  /** The oldest first. What another program wrote is adopted already. */
+  readonly lines: readonly RecordLine[];
+  /** The last sequence that was given, as far as the first line tells. */
+  readonly lastSequence: number;
+  /** Whose it is, as far as the first line tells. */
+  readonly taskId?: string;
+  /** What is wrong with the file as a whole. */
+  readonly damage?: string | undefined;
+  /** It must not be written: what it says of itself can't be read. */
+  readonly isRefused?: boolean;
+  /** The first line's keys, another program's too. */
+  readonly fields: JsonObject;
 }
 
-export function isDamaged(entry: object): entry is DamagedEntry {
-  return "reason" in entry;
+/** A record's line, which is read when it is asked for. One that can't be read is carried along as it is. */
+export class RecordLine implements Entry {
+  readonly location: string;
+  /** As it stands in the file, without the comma after it. */
+  readonly bytes: Buffer;
+  #head: RecordHead | UnreadableError | undefined;
+
+  constructor(location: string, bytes: Buffer, head?: RecordHead | UnreadableError) {
+    this.location = location;
+    this.bytes = bytes;
+    this.#head = head;
+  }
+
+  get known(): Entry["known"] {
+    const head = this.headOrReason();
+    if (!(head instanceof UnreadableError)) return { id: head.id, sequence: head.sequence };
+    const [, id] = /^\{"id":"([^"\\]+)",/.exec(this.bytes.toString("latin1", 0, 1000)) ?? [];
+    return id === undefined ? {} : { id };
+  }
+
+  get movable(): Movable {
+    return { record: this.bytes };
+  }
+
+  head(): RecordHead {
+    const head = this.headOrReason();
+    if (head instanceof UnreadableError) throw head;
+    return head;
+  }
+
+  /** The state is taken as it stands there, without being parsed. */
+  async checkpoint(): Promise<StoredCheckpoint> {
+    return storedCheckpoint(this.head(), decodeText(this.bytes.subarray(this.#stateAt + STATE_KEY.length, -1)));
+  }
+
+  headOrReason(): RecordHead | UnreadableError {
+    this.#head ??= attempt(() => {
+      const head = headOf(this.fields());
+      const size = this.bytes.length - this.#stateAt - STATE_KEY.length - 1;
+      if (size === embeddedSize(head) && this.bytes.toString("latin1", this.bytes.length - 1) === "}") return head;
+      throw new UnreadableError("its state was cut short or changed");
+    });
+    return this.#head;
+  }
+
+  /** Its keys but the state, another program's too. @throws {UnreadableError} */
+  fields(): JsonObject {
+    if (this.#stateAt === -1) throw new UnreadableError("it has no state");
+    return parseObject(`${decodeText(this.bytes.subarray(0, this.#stateAt))}}`);
+  }
+
+  get #stateAt(): number {
+    return this.bytes.indexOf(STATE_KEY);
+  }
 }
 
 /**
@@ -86,236 +138,185 @@ export function isDamaged(entry: object): entry is DamagedEntry {
  * @throws {UnsupportedFormatError} It has another version.
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  const inFolder = { folder: dirname(path), adopt };
-  const read = (): ReadRecords => ({ ...inFolder, limits: new TaskFileLimits() });
-  const parsed = parseOurs(bytes, path, read()) ?? parseWhole(bytes, path, read()) ?? salvage(bytes, read());
-  const entries = numberForeign(parsed);
-  return { ...parsed, entries: parsed.refusal === undefined ? entries : [...entries, { reason: parsed.refusal }] };
+  return parseLines(bytes, path) ?? parseDocument(bytes, path, adopt) ?? salvage(bytes, path);
 }
 
-/** The newest checkpoint of a task's file, and how many lines hold checkpoints. */
-interface NewestEntry {
-  readonly newest: RecordEntry;
-  readonly count: number;
-}
-
-/**
- * The same without reading more lines than the first and the last. `undefined` where they don't tell for certain: then
- * the whole has to be read.
- */
-export function parseNewest(bytes: Buffer): NewestEntry | undefined {
-  const end = bytes.length - LAST_LINE.length - 2;
-  const firstEnd = bytes.indexOf(LINE_FEED);
-  const lastStart = bytes.lastIndexOf(LINE_FEED, end - 1) + 1;
-  const isOurs = lastStart > firstEnd && bytes.toString("latin1", end) === `\n${LAST_LINE}\n`;
-  if (firstEnd === -1 || !isOurs) return undefined;
-  const parsed = attempt(() => {
-    const { version, waymark } = parseFirstLine(decodeText(bytes.subarray(0, firstEnd)));
-    if (version !== FORMAT_VERSION || !isJsonObject(waymark)) return undefined;
-    const newest = parseRecordLine(decodeText(bytes.subarray(lastStart, end)), undefined);
-    return "head" in newest ? { newest, numbering: parseNumbering(waymark) } : undefined;
-  });
-  if (parsed === undefined || parsed instanceof UnreadableError) return undefined;
-  const { newest, numbering } = parsed;
-  // Other programs may have put their records in any order.
-  if (newest.head.sequence !== numbering.lastSequence) return undefined;
-  const count = countLines(bytes, firstEnd, end, MAX_DAMAGED_LINES + bytes.length / SHORTEST_LINE);
-  return count === undefined ? undefined : { newest, count };
+/** A checkpoint as its line. @param former - The keys of the record in whose place it comes, another program's too. */
+export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
+  const { id, taskId, label, createdAt, error, ...rest } = summaryOf(record);
+  const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
+  const { payload, seal } = record;
+  const { encoding, sha256 } = payload;
+  const waymark = {
+    ...{ sequence, stage, status, parentId, metadata, stateVersion, sizeBytes },
+    ...{ encoding, bodyIs: formOfBody(payload), sha256, seal },
+  };
+  const fields = JSON.stringify({ ...former, id, taskId, label, createdAt, error, waymark });
+  return Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
 }
 
 /** A task's file as its bytes. */
 export function renderTaskFile(
-  { entries, numbering, extra }: TaskFileContent & { readonly numbering: Numbering },
-  nowIso: string,
+  lines: readonly Buffer[],
+  {
+    fields,
+    taskId,
+    lastSequence,
+  }: { readonly fields: JsonObject; readonly taskId: string; readonly lastSequence: number },
 ): Buffer {
-  const head = { version: FORMAT_VERSION, lastModified: nowIso, ...extra, waymark: sealNumbering(numbering) };
-  const lines = entries.flatMap((entry) => {
-    const line = isDamaged(entry) ? entry.line : (entry.line ?? renderRecord(entry));
-    return line === undefined ? [] : [Buffer.from(line)];
-  });
-  const separated = lines.flatMap((line, index) => [line, Buffer.from(index < lines.length - 1 ? ",\n" : "\n")]);
-  const firstLine = `${JSON.stringify(head).slice(0, -1)},${FIRST_LINE_END}\n`;
-  return Buffer.concat([Buffer.from(firstLine), ...separated, Buffer.from(`${LAST_LINE}\n`)]);
+  const waymark = { taskId, lastSequence, seal: sealOf(taskId, lastSequence) };
+  const header = { ...fields, version: FORMAT_VERSION, lastModified: new Date().toISOString(), waymark };
+  const parts: Uint8Array[] = [Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}\n`)];
+  for (const [at, line] of lines.entries()) parts.push(line, Buffer.from(at < lines.length - 1 ? ",\n" : "\n"));
+  return Buffer.concat([...parts, Buffer.from(`${LAST_LINE}\n`)]);
 }
 
-/** How records are read: those of another task than the folder's are damage. */
-interface ReadRecords {
-  readonly folder: string;
-  readonly adopt: AdoptRecord | undefined;
-  readonly limits: TaskFileLimits;
+type Header = Omit<TaskFileContent, "lines">;
+
+/** A file in our form; `undefined` where it isn't. */
+function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
+  const firstEnd = bytes.indexOf(LINE_FEED);
+  const header = firstEnd === -1 ? undefined : parseHeader(bytes.subarray(0, firstEnd), path);
+  if (header === undefined) return undefined;
+  const { lines, isWhole } = linesOf(bytes, firstEnd + 1, path);
+  if (isWhole || header.isRefused) return { ...header, lines };
+  const isTold = lines.at(-1)?.headOrReason() instanceof UnreadableError;
+  return { ...header, lines, damage: isTold ? undefined : "it was cut short" };
 }
 
-interface Parsed extends Omit<TaskFileContent, "entries"> {
-  readonly entries: readonly (Entry | ForeignEntry)[];
+/** A first line of our form; `undefined` where it isn't one. */
+function parseHeader(bytes: Buffer, path: string): Header | undefined {
+  const line = attempt(() => decodeText(bytes).replace(/\r$/, ""));
+  if (line instanceof UnreadableError || !line.endsWith(FIRST_LINE_END)) return undefined;
+  const document = attempt(() => parseObject(`${line}${LAST_LINE}`));
+  return document instanceof UnreadableError ? undefined : checkedHeader(document, path, true);
 }
 
-/** A file in our form; `undefined` where its first line isn't. */
-function parseOurs(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
-  const lines = linesOf(bytes);
-  const first = lines.next().value;
-  const head = first && attempt(() => parseFirstLine(first.content));
-  if (head === undefined || head instanceof UnreadableError) return undefined;
-  const file = parseFileHead(head, path);
-  return withinLimits(file, () => {
-    const { entries, last } = parseLines(lines, read);
-    const parsed = { ...file, entries };
-    return isLastLine(last) || !misses(parsed) ? parsed : { ...parsed, entries: [...entries, CUT_SHORT] };
-  });
-}
-
-/** A file of which too much isn't ours is damaged as a whole. */
-function withinLimits(file: Omit<Parsed, "entries">, parse: () => Parsed): Parsed {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof TaskFileOverfullError) return { ...file, refusal: error.message, entries: [] };
-    throw error;
-  }
-}
-
-const CUT_SHORT: DamagedEntry = { reason: "it was cut short" };
-
-/** Whether a file without its last line misses more than that, and no damaged line tells of it. */
-function misses({ numbering, entries }: Parsed): boolean {
-  const last = entries.at(-1);
-  if (last && isDamaged(last)) return false;
-  return (last && "head" in last ? last.head.sequence : 0) !== numbering?.lastSequence;
-}
-
-/** A JSON document in any other form: another program wrote it. */
-function parseWhole(bytes: Buffer, path: string, read: ReadRecords): Parsed | undefined {
-  const document = attempt(() => parseObject(decodeText(bytes), MAX_FOREIGN_VALUES));
-  if (document instanceof UnreadableError) return undefined;
-  const { checkpoints, ...head } = document;
-  const file = parseFileHead(head, path);
-  if (!Array.isArray(checkpoints)) return undefined;
-  return withinLimits(file, () => {
-    const entries = checkpoints.map((value) => {
-      const entry = attempt(() => ofTask(read.folder, parseRecord(value, read.adopt)));
-      if (!(entry instanceof UnreadableError)) return counted(entry, read);
-      read.limits.countDamaged();
-      return damagedEntry(entry, JSON.stringify(value));
-    });
-    // Other programs may have put them in any order. Two of one sequence aren't theirs.
-    return { ...file, entries: withMisplaced(inOrder(entries)) };
-  });
-}
-
-/** What is left of a file that is damaged where it says what it is. */
-function salvage(bytes: Buffer, read: ReadRecords): Parsed {
-  const refusal = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const file = { refusal, extra: {} };
-  return withinLimits(file, () => {
-    const [first, ...rest] = parseLines(linesOf(bytes), read).entries;
-    const entries = first && !isDamaged(first) ? [first, ...rest] : rest;
-    // Of another kind of file each line would be reported else.
-    return { ...file, entries: entries.every(isDamaged) ? [] : entries };
-  });
-}
-
-function parseFirstLine(line: string | Buffer): JsonObject {
-  if (typeof line !== "string" || !line.endsWith(FIRST_LINE_END)) {
-    throw new UnreadableError("its first line holds no head");
-  }
-  const { checkpoints: _none, ...head } = parseObject(`${line}${LAST_LINE}`, MAX_FOREIGN_VALUES);
-  return head;
-}
-
-function parseFileHead(head: JsonObject, path: string): Omit<TaskFileContent, "entries"> {
-  const { version, lastModified: _then, waymark, ...extra } = head;
-  const isOurs = waymark !== undefined || holdsSealed(extra);
-  if (version === undefined && isOurs) return { extra, refusal: "its version is damaged" };
-  const numbering = attempt(() => parseNumbering(isJsonObject(waymark) ? waymark : {}));
+/** @param isOurs - No other program writes a file of that form. */
+function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
+  const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
+  const damaged = (damage: string): Header => ({ fields: {}, lastSequence: 0, damage, isRefused: true });
+  const numbering = attempt(() => parseNumbering(waymark));
   const isSealed = !(numbering instanceof UnreadableError);
   if (version !== FORMAT_VERSION) {
     const said = JSON.stringify(version) ?? "none";
-    // No program writes another version over what it seals as version 1.
-    if (isSealed) return { extra, numbering, refusal: versionDamage(said, FORMAT_VERSION) };
+    // No program writes another version over what is sealed.
+    if (isSealed || (isOurs && version === undefined)) return damaged(`its version was changed to ${said}`);
     throw new UnsupportedFormatError(
       `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
-  if (waymark === undefined) return isOurs ? { extra, refusal: "the name of its waymark key is damaged" } : { extra };
-  if (!isSealed) return { extra, refusal: numbering.message };
-  return isForeign(numbering.taskId, dirname(path))
-    ? { extra, numbering, refusal: foreignReason(numbering.taskId) }
-    : { extra, numbering };
+  if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
+  return isSealed ? { fields, ...numbering } : damaged(numbering.message);
 }
 
-/**
- * Numbers what other programs have written: after the rest, by their own dates, then as they stand in the file. They are
- * written in that order: ours ascend.
- */
-function numberForeign({ entries, numbering }: Parsed): readonly Entry[] {
-  let sequence = numbering?.lastSequence ?? 0;
-  for (const entry of entries) if ("head" in entry) sequence = Math.max(sequence, entry.head.sequence);
-  const numbered = new Map<ForeignEntry, RecordEntry>();
-  const foreign = entries.filter((entry) => "numbered" in entry);
-  for (const entry of foreign.toSorted((a, b) =>
-    a.createdAt < b.createdAt ? -1 : Number(a.createdAt > b.createdAt),
-  )) {
+/** @throws {UnreadableError} */
+function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: string; readonly lastSequence: number } {
+  if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
+  const numbering = { taskId: text(waymark, "taskId"), lastSequence: wholeNumber(waymark, "lastSequence", 0) };
+  if (waymark["seal"] === sealOf(numbering.taskId, numbering.lastSequence)) return numbering;
+  throw new UnreadableError("its numbering doesn't match its seal");
+}
+
+/** A wrong numbering would give a sequence twice: so it is sealed. */
+function sealOf(taskId: string, lastSequence: number): string {
+  return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
+}
+
+/** A JSON document in any other form: another program wrote it. */
+function parseDocument(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent | undefined {
+  const document = attempt(() => parseObject(decodeText(bytes)));
+  if (document instanceof UnreadableError) return undefined;
+  const header = checkedHeader(document, path, false);
+  const { checkpoints } = document as { checkpoints?: JsonValue };
+  if (!Array.isArray(checkpoints)) return undefined;
+  const damaged: RecordLine[] = [];
+  const ours: RecordLine[] = [];
+  const foreign: ForeignRecord[] = [];
+  for (const [at, value] of (checkpoints as readonly JsonValue[]).entries()) {
+    const location = `${path} (record ${at + 1})`;
+    const found = attempt(() => parseRecord(value, location, adopt));
+    if (found instanceof UnreadableError)
+      damaged.push(new RecordLine(location, Buffer.from(JSON.stringify(value)), found));
+    else if (found instanceof RecordLine) ours.push(found);
+    else foreign.push(found);
+  }
+  ours.sort((a, b) => a.head().sequence - b.head().sequence);
+  foreign.sort((a, b) => (a.draft.createdAt < b.draft.createdAt ? -1 : Number(a.draft.createdAt > b.draft.createdAt)));
+  let sequence = Math.max(header.lastSequence, ours.at(-1)?.head().sequence ?? 0);
+  const adopted = foreign.map(({ draft, fields, location }) => {
     sequence += 1;
-    numbered.set(entry, entry.numbered(sequence));
+    return new RecordLine(location, renderRecord(sealDraft(draft, sequence), fields));
+  });
+  return { ...header, lines: [...damaged, ...ours, ...adopted] };
+}
+
+/** What is left of a file that is damaged where it says what it is. */
+function salvage(bytes: Buffer, path: string): TaskFileContent {
+  const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
+  const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason() instanceof UnreadableError));
+  return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
+}
+
+/** The lines that hold records, and whether the last one of the file is there. */
+function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
+  const lines: RecordLine[] = [];
+  for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
+    const found = bytes.indexOf(LINE_FEED, start);
+    let end = found === -1 ? bytes.length : found;
+    // Git puts carriage returns there on Windows.
+    if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
+    if (bytes.toString("latin1", start, end) === LAST_LINE) return { lines, isWhole: true };
+    if (bytes[end - 1] === COMMA) end -= 1;
+    if (end > start) lines.push(new RecordLine(`${path} (line ${number})`, bytes.subarray(start, end)));
+    start = found === -1 ? bytes.length : found + 1;
   }
-  return inOrder(entries.flatMap((entry) => ("numbered" in entry ? (numbered.get(entry) ?? []) : entry)));
+  return { lines, isWhole: false };
 }
 
-function isLastLine(line: Line | undefined): boolean {
-  return line?.content === LAST_LINE;
+/** @throws {UnreadableError} */
+function headOf(fields: JsonObject): RecordHead {
+  const waymark = fields["waymark"];
+  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key holds no object");
+  return parseHead(fields, waymark);
 }
 
-/** The records of lines, and the last of them, which is none where it is the file's last one. */
-function parseLines(lines: Iterable<Line>, read: ReadRecords) {
-  const entries: (Entry | ForeignEntry)[] = [];
-  const numbers: number[] = [];
-  let last: Line | undefined;
-  const add = (line: Line): void => {
-    entries.push(parseLine(line, read));
-    numbers.push(line.number);
+/** A record that another program has written, or stripped of what it didn't know. */
+interface ForeignRecord {
+  readonly location: string;
+  readonly draft: CheckpointDraft;
+  readonly fields: JsonObject;
+}
+
+/** @throws {UnreadableError} */
+function parseRecord(value: JsonValue, location: string, adopt: AdoptRecord | undefined): RecordLine | ForeignRecord {
+  if (!isJsonObject(value)) throw new UnreadableError("it is no object");
+  const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
+  if (state === undefined) throw new UnreadableError("it has no state");
+  const body = JSON.stringify(state);
+  if (fields["waymark"] === undefined) return { location, fields, draft: foreignDraft(fields, body, adopt?.(value)) };
+  const head = headOf(fields);
+  if (Buffer.byteLength(body) !== embeddedSize(head)) throw new UnreadableError("its state was cut short or changed");
+  return new RecordLine(location, renderRecord(storedCheckpoint(head, body), fields), head);
+}
+
+/** @throws {UnreadableError} */
+function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
+  const error = fields["error"];
+  const createdAt = new Date(text(fields, "createdAt"));
+  if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
+  const { stage, status = error === undefined ? "running" : "failed" } = adopted;
+  return {
+    taskId: text(fields, "taskId"),
+    id: text(fields, "id"),
+    createdAt: createdAt.toISOString(),
+    ...(stage === undefined ? undefined : { stage }),
+    ...optionalText(fields, "label"),
+    status,
+    ...(error === undefined ? undefined : { error: parseFailure(error) }),
+    stateVersion: 1,
+    sizeBytes: Buffer.byteLength(body),
+    payload: { encoding: "json", body, sha256: hash("sha256", body, "hex") },
   };
-  for (const line of lines) {
-    // That was the last one of another file.
-    if (last && isLastLine(last)) add(last);
-    if (!isLastLine(line)) add(line);
-    last = line;
-  }
-  return { entries: withMisplaced(entries, numbers), last };
-}
-
-function parseLine({ content, number }: Line, read: ReadRecords): Entry | ForeignEntry {
-  const line = withoutComma(content);
-  const entry = attempt(() =>
-    ofTask(read.folder, parseRecordLine(typeof line === "string" ? line : decodeText(line), read.adopt)),
-  );
-  if (!(entry instanceof UnreadableError)) return counted(entry, read, line);
-  read.limits.countDamaged();
-  return { ...damagedEntry(entry, line), lineNumber: number };
-}
-
-/** @param line - Where it has one. */
-function counted<Item extends RecordEntry | ForeignEntry>(
-  entry: Item,
-  { limits }: ReadRecords,
-  line?: string | Buffer,
-): Item {
-  if (!("head" in entry)) limits.countForeign(line?.toString());
-  else if (line !== undefined) limits.countExtra(entry.extra);
-  return entry;
-}
-
-/** @throws {UnreadableError} It is another task's. */
-function ofTask<Item extends RecordEntry | ForeignEntry>(folder: string, entry: Item): Item {
-  const { taskId } = "head" in entry ? entry.head : entry;
-  if (isForeign(taskId, folder)) throw new UnreadableError(foreignReason(taskId));
-  return entry;
-}
-
-function withoutComma(line: string | Buffer): string | Buffer {
-  if (typeof line === "string") return line.endsWith(",") ? line.slice(0, -1) : line;
-  return line.at(-1) === COMMA ? line.subarray(0, -1) : line;
-}
-
-function damagedEntry({ message, cause }: UnreadableError, line: string | Buffer): DamagedEntry {
-  return { reason: message, cause, line, ...hintsOf(typeof line === "string" ? line : line.toString("latin1")) };
 }

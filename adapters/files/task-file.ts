@@ -1,43 +1,25 @@
-import { join } from "node:path";
-import {
-  type AppendCondition,
-  type CheckedRecord,
-  type CheckpointQuery,
-  type CorruptRecord,
-  checkExpected,
-  checkKeys,
-  matchesQuery,
-  nextSequence,
-  type RepairStep,
-  type StorageAdapter,
-  type StorageFinding,
-  type StorageRepair,
-  type StorageVerification,
-  type StorageWarning,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  type Payload,
-  type StatusChange,
-  type StoredCheckpoint,
-  summaryOf,
-  type TaskSummary,
-  withStatus,
-} from "../../src/contract/checkpoint.js";
+import { dirname, join } from "node:path";
+import { type CheckpointQuery, checkKeys } from "../../src/contract/adapter.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { syncFolder } from "./durable-write.js";
-import { FolderStore, type FolderStoreOptions } from "./folder-store.js";
-import { embedDraft, embedPayload, sequenceOfIntact, storedCheckpoint } from "./sealed-record.js";
-import { type SetAside, setAside } from "./set-aside.js";
-import { repairTaskFiles, TASK_LOCK_NAME, verifyTaskFiles } from "./task-file-care.js";
-import { readContents, TaskFileEntries } from "./task-file-entries.js";
-import { type Entry, isDamaged, TASK_FILE_NAME } from "./task-file-format.js";
-import type { AdoptRecord, RecordEntry } from "./task-file-record.js";
+import type { FolderLock } from "./lock.js";
+import { type Movable, type SetAside, setAside } from "./quarantine.js";
+import { readStored, UnreadableError } from "./read-file.js";
+import { FolderStore, type FolderStoreOptions } from "./store.js";
+import type { Entry, Task } from "./task.js";
+import {
+  type AdoptRecord,
+  parseTaskFile,
+  type RecordLine,
+  renderRecord,
+  renderTaskFile,
+  TASK_FILE_NAME,
+  type TaskFileContent,
+} from "./task-file-format.js";
 
-export type { SetAside } from "./set-aside.js";
-export type { AdoptRecord } from "./task-file-record.js";
+export type { SetAside } from "./quarantine.js";
+export type { AdoptRecord } from "./task-file-format.js";
 
 /** The options of {@link TaskFileAdapter}. */
 export interface TaskFileAdapterOptions extends FolderStoreOptions {
@@ -53,13 +35,10 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
  * ```
  *
  * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. A
- * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention policy.
- * A file of more than 256 MiB isn't read, so a save that would make one is refused. Files have mode 0600, folders 0700.
+ * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention
+ * policy. Files have mode 0600, folders 0700.
  */
-export class TaskFileAdapter implements StorageAdapter {
-  readonly name = "task-file";
-  readonly capabilities = { durable: true, multiProcess: true } as const;
-  readonly #store: FolderStore;
+export class TaskFileAdapter extends FolderStore {
   readonly #adopt: AdoptRecord | undefined;
 
   /** @throws {TypeError | RangeError} A wrong option. */
@@ -67,98 +46,8 @@ export class TaskFileAdapter implements StorageAdapter {
     checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
-    this.#store = new FolderStore(this.name, rest, { name: TASK_LOCK_NAME, leavesFolder: false });
+    super("task-file", rest);
     this.#adopt = adopt;
-  }
-
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
-    const { taskId, id } = draft;
-    const embedded = embedDraft(draft);
-    return this.#store.write({
-      taskId,
-      verb: "save to",
-      claim: "file",
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        const existing = file.find(id);
-        if (existing) {
-          const sequence = sequenceOfIntact(readable(existing, id, path), draft, path);
-          // Whoever stored it may have been killed, or failed, before it was durable. Now it will be.
-          await lock.write(path, file.render(taskId, file.entries), { firstInFolder: true });
-          return sequence;
-        }
-        const sequence = nextSequence(taskId, file, condition);
-        const entries = [...file.entries, { ...embedded(sequence), extra: {} }];
-        await lock.write(path, file.render(taskId, entries, sequence), { firstInFolder: !file.exists });
-        return sequence;
-      },
-    });
-  }
-
-  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#store.read(taskId, async () => {
-      const file = await this.#read(taskId);
-      const entry = file?.find(id) ?? file?.findUnidentified();
-      if (file === undefined || entry === undefined) return undefined;
-      return isDamaged(entry) ? file.corrupt(entry, taskId) : storedCheckpoint(entry);
-    });
-  }
-
-  read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#store.iterate(this.#select(query, storedCheckpoint), query.taskId);
-  }
-
-  list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    const items = this.#select(query, ({ head }) => summaryOf(head));
-    return this.#store.iterate(items, query.taskId);
-  }
-
-  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#store.tasks(query, (folder, taskId) =>
-      readContents(join(folder, TASK_FILE_NAME), taskId, this.#adopt),
-    );
-  }
-
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    const wanted = structuredClone(change);
-    return this.#changeEntry("change a status of", taskId, id, ({ head, bodyText, extra }, file) => {
-      checkExpected(taskId, file.newestSequence, condition);
-      return { head: withStatus(head, wanted), bodyText, extra };
-    });
-  }
-
-  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const embedded = embedPayload(payload);
-    return this.#changeEntry("replace a payload of", taskId, id, ({ head, extra }) =>
-      head.payload.sha256 === expectedSha256 ? { ...embedded(head), extra } : undefined,
-    );
-  }
-
-  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const absent = (): number => {
-      checkExpected(taskId, 0, condition);
-      return 0;
-    };
-    if (ids === "all") return this.#removeTask(taskId, absent, condition);
-    return this.#store.write({
-      taskId,
-      verb: "remove from",
-      claim: "file",
-      absent,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        checkExpected(taskId, file.newestSequence, condition);
-        const doomed = new Set(ids.map((id) => file.find(id)));
-        const kept = file.entries.filter((entry) => !doomed.has(entry));
-        const removed = file.entries.length - kept.length;
-        if (removed > 0) await lock.write(path, file.render(taskId, kept), { firstInFolder: false });
-        // Whoever removed it may have been killed, or failed, before it was durable. Now it will be.
-        else await syncFolder(folder);
-        return removed;
-      },
-    });
   }
 
   /**
@@ -166,126 +55,174 @@ export class TaskFileAdapter implements StorageAdapter {
    * is still readable of it, so that the task can be begun anew. `undefined` where there is none, or it can be written:
    * a damaged checkpoint among others is in nobody's way.
    *
-   * @throws {CheckpointCorruptError} It can't be renamed; the message names it.
+   * @throws {CheckpointCorruptError} It is no file; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
-    return this.#store.write<SetAside | undefined>({
-      taskId,
-      verb: "set aside",
-      claim: "folder",
-      absent: () => undefined,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await TaskFileEntries.read(path, this.#adopt);
-        file.assertOwner(taskId);
-        return file.refusal === undefined ? undefined : setAside(lock, path, file.refusal);
-      },
+    const absent = (): undefined => undefined;
+    return this.write<SetAside | undefined>({ taskId, verb: "set aside", absent }, async (lock, folder) => {
+      const { path, refusal } = await this.load(folder);
+      return refusal === undefined ? undefined : setAside(lock, path, refusal);
     });
   }
 
-  warnings(): Promise<readonly StorageWarning[]> {
-    return this.#store.warnings();
-  }
-
-  close(): Promise<void> {
-    return this.#store.close();
-  }
-
-  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-    return this.#store.iterate(verifyTaskFiles(this.#store.root, this.#adopt, quick));
-  }
-
-  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
-    return this.#store.iterate(repairTaskFiles(this.#store, this.#adopt, options));
-  }
-
-  /** Writes what `change` makes of an entry in its place. False where there is none, or `change` gives nothing. */
-  async #changeEntry(
-    verb: string,
-    taskId: string,
-    id: string,
-    change: (entry: RecordEntry, file: TaskFileEntries) => RecordEntry | undefined,
-  ): Promise<boolean> {
-    return this.#store.write({
-      taskId,
-      verb,
-      claim: "file",
-      absent: () => false,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await this.#readToChange(path, taskId);
-        const existing = file.find(id);
-        const changed = existing && change(readable(existing, id, path), file);
-        if (changed === undefined) {
-          // Whoever replaced or removed it may have been killed, or failed, before that was durable.
-          await syncFolder(folder);
-          return false;
-        }
-        const entries = file.entries.map((entry) => (entry === existing ? changed : entry));
-        await lock.write(path, file.render(taskId, entries), { firstInFolder: false });
-        return true;
-      },
-    });
-  }
-
-  async #removeTask(taskId: string, absent: () => number, condition: AppendCondition | undefined): Promise<number> {
-    return this.#store.write({
-      taskId,
-      verb: "remove",
-      claim: "folder",
-      absent,
-      removesTask: true,
-      work: async (lock, folder) => {
-        const path = join(folder, TASK_FILE_NAME);
-        const file = await TaskFileEntries.read(path, this.#adopt);
-        file.assertOwner(taskId);
-        checkExpected(taskId, file.newestSequence, condition);
-        const removed = lock.discard(path) ? file.count : 0;
-        await syncFolder(folder);
-        return removed;
-      },
-    });
-  }
-
-  async #read(taskId: string): Promise<TaskFileEntries | undefined> {
-    const folder = this.#store.existingFolder(taskId);
-    if (folder === undefined) return undefined;
-    const file = await TaskFileEntries.read(join(folder, TASK_FILE_NAME), this.#adopt);
-    file.assertReadable(taskId);
-    return file;
-  }
-
-  async #readToChange(path: string, taskId: string): Promise<TaskFileEntries> {
-    const file = await TaskFileEntries.read(path, this.#adopt);
-    file.assertOwner(taskId);
-    file.assertWritable();
-    return file;
-  }
-
-  async *#select<Item extends CheckpointSummary>(
-    query: CheckpointQuery,
-    open: (entry: RecordEntry) => Item,
-  ): AsyncGenerator<Item | CorruptRecord, void, void> {
-    const { taskId, limit } = query;
-    const file = await this.#read(taskId);
-    if (file === undefined) return;
-    let left = limit ?? Number.POSITIVE_INFINITY;
-    for (const entry of file.select(query)) {
-      if (left === 0) return;
-      if (isDamaged(entry)) yield file.corrupt(entry, taskId);
-      else if (matchesQuery(entry.head, query)) {
-        left -= 1;
-        yield open(entry);
-      }
+  /** @throws {UnsupportedFormatError} Its file has another version. */
+  protected override async load(folder: string): Promise<TaskFile> {
+    const path = join(folder, TASK_FILE_NAME);
+    let content: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
+    try {
+      const bytes = await readStored(path);
+      if (bytes) content = parseTaskFile(bytes, path, this.#adopt);
+    } catch (error) {
+      if (!(error instanceof UnreadableError)) throw error;
+      content = { ...content, damage: error.message, isRefused: true };
     }
+    return new TaskFile(path, content);
   }
 }
 
-/** @throws {CheckpointCorruptError} */
-function readable(entry: Entry, id: string, path: string): RecordEntry {
-  if (!isDamaged(entry)) return entry;
-  throw new CheckpointCorruptError(
-    `Checkpoint ${id} in ${path} can't be read: ${entry.reason}. It was left untouched, and nothing was changed.`,
-    { cause: entry.cause },
-  );
+/** What a task's file held when it was read. */
+class TaskFile implements Task {
+  readonly path: string;
+  readonly #content: TaskFileContent;
+  readonly #entries: readonly Entry[];
+
+  constructor(path: string, content: TaskFileContent) {
+    const { lines, damage } = content;
+    this.path = path;
+    this.#content = content;
+    this.#entries = damage === undefined ? lines : [...lines, fileEntry(path, damage)];
+  }
+
+  get count(): number {
+    return this.#content.lines.length || this.#entries.length;
+  }
+
+  /** Why it must not be written. */
+  get refusal(): string | undefined {
+    return this.#content.isRefused ? this.#content.damage : undefined;
+  }
+
+  /** If the newest line is unreadable, assume that it used the last sequence given. */
+  get newestSequence(): number {
+    const newest = this.#entries.at(-1);
+    if (newest === undefined) return 0;
+    return newest.known.sequence ?? this.#lastSequence;
+  }
+
+  get lastSequence(): number {
+    this.#assertWritable();
+    return this.#lastSequence;
+  }
+
+  find(id: string): Entry | undefined {
+    return this.#entries.findLast(({ known }) => known.id === id);
+  }
+
+  findDamaged(): Entry | undefined {
+    return this.#entries.findLast(({ known }) => known.sequence === undefined);
+  }
+
+  select(query: Omit<CheckpointQuery, "taskId">): Entry[] {
+    const { order, skip = 0, beforeSequence, afterSequence } = query;
+    const isRanged = beforeSequence !== undefined || afterSequence !== undefined;
+    const found = isRanged ? this.#inRange(query) : [...this.#entries];
+    if (order === "newest") found.reverse();
+    return found.slice(skip);
+  }
+
+  async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    const lines = [...bytesOf(this.#content.lines), renderRecord(record)];
+    await this.#write(lines, record.taskId, record.sequence, lock);
+  }
+
+  async replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    const lines = this.#content.lines.map((line) =>
+      line === entry ? renderRecord(record, line.fields()) : line.bytes,
+    );
+    await this.#write(lines, record.taskId, this.#lastSequence, lock);
+  }
+
+  async remove(ids: readonly string[] | "all", lock: FolderLock, done: { removed: number }): Promise<void> {
+    if (ids === "all") {
+      const { count } = this;
+      if (lock.remove(this.path)) done.removed = count;
+    } else {
+      this.#assertWritable();
+      const doomed = new Set(ids.map((id) => this.find(id)));
+      const kept = this.#content.lines.filter((line) => !doomed.has(line));
+      const removed = this.#content.lines.length - kept.length;
+      if (removed > 0) {
+        await this.#write(bytesOf(kept), this.#taskId ?? "", this.#lastSequence, lock);
+        done.removed = removed;
+        return;
+      }
+    }
+    // Also where nothing was left: the process that removed it may have died before that was durable.
+    await syncFolder(dirname(this.path));
+  }
+
+  async takeAway(moved: readonly Movable[], lock: FolderLock): Promise<void> {
+    const gone = new Set(moved.map((what) => ("record" in what ? asKey(what.record) : undefined)));
+    const kept = this.#content.lines.filter((line) => !gone.has(asKey(line.bytes)));
+    const taskId = this.#taskId;
+    if (taskId !== undefined) {
+      const { fields } = this.#content;
+      return lock.write(this.path, renderTaskFile(bytesOf(kept), { fields, taskId, lastSequence: this.#lastSequence }));
+    }
+    lock.remove(this.path);
+    await syncFolder(dirname(this.path));
+  }
+
+  /** Whose it is, as far as it tells. */
+  get #taskId(): string | undefined {
+    const { taskId, lines } = this.#content;
+    return taskId ?? lines.find(({ known }) => known.sequence !== undefined)?.head().taskId;
+  }
+
+  get #lastSequence(): number {
+    const newest = this.#content.lines.findLast(({ known }) => known.sequence !== undefined);
+    return Math.max(this.#content.lastSequence, newest?.known.sequence ?? 0);
+  }
+
+  /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
+  #assertWritable(): void {
+    const { refusal } = this;
+    if (refusal === undefined) return;
+    throw new CheckpointCorruptError(
+      `${this.path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +
+        "Restore it from a backup, or repair the storage.",
+    );
+  }
+
+  /** A damaged entry stands right after the one before it, the newest at the last sequence that was given. */
+  #inRange({ beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 }: Omit<CheckpointQuery, "taskId">): Entry[] {
+    let before = 0;
+    return this.#entries.filter(({ known }, at) => {
+      const last = at === this.#entries.length - 1 ? this.#lastSequence : 0;
+      const position = known.sequence ?? Math.max(before + 0.5, last);
+      before = known.sequence ?? before;
+      return position < beforeSequence && position > afterSequence;
+    });
+  }
+
+  async #write(lines: readonly Buffer[], taskId: string, lastSequence: number, lock: FolderLock): Promise<void> {
+    this.#assertWritable();
+    await lock.write(this.path, renderTaskFile(lines, { fields: this.#content.fields, taskId, lastSequence }));
+  }
+}
+
+/** Stands for what is wrong with a file as a whole. */
+function fileEntry(path: string, damage: string): Entry {
+  const fail = (): never => {
+    throw new UnreadableError(damage);
+  };
+  return { location: path, known: {}, movable: { path }, head: fail, checkpoint: async () => fail() };
+}
+
+function bytesOf(lines: readonly RecordLine[]): Buffer[] {
+  return lines.map(({ bytes }) => bytes);
+}
+
+function asKey(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("latin1");
 }

@@ -1,33 +1,28 @@
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from "./driver.js";
 
-/** An open database and its prepared statements. */
+/** An open database and its prepared statements: what everything but a save goes through. */
 export class SqliteConnection {
-  readonly #database: SqliteDatabase;
+  readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
 
   constructor(database: SqliteDatabase) {
-    this.#database = database;
+    this.database = database;
   }
 
   close(): void {
-    this.#database.close();
+    this.database.close();
   }
 
-  /**
-   * Does the work in one transaction: all of it is stored, or nothing. IMMEDIATE, because one that reads first and then
-   * finds the database locked could only be given up.
-   */
+  /** Does the work in one transaction: all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
-    this.run("BEGIN IMMEDIATE");
-    try {
-      const result = work();
-      this.run("COMMIT");
-      return result;
-    } catch (error) {
-      // After some errors SQLite has rolled back already.
-      if (this.#database.inTransaction) this.run("ROLLBACK");
-      throw error;
-    }
+    // IMMEDIATE: one that reads first and then finds the database locked could only fail.
+    return this.#transaction("BEGIN IMMEDIATE", "COMMIT", work);
+  }
+
+  /** Reads by several statements what is stored at one moment. */
+  atOneMoment<Result>(work: () => Result): Result {
+    // Where it met damage, COMMIT would fail.
+    return this.#transaction("BEGIN", "ROLLBACK", work);
   }
 
   /** How many rows it changed. */
@@ -42,15 +37,34 @@ export class SqliteConnection {
 
   /** Every row. */
   all(sql: string, ...values: readonly unknown[]): readonly SqliteRow[] {
-    const rows = this.#statement(sql, true).all(...values);
-    return rows.map((row) => rowOf(row) ?? []);
+    return this.#statement(sql, true)
+      .all(...values)
+      .map((row) => rowOf(row) ?? []);
+  }
+
+  /** A setting's value. */
+  pragma(name: string): unknown {
+    return this.database.pragma(name, { simple: true });
+  }
+
+  #transaction<Result>(begin: string, end: string, work: () => Result): Result {
+    this.run(begin);
+    try {
+      const result = work();
+      this.run(end);
+      return result;
+    } catch (error) {
+      // After some errors SQLite has rolled back already.
+      if (this.database.inTransaction) this.run("ROLLBACK");
+      throw error;
+    }
   }
 
   /** Each is prepared once, at its first use. */
   #statement(sql: string, givesRows: boolean): SqliteStatement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
-      statement = this.#database.prepare(sql);
+      statement = this.database.prepare(sql);
       if (givesRows) statement = statement.raw();
       this.#statements.set(sql, statement);
     }
@@ -58,6 +72,7 @@ export class SqliteConnection {
   }
 }
 
-function rowOf(value: unknown): SqliteRow | undefined {
+/** A row, as a statement in raw mode gives it. */
+export function rowOf(value: unknown): SqliteRow | undefined {
   return Array.isArray(value) ? value : undefined;
 }

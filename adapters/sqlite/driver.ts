@@ -6,7 +6,7 @@ export type SqliteRow = readonly unknown[];
 
 /** What the adapter uses of better-sqlite3's `Statement`. */
 export interface SqliteStatement {
-  run(...values: unknown[]): { readonly changes: number };
+  run(...values: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint };
   get(...values: unknown[]): unknown;
   all(...values: unknown[]): unknown[];
   raw(): SqliteStatement;
@@ -22,37 +22,15 @@ export interface SqliteDatabase {
 }
 
 /**
- * What better-sqlite3 exports, as far as the adapter uses it: a structural type, so that these declarations need
- * neither that package nor its types, and a build of it under another name fits too.
+ * What the adapter uses of better-sqlite3's export. A structural type: these declarations need neither that package nor
+ * its types, and a build of it under another name fits too.
  */
 export type SqliteDriver = new (
   path: string,
   options: { readonly fileMustExist: boolean; readonly timeout: number },
 ) => SqliteDatabase;
 
-/**
- * better-sqlite3, which is an optional peer and therefore loaded only where it is needed.
- *
- * @throws {StorageError} It isn't installed, or it doesn't load.
- */
-function loadDriver(): SqliteDriver {
-  let loaded: unknown;
-  try {
-    loaded = createRequire(import.meta.url)("better-sqlite3");
-  } catch (error) {
-    if (!isNotInstalled(error)) throw doesNotLoad(error);
-    throw new StorageError(
-      "Storage in SQLite needs the package better-sqlite3, which isn't installed. Nothing was read or written. " +
-        "Run `npm install better-sqlite3`.",
-      { cause: error },
-    );
-  }
-  if (typeof loaded !== "function") throw doesNotLoad(new TypeError("The package exports no constructor."));
-  // Nothing but the package's own declarations could prove more than this.
-  return loaded as SqliteDriver;
-}
-
-/** The driver given, or better-sqlite3, loaded at the first call. */
+/** The driver given, or better-sqlite3, an optional peer, which is loaded at the first call. */
 export function lazyDriver(given: SqliteDriver | undefined): () => SqliteDriver {
   let driver = given;
   return () => {
@@ -66,30 +44,44 @@ export function openDatabase(driver: SqliteDriver, path: string, timeout: number
   try {
     return new driver(path, { fileMustExist: true, timeout });
   } catch (error) {
-    throw isNativePartMissing(error) ? doesNotLoad(error) : error;
+    // SQLite's own errors have codes of their own.
+    const isOfNode = /^(ERR_DLOPEN_FAILED|MODULE_NOT_FOUND)$|bindings file/.test(
+      `${codeOf(error) ?? messageOf(error)}`,
+    );
+    throw isOfNode ? doesNotLoad(error) : error;
   }
 }
 
-function isNotInstalled(error: unknown): boolean {
-  return error instanceof Error && codeOf(error) === "MODULE_NOT_FOUND" && error.message.includes("'better-sqlite3'");
-}
-
-/** `bindings`, by which better-sqlite3 finds its native part, has no code for it where nothing was built. */
-function isNativePartMissing(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const code = codeOf(error);
-  return code === "ERR_DLOPEN_FAILED" || code === "MODULE_NOT_FOUND" || error.message.includes("bindings file");
+function loadDriver(): SqliteDriver {
+  try {
+    const loaded: unknown = createRequire(import.meta.url)("better-sqlite3");
+    if (typeof loaded !== "function") throw new TypeError("The package exports no constructor.");
+    // Only the package's own declarations could prove more than this.
+    return loaded as SqliteDriver;
+  } catch (error) {
+    if (codeOf(error) !== "MODULE_NOT_FOUND" || !messageOf(error).includes("'better-sqlite3'"))
+      throw doesNotLoad(error);
+    throw new StorageError(
+      "Storage in SQLite needs the package better-sqlite3, which isn't installed. Nothing was read or written. " +
+        "Run `npm install better-sqlite3`.",
+      { cause: error },
+    );
+  }
 }
 
 function doesNotLoad(cause: unknown): StorageError {
-  const reason = cause instanceof Error ? cause.message.split("\n", 1)[0] : String(cause);
   return new StorageError(
     `better-sqlite3 is installed, but its native build doesn't load in Node ${process.version} on ${process.platform} ` +
-      `${process.arch}: ${reason} Nothing was read or written. Run \`npm rebuild better-sqlite3\`, with install scripts allowed.`,
+      `${process.arch}: ${messageOf(cause).split("\n", 1)[0]} Nothing was read or written. ` +
+      "Run `npm rebuild better-sqlite3`, with install scripts allowed.",
     { cause },
   );
 }
 
-function codeOf(error: Error): unknown {
-  return "code" in error ? error.code : undefined;
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

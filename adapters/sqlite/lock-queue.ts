@@ -4,10 +4,7 @@ import { isBusy } from "./errors.js";
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 20;
 
-/**
- * Makes calls into a database that other processes may have locked. A call that finds it free is done before `write` or
- * `read` returns; the others are tried again, without blocking the process, and writes stay in call order.
- */
+/** Makes calls again into a database that another process has locked, without blocking this one. */
 export class LockQueue {
   readonly #timeoutMs: number;
   readonly #waiting = new Set<Promise<unknown>>();
@@ -18,39 +15,27 @@ export class LockQueue {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Does the work once all writes before it are done. If it has to wait, it gets a copy of its arguments. */
-  async write<Args extends readonly unknown[], Result>(
-    work: (...args: Args) => Result,
-    ...args: Args
-  ): Promise<Result> {
-    if (this.#lastWrite === undefined) {
-      try {
-        return work(...args);
-      } catch (error) {
-        if (!isBusy(error)) throw error;
-      }
-    }
-    const deadline = performance.now() + this.#timeoutMs;
+  /** Whether a write waits: the next ones then wait behind it. */
+  get hasWrites(): boolean {
+    return this.#lastWrite !== undefined;
+  }
+
+  /** Does the work, with a copy of its arguments, once all writes before it are done and the database is free. */
+  async write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, args: Args): Promise<Result> {
     // The caller may change what it has given as soon as it has its promise.
     const copies = structuredClone(args);
-    const turn = Promise.resolve(this.#lastWrite).then(() => untilFree(() => work(...copies), deadline));
-    const ended = settled(turn);
-    this.#lastWrite = ended;
+    const turn = this.#untilFree(() => work(...copies), this.#lastWrite);
+    this.#lastWrite = turn;
     try {
-      return await this.#awaited(turn);
+      return await turn;
     } finally {
-      if (this.#lastWrite === ended) this.#lastWrite = undefined;
+      if (this.#lastWrite === turn) this.#lastWrite = undefined;
     }
   }
 
   /** Does the work as soon as the database can be read. */
-  async read<Result>(work: () => Result): Promise<Result> {
-    try {
-      return work();
-    } catch (error) {
-      if (!isBusy(error)) throw error;
-    }
-    return this.#awaited(untilFree(work, performance.now() + this.#timeoutMs));
+  read<Result>(work: () => Result): Promise<Result> {
+    return this.#untilFree(work, undefined);
   }
 
   /** Resolves when nothing waits any more. */
@@ -58,17 +43,21 @@ export class LockQueue {
     while (this.#waiting.size > 0) await Promise.allSettled(this.#waiting);
   }
 
-  async #awaited<Result>(turn: Promise<Result>): Promise<Result> {
-    this.#waiting.add(turn);
-    try {
-      return await turn;
-    } finally {
-      this.#waiting.delete(turn);
-    }
+  #untilFree<Result>(work: () => Result, before: Promise<unknown> | undefined): Promise<Result> {
+    const result = untilFree(work, performance.now() + this.#timeoutMs, before);
+    this.#waiting.add(result);
+    const done = () => this.#waiting.delete(result);
+    result.then(done, done);
+    return result;
   }
 }
 
-async function untilFree<Result>(work: () => Result, deadline: number): Promise<Result> {
+async function untilFree<Result>(
+  work: () => Result,
+  deadline: number,
+  before: Promise<unknown> | undefined,
+): Promise<Result> {
+  await Promise.allSettled([before]);
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
     try {
       return work();
@@ -79,12 +68,4 @@ async function untilFree<Result>(work: () => Result, deadline: number): Promise<
       await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
     }
   }
-}
-
-/** When the promise has settled, however. */
-function settled(promise: Promise<unknown>): Promise<void> {
-  return promise.then(
-    () => undefined,
-    () => undefined,
-  );
 }

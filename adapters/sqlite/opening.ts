@@ -1,232 +1,185 @@
 import { randomBytes } from "node:crypto";
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  lstatSync,
-  openSync,
-  readlinkSync,
-  realpathSync,
-  rmSync,
-  statSync,
-} from "node:fs";
-import { dirname, resolve } from "node:path";
+import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, type Stats, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
-import { makeFile } from "../files/durable-write.js";
-import { makeFolders } from "../files/make-folders.js";
-import { openDatabase, type SqliteDatabase, type SqliteDriver } from "./driver.js";
+import { SqliteConnection } from "./connection.js";
+import { openDatabase, type SqliteDriver } from "./driver.js";
 
 /** What is kept in a database: its tables, and what works with them. */
 export interface StoreFormat<Store> {
   /**
-   * What a file without a byte is, where there is no log beside it. `new`: a database that another program has opened and
-   * not written to yet. `damage`: a database that was cut off, since nobody else makes one of this format.
+   * What an empty file is that has no log beside it. `new`: another program has opened a database and not written yet.
+   * `damage`: a database was cut off, since nobody else makes one of this format.
    */
   readonly emptyFile: "new" | "damage";
   /**
-   * Whether the database holds its tables. If not, they may be added: there is nothing of another program in their way.
+   * Whether the database has its tables. If not, they may be added.
    *
-   * @throws {UnsupportedFormatError} A newer program made them, or another one that would be disturbed.
+   * @throws {UnsupportedFormatError} A newer program made them, or they would disturb another one.
    */
-  readonly holds: (database: SqliteDatabase, path: string) => boolean;
-  /** Makes the tables, or brings them to their newest form, in one transaction; concurrent calls wait for each other. */
-  readonly migrate: (database: SqliteDatabase, path: string) => void;
-  readonly store: (database: SqliteDatabase, path: string) => Store;
+  readonly isPresent: (database: SqliteConnection, path: string) => boolean;
+  /** Makes the tables in one transaction; concurrent calls wait for each other. */
+  readonly migrate: (database: SqliteConnection, path: string) => void;
+  readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
-/** Where a store is, and how it is to be opened. */
-export interface StorePlace {
+/** Where a database is, and how to open it. */
+export interface DatabasePlace {
   /** Absolute. */
   readonly path: string;
   readonly durability: "full" | "normal";
-  /**
-   * How long SQLite itself waits for a lock, in milliseconds. Nothing else runs in this process meanwhile, so where
-   * callers can wait without blocking, longer waits are theirs, between two tries.
-   */
+  /** How long SQLite itself waits for a lock, in milliseconds, and blocks this process. */
   readonly lockWaitMs: number;
   /** Called only where there is a database to open. */
   readonly driver: () => SqliteDriver;
 }
 
-/** An open store, and which file it is: its path may come to name another one. */
-export interface OpenStore<Store> {
-  readonly store: Store;
-  readonly file: FileIdentity;
-}
-
 /** One page of the smallest size. SQLite takes some smaller files for new databases. */
 const SMALLEST_DATABASE_BYTES = 512;
 
-interface FileIdentity {
-  readonly dev: number;
-  readonly ino: number;
-  readonly size: number;
-  isFile(): boolean;
-}
+/** The database at a path: opened at the first need, and again where somebody has removed or replaced the file. */
+export class DatabaseFile<Store extends { close(): void }> {
+  readonly #place: DatabasePlace;
+  readonly #format: StoreFormat<Store>;
+  #open: { readonly store: Store; readonly identity: Stats } | undefined;
 
-/**
- * Opens the store at that place; gives `undefined` where there is none, and creates nothing.
- *
- * @throws {CheckpointCorruptError} The file is empty and its format takes that for damage, or it is cut short, or it is
- *   empty or gone while its log is still there. SQLite would take any of these for a new database and delete the log,
- *   which may hold all that is left.
- */
-export function openStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> | undefined {
-  const { path } = place;
-  const file = identityOf(path);
-  // A folder, which SQLite refuses, may be of any size.
-  if (file === undefined || (file.isFile() && file.size < SMALLEST_DATABASE_BYTES)) refuseLoss(path, file, format);
-  if (file === undefined) return undefined;
-  refusePlanted(path);
-  return connect(place, path, (database) => {
-    if (format.holds(database, path)) return ready(place, format, database, file);
-    database.close();
-    return undefined;
-  });
-}
-
-/** Opens the store at that place; where there is none, makes one, and the folders above it. */
-export function createStore<Store>(place: StorePlace, format: StoreFormat<Store>): OpenStore<Store> {
-  const { path } = place;
-  if (identityOf(path) === undefined) createFile(place, format);
-  const file = identityOf(path);
-  if (file === undefined) {
-    throw new StorageError(`${path} was removed while it was being opened. Nothing was written; try again.`, {
-      retryable: true,
-    });
+  constructor(place: DatabasePlace, format: StoreFormat<Store>) {
+    this.#place = place;
+    this.#format = format;
   }
-  refusePlanted(path);
-  return connect(place, path, (database) => {
-    // Before anything is changed: a database of another program stays as it is.
-    format.holds(database, path);
-    return ready(place, format, database, file);
-  });
-}
 
-/**
- * The names beside a database at which SQLite opens what is there, and waits for it where it is a pipe. It follows no
- * link there, but what it says of one doesn't help; and it writes to a file that has another name elsewhere.
- */
-const SIDE_FILES = ["-wal", "-shm", "-journal"];
+  /**
+   * The store, if there is one. Creates nothing.
+   *
+   * @throws {CheckpointCorruptError} The file is gone, empty or cut short while its log is there. SQLite would take it
+   *   for a new database and delete the log, which may hold all that is left.
+   */
+  existing(): Store | undefined {
+    const { path } = this.#place;
+    const identity = statsOf(path);
+    if (this.#open && identity?.ino === this.#open.identity.ino && identity.dev === this.#open.identity.dev) {
+      return this.#open.store;
+    }
+    this.close();
+    // SQLite itself refuses a folder.
+    const isWhole = identity && (!identity.isFile() || identity.size >= SMALLEST_DATABASE_BYTES);
+    if (!isWhole) refuseLoss(path, identity, this.#format.emptyFile);
+    return identity && this.#connect(identity, (database) => this.#format.isPresent(database, path));
+  }
 
-/**
- * The database itself may be a link, and then what belongs to it is beside the file that the link leads to.
- *
- * @throws {StorageError} Something that SQLite doesn't make has the name of a file that it does.
- */
-function refusePlanted(path: string): void {
-  const database = targetOf(path);
-  for (const suffix of SIDE_FILES) {
-    const beside = `${database}${suffix}`;
-    const stats = lstatSync(beside, { throwIfNoEntry: false });
-    if (stats === undefined || (stats.isFile() && stats.nlink === 1)) continue;
-    const [what, advice] = stats.isFile()
-      ? [
-          "has a second name, and SQLite would write to it under both",
-          "Put a copy of it in its place; it may hold what was saved last",
-        ]
-      : [
-          `is ${stats.isSymbolicLink() ? "a symbolic link" : "not a file"}, which SQLite never makes it`,
-          "Move it away",
-        ];
-    throw new StorageError(`${beside} ${what}. The database was not opened, and nothing was changed. ${advice}.`);
+  /** The store; where there is none, it makes one, and the folders above it. */
+  orNew(): Store {
+    const existing = this.existing();
+    if (existing !== undefined) return existing;
+    const { path } = this.#place;
+    if (statsOf(path) === undefined) this.#create();
+    // Looking comes first: a database of another program is refused unchanged.
+    const made = this.#connect(statSync(path), (database) => this.#format.isPresent(database, path) || true);
+    if (made !== undefined) return made;
+    throw new StorageError(`The database ${path} can't be opened. Nothing was written.`);
+  }
+
+  close(): void {
+    this.#open?.store.close();
+    this.#open = undefined;
+  }
+
+  /** Opens the file, and its store where that is wanted; else closes it again. */
+  #connect(identity: Stats, isWanted: (database: SqliteConnection) => boolean): Store | undefined {
+    const { path, durability } = this.#place;
+    const database = this.#openDatabase(path);
+    try {
+      if (!isWanted(database)) {
+        database.close();
+        return undefined;
+      }
+      configure(database, path, durability);
+      this.#format.migrate(database, path);
+      // The process that made the file may have died before it synced the name.
+      syncFolder(dirname(path));
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+    const store = this.#format.store(database, path);
+    this.#open = { store, identity };
+    return store;
+  }
+
+  /**
+   * Creates the database and the folders above it, for their owner alone. It is made whole under another name first: a
+   * process that dies here leaves no empty file under this one.
+   */
+  #create(): void {
+    const { path, durability, driver } = this.#place;
+    // Without a driver nothing is made.
+    driver();
+    makeFolders(dirname(path));
+    const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
+    try {
+      closeSync(openSync(draft, "wx", 0o600));
+      const database = this.#openDatabase(draft);
+      try {
+        configure(database, draft, durability);
+        this.#format.migrate(database, draft);
+        // Closing brings the log into the database too, but doesn't say where that fails.
+        const busy = database.pragma("wal_checkpoint(TRUNCATE)");
+        const message = `Another program uses ${draft}. Nothing was saved; try again.`;
+        if (busy !== 0) throw new StorageError(message, { retryable: true });
+      } finally {
+        database.close();
+      }
+      linkSync(draft, path);
+    } catch (error) {
+      // Another process made it in the meantime.
+      if (!hasCode(error, "EEXIST")) throw error;
+    } finally {
+      for (const suffix of ["", "-wal", "-shm"]) rmSync(`${draft}${suffix}`, { force: true });
+    }
+  }
+
+  #openDatabase(path: string): SqliteConnection {
+    return new SqliteConnection(openDatabase(this.#place.driver(), path, this.#place.lockWaitMs));
   }
 }
 
-/** A database and all that SQLite may make beside it, be it there or not. */
-export function databaseFiles(path: string): string[] {
-  return ["", ...SIDE_FILES].map((suffix) => `${path}${suffix}`);
-}
-
-/** Whether the path still names that file. Somebody may have removed the store, or put a backup in its place. */
-export function isSameFile(path: string, file: FileIdentity): boolean {
-  const now = identityOf(path);
-  return now !== undefined && now.ino === file.ino && now.dev === file.dev;
-}
-
-/** Refuses a file that is gone, empty or cut short where that is no beginning: where there is a log, or the format says so. */
-function refuseLoss<Store>(path: string, file: FileIdentity | undefined, { emptyFile }: StoreFormat<Store>): void {
-  const log = `${targetOf(path)}-wal`;
-  const hasLog = (identityOf(log)?.size ?? 0) > 0;
+function refuseLoss(path: string, file: Stats | undefined, emptyFile: "new" | "damage"): void {
+  const hasLog = (statsOf(`${path}-wal`)?.size ?? 0) > 0;
   if (!hasLog && (file === undefined || (file.size === 0 && emptyFile === "new"))) return;
   const what = file === undefined ? "gone" : file.size === 0 ? "empty" : "cut short";
-  const besides = hasLog ? `, and its log ${log} is still there` : "";
   throw new CheckpointCorruptError(
-    `The database ${path} is ${what}${besides}, which Waymark never leaves it. It was left untouched, and so was its log; ` +
-      "put back a backup, or move both away to begin anew.",
+    `The database ${path} is ${what}${hasLog ? `, and its log ${path}-wal is still there` : ""}; Waymark never leaves it so. ` +
+      "It was left untouched, and so was its log; put back a backup, or move both away to begin anew.",
   );
 }
 
-function connect<Result>(place: StorePlace, path: string, use: (database: SqliteDatabase) => Result): Result {
-  const database = openDatabase(place.driver(), path, place.lockWaitMs);
-  try {
-    // What the file itself holds (a view, a default, an index on an expression) calls no function that does something:
-    // SQLite's own that do are never called so, but a program's own driver may add some.
-    database.exec("PRAGMA trusted_schema = OFF");
-    // Nor does it change other rows than a statement says: better-sqlite3 turns foreign keys on, and ours have none.
-    database.exec("PRAGMA foreign_keys = OFF");
-    return use(database);
-  } catch (error) {
-    database.close();
-    throw error;
-  }
-}
-
-function ready<Store>(
-  place: StorePlace,
-  format: StoreFormat<Store>,
-  database: SqliteDatabase,
-  file: FileIdentity,
-): OpenStore<Store> {
-  const { path, durability } = place;
-  configure(database, path, durability);
-  format.migrate(database, path);
-  // Who made the file may have died before it came to this.
-  syncFolder(dirname(path));
-  return { store: format.store(database, path), file };
-}
-
-function configure(database: SqliteDatabase, path: string, durability: StorePlace["durability"]): void {
-  const mode = database.pragma("journal_mode = WAL", { simple: true });
+function configure(database: SqliteConnection, path: string, durability: DatabasePlace["durability"]): void {
+  const mode = database.pragma("journal_mode = WAL");
   if (mode !== "wal") {
     throw new StorageError(
       `The database ${path} can't be switched to write-ahead logging: it stays in the mode "${String(mode)}". ` +
         "Nothing was written. Put it on a local disk: SQLite needs shared memory beside the file.",
     );
   }
-  // FULL syncs the log at each commit; NORMAL only when it is copied into the database, which a power loss may precede.
-  database.exec(`PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
-  // On macOS fsync alone leaves what was written in the drive's cache. Elsewhere this does nothing.
-  if (durability === "full") database.exec("PRAGMA fullfsync = ON");
+  // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
+  database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
+  // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
+  if (durability === "full") database.pragma("fullfsync = ON");
 }
 
-/**
- * Creates the database and the folders above it, for their owner alone. It is made whole under another name first, so
- * that a process which dies here leaves no empty file under this one.
- */
-function createFile<Store>(place: StorePlace, format: StoreFormat<Store>): void {
-  const { path, durability } = place;
-  // Where the driver is missing, nothing is made.
-  place.driver();
-  for (const changed of makeFolders(dirname(path))) syncFolder(changed);
-  const draft = `${path}.new-${process.pid}-${randomBytes(6).toString("hex")}`;
+/** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. */
+function makeFolders(folder: string): void {
+  const above = dirname(folder);
+  const isMissing = above !== folder && !existsSync(folder);
+  if (isMissing) makeFolders(above);
+  // `recursive` makes one folder here, and doesn't mind another process that was first.
+  if (isMissing) mkdirSync(folder, { mode: 0o700, recursive: true });
   try {
-    closeSync(makeFile(draft));
-    connect(place, draft, (database) => {
-      configure(database, draft, durability);
-      format.migrate(database, draft);
-      // Closing brings the log into the database too, but tells nobody where that fails: half a database would be left.
-      const busy = database.pragma("wal_checkpoint(TRUNCATE)", { simple: true });
-      if (busy !== 0)
-        throw new StorageError(`Another program uses ${draft}. Nothing was saved; try again.`, { retryable: true });
-      database.close();
-    });
-    linkSync(draft, path);
+    // Also for a folder that is there: a killed process may have made it and not synced its name.
+    syncFolder(above);
   } catch (error) {
-    // Another process has made it meanwhile.
-    if (!hasCode(error, "EEXIST")) throw error;
-  } finally {
-    for (const suffix of ["", "-wal", "-shm"]) rmSync(`${draft}${suffix}`, { force: true });
+    // Somebody else made it, where we may not look.
+    if (isMissing || !hasCode(error, "EACCES")) throw error;
   }
 }
 
@@ -242,23 +195,11 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** The file that the path leads to, by links or as it is, be that file there or not. */
-function targetOf(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch (error) {
-    if (!hasCode(error, "ENOENT")) throw error;
-  }
-  // A link to nothing. One that leads to itself is no ENOENT.
-  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-  return isLink ? targetOf(resolve(dirname(path), readlinkSync(path))) : path;
-}
-
-function identityOf(path: string): FileIdentity | undefined {
+function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path);
   } catch (error) {
-    // Not by `throwIfNoEntry: false`, which newer versions of Node take to mean ENOTDIR too: that is a wrong path.
+    // Not by `throwIfNoEntry: false`: newer versions of Node take that to mean ENOTDIR too, which is a wrong path.
     if (hasCode(error, "ENOENT")) return undefined;
     throw error;
   }

@@ -22,14 +22,10 @@ export function checkDatabaseOptions(what: string, options: DatabaseOptions, inM
     throw new TypeError(`${what}.path must be the path of a file.`);
   }
   if (path === ":memory:") throw new TypeError(`${what}.path must be a file's: ${inMemory}.`);
-  if (path.trimEnd() !== path) {
-    throw new TypeError(`${what}.path ends in white space, which better-sqlite3 would drop.`);
-  }
-  const isWait = Number.isSafeInteger(busyTimeoutMs ?? 0) && (busyTimeoutMs ?? 0) >= 0;
-  if (!isWait || (busyTimeoutMs ?? 0) > MAX_BUSY_TIMEOUT_MS) {
-    throw new RangeError(
-      `${what}.busyTimeoutMs must be a whole number of milliseconds, from 0 to ${MAX_BUSY_TIMEOUT_MS}.`,
-    );
+  if (path.trimEnd() !== path) throw new TypeError(`${what}.path ends in white space, which better-sqlite3 drops.`);
+  const waitMs = busyTimeoutMs ?? 0;
+  if (!Number.isSafeInteger(waitMs) || waitMs < 0 || waitMs > MAX_BUSY_TIMEOUT_MS) {
+    throw new RangeError(`${what}.busyTimeoutMs must be whole milliseconds, from 0 to ${MAX_BUSY_TIMEOUT_MS}.`);
   }
   if (database !== undefined && typeof database !== "function") {
     throw new TypeError(`${what}.database must be better-sqlite3's Database, or a class like it.`);

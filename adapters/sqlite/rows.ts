@@ -4,65 +4,35 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointFailure,
   type CheckpointStatus,
-  excessOf,
   type JsonObject,
-  nestsTooDeep,
   type SealedSummary,
-  type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
 import type { SqliteRow } from "./driver.js";
 
-/** A checkpoint's columns, in the order that {@link checkpointOf} takes them. */
+/** A checkpoint's columns, in the order that {@link sealedSummaryOf} takes them. */
 export const COLUMNS =
   "c.number, c.sequence, c.id, c.created_at, c.stage, c.label, c.parent_id, c.metadata, c.status, c.error, " +
   "c.state_version, c.size_bytes, c.encoding, c.sha256, c.seal";
 
-/** The columns with those of the payload, in the order that {@link storedCheckpointOf} takes them. */
-export const COLUMNS_WITH_PAYLOAD = `${COLUMNS}, p.body, octet_length(p.body)`;
-
-/** How many {@link COLUMNS} there are. */
-const WIDTH = 15;
-
-/**
- * Whether a row is suspect. A filter has to let these pass: what can't be read is reported, whatever was asked for.
- * It has to be as wide as {@link checkpointOf}, which decides.
- */
-export const SUSPECT = `NOT (
-  ${["id", "created_at", "encoding", "sha256", "seal"].map((column) => `typeof(c.${column}) = 'text'`).join(" AND ")}
-  AND ${["stage", "label", "parent_id"].map((column) => `typeof(c.${column}) IN ('text', 'null')`).join(" AND ")}
-  AND ${["number", "sequence", "state_version"].map((column) => `c.${column} BETWEEN 1 AND ${Number.MAX_SAFE_INTEGER}`).join(" AND ")}
-  AND ${["sequence", "state_version", "size_bytes"].map((column) => `typeof(c.${column}) = 'integer'`).join(" AND ")}
-  AND c.size_bytes BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER} AND c.seal <> ''
-  AND c.status IN (${CHECKPOINT_STATUSES.map((status) => `'${status}'`).join(", ")})
-  AND CASE WHEN c.metadata IS NULL THEN 1 WHEN json_valid(c.metadata) THEN json_type(c.metadata) = 'object' ELSE 0 END
-  AND CASE WHEN c.error IS NULL THEN 1 WHEN json_valid(c.error) THEN
-    json_type(c.error, '$.message') IS 'text'
-    AND ${["name", "code", "stack"].map((key) => `ifnull(json_type(c.error, '$.${key}'), 'text') = 'text'`).join(" AND ")}
-  ELSE 0 END
-)`;
-
-/** What a row of {@link COLUMNS} holds, without its payload. The task is the caller's: it is what the row was found by. */
-export function checkpointOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
-  const [number, sequence, id, createdAt, stage, label, parentId, metadata, status, error] = row;
-  const [stateVersion, sizeBytes, encoding, sha256, seal] = row.slice(10, WIDTH);
+/** What a row of {@link COLUMNS} holds. The task is what the row was found by. Its seal isn't checked. */
+export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
+  const [number, sequence, id, createdAt, stage, label, parentId, metadata, status, error, ...rest] = row;
+  const [stateVersion, sizeBytes, encoding, sha256, seal] = rest;
   const wrong = (column: string, cause?: unknown) => {
     const known = { taskId, ...(isText(id) ? { id } : undefined), ...(isCount(sequence) ? { sequence } : undefined) };
     return damagedRow(path, number, known, `its ${column} can't be read`, cause);
   };
 
-  if (!isCount(number)) return wrong("number");
   if (!isCount(sequence)) return wrong("sequence");
   if (!isText(id)) return wrong("id");
   if (!isText(createdAt)) return wrong("created_at");
-  if (!isOptionalText(stage)) return wrong("stage");
-  if (!isOptionalText(label)) return wrong("label");
-  if (!isOptionalText(parentId)) return wrong("parent_id");
+  if (!isOptionalText(stage) || !isOptionalText(label) || !isOptionalText(parentId)) {
+    return wrong("stage, label or parent_id");
+  }
   if (!isStatus(status)) return wrong("status");
   if (!isCount(stateVersion)) return wrong("state_version");
   if (!isCount(sizeBytes) && sizeBytes !== 0) return wrong("size_bytes");
-  if (!isText(encoding)) return wrong("encoding");
-  if (!isText(sha256)) return wrong("sha256");
-  if (!isText(seal) || seal === "") return wrong("seal");
+  if (!isText(encoding) || !isText(sha256) || !isText(seal)) return wrong("encoding, sha256 or seal");
   const data = metadata === null ? undefined : parseObject(metadata);
   if (data instanceof Error) return wrong("metadata", data);
   const failure = error === null ? undefined : parseObject(error);
@@ -85,33 +55,18 @@ export function checkpointOf(taskId: string, row: SqliteRow, path: string): Seal
   };
 }
 
-/**
- * The same with its seal checked: for what is shown without its payload, since whoever gets a summary can't check it. Of
- * a whole record the manager does.
- */
-export function sealedCheckpointOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
-  const found = checkpointOf(taskId, row, path);
+/** As {@link sealedSummaryOf}, with the seal checked: for summaries, which nobody above can check. */
+export function checkedSummaryOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
+  const found = sealedSummaryOf(taskId, row, path);
   if ("corrupt" in found) return found;
   const broken = brokenSeal(found);
   return broken === undefined ? found : damagedRow(path, row[0], found, broken);
 }
 
-/** The whole checkpoint, of a row of {@link COLUMNS_WITH_PAYLOAD}. */
-export function storedCheckpointOf(taskId: string, row: SqliteRow, path: string): StoredCheckpoint | CorruptRecord {
-  const found = checkpointOf(taskId, row, path);
-  if ("corrupt" in found) return found;
-  const body = bodyOf(row[WIDTH]);
-  const bytes = row[WIDTH + 1];
-  if (body === undefined) return damagedRow(path, row[0], found, "its payload is missing");
-  if (bytes !== found.sizeBytes) {
-    return damagedRow(path, row[0], found, `its payload has ${bytes} bytes, not ${found.sizeBytes}`);
-  }
-  return { ...found, payload: { ...found.payload, body } };
-}
-
-/** Bytes come as a Buffer from the driver; to callers they are a Uint8Array like any other. */
-function bodyOf(value: unknown): string | Uint8Array | undefined {
+/** A payload's body; `undefined` where it is none. */
+export function bodyOf(value: unknown): string | Uint8Array | undefined {
   if (typeof value === "string") return value;
+  // The driver gives a Buffer; callers get a Uint8Array like any other.
   return value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined;
 }
 
@@ -164,10 +119,7 @@ function isFailure(value: JsonObject): value is JsonObject & CheckpointFailure {
 
 function parseObject(text: unknown): JsonObject | Error {
   try {
-    const json = String(text);
-    if (excessOf(json)) return new RangeError("It nests deeper than anything that is saved.");
-    const value: unknown = JSON.parse(json);
-    if (nestsTooDeep(value)) return new RangeError("It nests deeper than anything that is saved.");
+    const value: unknown = JSON.parse(String(text));
     return isObject(value) ? value : new TypeError("It is JSON, but not an object.");
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));

@@ -1,27 +1,29 @@
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
-import { SqliteConnection } from "./connection.js";
-import type { SqliteDatabase } from "./driver.js";
-import { refusePlanted } from "./planted.js";
-import { QUARANTINE } from "./quarantine.js";
+import type { SqliteConnection } from "./connection.js";
 
-/** `WYMK`: what tells a database of ours from anybody else's. */
+/** `WYMK`: tells a database of ours from other programs' databases. */
 export const APPLICATION_ID = 0x57594d4b;
+const VERSION = 1;
 
 /**
- * From each version to the next one; the database's `user_version` says how many of them it has had.
+ * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
+ * doesn't write the payload again, as SQLite would with a whole row.
  *
- * A checkpoint and its payload have the same number, in two tables: so a list doesn't pass over payloads, and a new
- * status doesn't write the payload anew, which SQLite does with all of a row.
+ * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
+ * should be.
  */
-const MIGRATIONS: readonly string[] = [
-  `
-  CREATE TABLE waymark_tasks (
+const SCHEMA: Readonly<Record<string, string>> = {
+  waymark_tasks: `CREATE TABLE waymark_tasks (
     task_id TEXT NOT NULL PRIMARY KEY,
-    -- No sequence up to this one is given again, nor up to the task's newest: appending needn't write here.
-    given_sequence INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
-
-  CREATE TABLE waymark_checkpoints (
+    last_sequence INTEGER NOT NULL, -- the last one given; it outlives its checkpoint
+    count INTEGER NOT NULL,
+    newest_sequence INTEGER, -- NULL in a task without checkpoints, as the rest of the row
+    newest_created_at TEXT,
+    newest_status TEXT
+  ) STRICT, WITHOUT ROWID`,
+  waymark_tasks_by_recency:
+    "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_created_at DESC)",
+  waymark_checkpoints: `CREATE TABLE waymark_checkpoints (
     number INTEGER NOT NULL PRIMARY KEY,
     task_id TEXT NOT NULL,
     sequence INTEGER NOT NULL,
@@ -38,99 +40,78 @@ const MIGRATIONS: readonly string[] = [
     encoding TEXT NOT NULL,
     sha256 TEXT NOT NULL,
     seal TEXT NOT NULL
-  ) STRICT;
-  CREATE UNIQUE INDEX waymark_checkpoints_by_sequence ON waymark_checkpoints (task_id, sequence);
-  CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id);
-
-  CREATE TABLE waymark_payloads (
+  ) STRICT`,
+  waymark_checkpoints_by_sequence:
+    "CREATE UNIQUE INDEX waymark_checkpoints_by_sequence ON waymark_checkpoints (task_id, sequence)",
+  waymark_checkpoints_by_id: "CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id)",
+  waymark_payloads: `CREATE TABLE waymark_payloads (
     number INTEGER NOT NULL PRIMARY KEY,
-    body ANY NOT NULL -- TEXT is JSON, a BLOB is whatever the checkpoint's encoding says
-  ) STRICT;
-  `,
-];
-
-const TABLES: readonly string[] = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads", "waymark_quarantine"];
+    body ANY NOT NULL -- TEXT is JSON, a BLOB is what the checkpoint's encoding says
+  ) STRICT`,
+  // Without types: a damaged value stays as it is.
+  waymark_quarantine: `CREATE TABLE waymark_quarantine (
+    quarantined_at TEXT NOT NULL, reason TEXT NOT NULL,
+    number, task_id, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
+    encoding, sha256, seal, body,
+    last_sequence, count -- of a task's row
+  )`,
+};
 
 /**
- * Whether the database holds a store. If not, one may be added: there is nothing of another program in its way.
+ * Whether the database has our tables. If not, they may be added: nothing of another program is in their way.
  *
- * @throws {UnsupportedFormatError} A newer program made it, or another one that would be disturbed, or somebody has
- *   changed its tables; or its texts aren't in UTF-8.
- * @throws {CheckpointCorruptError} It says that it is ours, of a version that there never was, or something of it is
- *   missing.
+ * @throws {UnsupportedFormatError} A newer program or another program made it, or our tables were changed.
+ * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing.
  */
-export function holdsStore(database: SqliteDatabase, path: string): boolean {
-  const version = Number(database.pragma("user_version", { simple: true }));
-  const application = Number(database.pragma("application_id", { simple: true }));
-  const newest = MIGRATIONS.length;
-  if (application === APPLICATION_ID && version > newest) {
+export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
+  const version = database.pragma("user_version");
+  const application = database.pragma("application_id");
+  const found = new Map(
+    database
+      .all("SELECT name, sql FROM sqlite_schema WHERE name >= 'waymark_' AND name < 'waymark`'")
+      .map(([name, sql]) => [String(name), String(sql)]),
+  );
+  if (application === 0 && version === 0 && found.size === 0) return false;
+  if (application !== APPLICATION_ID) {
     throw new UnsupportedFormatError(
-      `The database ${path} has the schema version ${version}; this program knows versions up to ${newest}. ` +
+      `The database ${path} belongs to another program: it has the application_id ${String(application)}, where Waymark's have ` +
+        `${APPLICATION_ID}, the user_version ${String(version)}, and ${found.size} tables and indexes named waymark_…. ` +
+        "It was left untouched; choose another path.",
+    );
+  }
+  if (Number(version) > VERSION) {
+    throw new UnsupportedFormatError(
+      `The database ${path} has the schema version ${String(version)}; this program knows versions up to ${VERSION}. ` +
         "It was left untouched; run the newer program, or choose another path.",
     );
   }
-  if (application === APPLICATION_ID && version > 0) {
-    refuseEncoding(database, path);
-    refuseChangedTables(new SqliteConnection(database), path);
-    return true;
-  }
-  if (application === APPLICATION_ID) {
-    // Both are set in one transaction, so this was never written: it is no empty store.
+  if (version !== VERSION) {
     throw new CheckpointCorruptError(
-      `The database ${path} has the schema version ${version}, which no program writes: its header is damaged. ` +
-        "It was left untouched; restore it from a backup, or copy it and set PRAGMA user_version by hand.",
+      `The database ${path} has the schema version ${String(version)}, which no program writes: its header is damaged. ` +
+        "It was left untouched; put back a backup.",
     );
   }
-  if (application !== 0 || version !== 0) {
-    throw new UnsupportedFormatError(
-      `The database ${path} belongs to another program: it has the application_id ${application} and the user_version ${version}, ` +
-        `where a store of Waymark has ${APPLICATION_ID} and up to ${newest}. It was left untouched; choose another path.`,
+  for (const [name, sql] of Object.entries(SCHEMA)) refuseOther(path, name, sql, found.get(name));
+  return true;
+}
+
+/** Makes the tables, in one transaction, unless another process has made them in the meantime. */
+export function migrate(database: SqliteConnection, path: string): void {
+  database.atomically(() => {
+    if (isWaymarkDatabase(database, path)) return;
+    for (const sql of Object.values(SCHEMA)) database.run(sql);
+    database.pragma(`application_id = ${APPLICATION_ID}`);
+    database.pragma(`user_version = ${VERSION}`);
+  });
+}
+
+function refuseOther(path: string, name: string, expected: string, found: string | undefined): void {
+  if (found === expected) return;
+  const untouched = "It was not read, and was left untouched. Copy the file and its -wal, then put back a backup";
+  if (found === undefined) {
+    throw new CheckpointCorruptError(
+      `The database ${path} lacks ${name}. ${untouched}, or run in sqlite3: ${expected};`,
     );
   }
-  const table = database.prepare("SELECT name FROM sqlite_schema WHERE name >= 'waymark_' AND name < 'waymark`'").get();
-  if (table === undefined) {
-    refuseEncoding(database, path);
-    return false;
-  }
-  throw new UnsupportedFormatError(
-    `The database ${path} has tables named waymark_… that are not a store of Waymark. ` +
-      "It was left untouched; choose another path.",
-  );
-}
-
-/** @throws {UnsupportedFormatError} Its texts aren't in UTF-8, in which sizes are counted and ids are ordered. */
-function refuseEncoding(database: SqliteDatabase, path: string): void {
-  const encoding = database.pragma("encoding", { simple: true });
-  if (encoding === "UTF-8") return;
-  throw new UnsupportedFormatError(
-    `The database ${path} keeps its texts in ${String(encoding)}, and a store of Waymark keeps them in UTF-8, so another program ` +
-      "has made it. It was left untouched; choose another path. If it holds checkpoints, bring them into a new database: " +
-      "`.dump` it in the sqlite3 shell, and run there what that gives, then " +
-      `\`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length};\`.`,
-  );
-}
-
-/**
- * @throws {UnsupportedFormatError} One of our tables has a trigger, or isn't as it was made.
- * @throws {CheckpointCorruptError} A table or an index of ours is missing.
- */
-export function refuseChangedTables(connection: SqliteConnection, path: string): void {
-  refusePlanted(connection, path, TABLES, MIGRATIONS, [QUARANTINE]);
-}
-
-/** Brings the database to the newest schema, in one transaction; concurrent calls wait for each other. */
-export function migrate(database: SqliteDatabase, path: string): void {
-  database.exec("BEGIN IMMEDIATE");
-  try {
-    // Looked at again, under the lock: another process may have done it in between.
-    const from = holdsStore(database, path) ? Number(database.pragma("user_version", { simple: true })) : 0;
-    for (const migration of MIGRATIONS.slice(from)) database.exec(migration);
-    if (from < MIGRATIONS.length) {
-      database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length};`);
-    }
-    database.exec("COMMIT");
-  } catch (error) {
-    if (database.inTransaction) database.exec("ROLLBACK");
-    throw error;
-  }
+  throw new UnsupportedFormatError(`${name} in the database ${path} isn't as Waymark makes it. ${untouched}.`);
 }

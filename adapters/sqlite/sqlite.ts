@@ -1,46 +1,37 @@
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type AppendCondition,
-  type CheckedRecord,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
   isCorrupt,
   nextSequence,
-  type RepairStep,
   type StorageAdapter,
-  type StorageFinding,
-  type StorageRepair,
-  type StorageVerification,
-  type StorageWarning,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointSummary,
-  compareTaskIds,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
-import { exposuresOf } from "../exposure.js";
-import { SqliteCare } from "./care.js";
-import { SqliteConnection } from "./connection.js";
-import { CurrentStore } from "./current-store.js";
-import { lazyDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { explain } from "./errors.js";
+import { ClosedError } from "../../src/contract/errors.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
+import type { SqliteConnection } from "./connection.js";
+import { lazyDriver, type SqliteDriver } from "./driver.js";
+import { explain, isBusy } from "./errors.js";
 import { LockQueue } from "./lock-queue.js";
-import { warningsOfLog } from "./log-check.js";
-import { databaseFiles } from "./opening.js";
+import { SqliteMaintenance } from "./maintenance.js";
+import { DatabaseFile } from "./opening.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./options.js";
-import { ABOVE_EVERY_TEXT, idAfter, type Page, SqliteReader, type TaskRange } from "./reader.js";
-import { holdsStore, migrate } from "./schema.js";
-import { type CareAccess, repairDatabase, verifyDatabase } from "./verification.js";
+import { type Page, SqliteReader } from "./reader.js";
+import { isWaymarkDatabase, migrate } from "./schema.js";
+import { rangeOf } from "./task-range.js";
 import { SqliteWriter } from "./writer.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./driver.js";
@@ -59,10 +50,12 @@ export interface SqliteAdapterOptions {
   readonly database?: SqliteDriver | undefined;
 }
 
-/** So many rows are read at a time, where more than one is wanted; other work gets its turn in between. */
+/** The most rows that are read at a time; other work gets its turn in between. */
 const PAGE_SIZE = 256;
 /** How long SQLite itself waits for a lock; longer waits are the queue's, which doesn't block the event loop. */
 const LOCK_SLICE_MS = 3;
+/** How long it may take to notice that the file was removed or replaced: a look at each call costs a tenth of a save. */
+const LOOK_AGAIN_MS = 100;
 
 /**
  * Checkpoints in one SQLite database, for one machine: many processes may use it at once, and what was acknowledged
@@ -82,10 +75,13 @@ const LOCK_SLICE_MS = 3;
 export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";
   readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly maintenance: StorageMaintenance;
   readonly #path: string;
-  readonly #current: CurrentStore<OpenedStore>;
+  readonly #file: DatabaseFile<OpenedStore>;
   readonly #busyTimeoutMs: number;
   readonly #queue: LockQueue;
+  #opened: OpenedStore | undefined;
+  #lookAgainAtMs = 0;
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -93,62 +89,78 @@ export class SqliteAdapter implements StorageAdapter {
     checkOptions(options);
     const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, database } = options;
     this.#path = resolve(path);
-    this.#current = new CurrentStore(
+    this.#file = new DatabaseFile(
       { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: lazyDriver(database) },
-      { emptyFile: "damage", holds: holdsStore, migrate, store: storeIn },
+      { emptyFile: "damage", isPresent: isWaymarkDatabase, migrate, store: storeIn },
     );
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#queue = new LockQueue(busyTimeoutMs);
+    this.maintenance = new SqliteMaintenance({
+      path: this.#path,
+      read: (work) => this.#read(({ database }) => work(database)),
+      write: (work) =>
+        this.#write(() => {
+          const store = this.#existing();
+          return store && work(store.database);
+        }),
+    });
   }
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
-    return this.#write(
-      (itsDraft, itsCondition) => {
-        // A refused append is no reason to create a database.
-        if (this.#current.existing() === undefined) nextSequence(itsDraft.taskId, NO_CHECKPOINTS, itsCondition);
-        return this.#current.orNew().writer.append(itsDraft, itsCondition);
-      },
-      draft,
-      condition,
-    );
+  append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    return this.#write(this.#append, draft, condition);
   }
 
-  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#read((reader) => reader.get(taskId, id));
+  get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#read(({ reader }) => reader.get(taskId, id));
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    return this.#select(query, (reader, rest) => reader.checkpoints(rest));
+    // Most reads want the newest one alone.
+    return this.#select(query, 1, (reader, rest, size) => reader.checkpoints(rest, size));
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return this.#select(query, (reader, rest, wanted) => reader.summaries(rest, Math.min(wanted, PAGE_SIZE)));
+    return this.#select(query, PAGE_SIZE, (reader, rest, size) => reader.summaries(rest, size));
   }
 
-  tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    return query.order === "recent" ? this.#tasksByRecency(query) : this.#tasksById(query);
+  async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    const { status = CHECKPOINT_STATUSES, limit = Number.POSITIVE_INFINITY } = query;
+    this.#assertOpen();
+    let passed = 0;
+    for (let wanted = limit; wanted > 0; ) {
+      // All ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
+      const ids = (await this.#read(({ reader }) => reader.taskIds(query, wanted, passed))) ?? [];
+      for (const [at, taskId] of ids.entries()) {
+        if (at % PAGE_SIZE === PAGE_SIZE - 1) await nextTurn();
+        for (const item of (await this.#read(({ reader }) => reader.task(taskId, status))) ?? []) {
+          yield item;
+          if (!isCorrupt(item)) wanted -= 1;
+        }
+      }
+      if (ids.length === 0 || limit === Number.POSITIVE_INFINITY) return;
+      passed += ids.length;
+    }
   }
 
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+  setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     return this.#write(
-      (itsChange, itsCondition) =>
-        this.#current.existing()?.writer.setStatus(taskId, id, itsChange, itsCondition) ?? false,
+      (itsChange, itsCondition) => this.#existing()?.writer.setStatus(taskId, id, itsChange, itsCondition) ?? false,
       change,
       condition,
     );
   }
 
-  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+  replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     return this.#write(
-      (itsPayload) => this.#current.existing()?.writer.replacePayload(taskId, id, itsPayload, expectedSha256) ?? false,
+      (itsPayload) => this.#existing()?.writer.replacePayload(taskId, id, itsPayload, expectedSha256) ?? false,
       payload,
     );
   }
 
-  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+  remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     return this.#write(
       (itsIds, itsCondition) => {
-        const store = this.#current.existing();
+        const store = this.#existing();
         if (store !== undefined) return store.writer.remove(taskId, itsIds, itsCondition);
         checkExpected(taskId, NO_CHECKPOINTS.newestSequence, itsCondition);
         return 0;
@@ -158,18 +170,8 @@ export class SqliteAdapter implements StorageAdapter {
     );
   }
 
-  /** SQLite's own check reads the whole database, and nothing else in this process runs meanwhile; `quick` is quicker. */
-  verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-    return verifyDatabase(this.#care(), quick);
-  }
-
-  repair(options: StorageRepair): AsyncGenerator<RepairStep, void, void> {
-    return repairDatabase(this.#care(), options);
-  }
-
-  async warnings(): Promise<readonly StorageWarning[]> {
-    const exposures = exposuresOf(dirname(this.#path), databaseFiles(this.#path));
-    return this.#current.isOpen ? exposures : [...exposures, ...warningsOfLog(this.#path)];
+  removeTasks(prefix: string): Promise<number> {
+    return this.#write(() => this.#existing()?.writer.removeTasks(rangeOf({ prefix })) ?? 0);
   }
 
   close(): Promise<void> {
@@ -179,110 +181,92 @@ export class SqliteAdapter implements StorageAdapter {
 
   async #close(): Promise<void> {
     await this.#queue.idle();
-    this.#current.close();
+    this.#opened = undefined;
+    this.#file.close();
+  }
+
+  readonly #append = (draft: CheckpointDraft, condition: AppendCondition | undefined): number => {
+    let store = this.#existing();
+    if (store === undefined) {
+      // A refused append is no reason to create a database.
+      nextSequence(draft.taskId, NO_CHECKPOINTS, condition);
+      store = this.#file.orNew();
+      this.#opened = store;
+    }
+    return store.writer.append(draft, condition);
+  };
+
+  /** The open store, if there is one. */
+  #existing(): OpenedStore | undefined {
+    const nowMs = performance.now();
+    if (this.#opened !== undefined && nowMs < this.#lookAgainAtMs) return this.#opened;
+    this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
+    this.#opened = undefined;
+    this.#opened = this.#file.existing();
+    return this.#opened;
   }
 
   async *#select<Found extends CheckpointSummary>(
     query: CheckpointQuery,
-    page: (reader: SqliteReader, rest: CheckpointQuery, wanted: number) => Page<Found, number>,
+    firstSize: number,
+    page: (reader: SqliteReader, rest: CheckpointQuery, size: number) => Page<Found>,
   ): AsyncGenerator<Found | CorruptRecord, void, void> {
     let rest = query;
     let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+    let size = firstSize;
     let sinceTurn = 0;
     while (wanted > 0) {
-      const found = await this.#read((reader) => page(reader, rest, wanted));
-      if (found === undefined) return;
-      for (const item of found.items) {
+      const found = await this.#read(({ reader }) => page(reader, rest, Math.min(wanted, size)));
+      for (const { found: item } of found?.entries ?? []) {
+        if (wanted === 0) return;
         yield item;
         if (!isCorrupt(item)) wanted -= 1;
       }
-      const { next } = found;
-      if (next === undefined) return;
-      const isNewestFirst = rest.order === "newest";
-      // A damaged sequence may be below 1.
-      const last = isNewestFirst
-        ? (rest.beforeSequence ?? Number.POSITIVE_INFINITY)
-        : (rest.afterSequence ?? Number.NEGATIVE_INFINITY);
-      if (isNewestFirst ? next >= last : next <= last) throw outOfOrder(this.#path);
-      rest = { ...rest, skip: 0, [isNewestFirst ? "beforeSequence" : "afterSequence"]: next };
-      sinceTurn += found.items.length;
+      if (found?.next === undefined) return;
+      rest = { ...rest, skip: 0, [rest.order === "newest" ? "beforeSequence" : "afterSequence"]: found.next };
+      sinceTurn += size;
       if (sinceTurn >= PAGE_SIZE) {
         await nextTurn();
         sinceTurn = 0;
       }
+      size = Math.min(size * 4, PAGE_SIZE);
     }
   }
 
-  async *#tasksById(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { status = CHECKPOINT_STATUSES } = query;
-    let range = rangeOf(query);
-    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
-    while (wanted > 0) {
-      const found = await this.#read((reader) => reader.tasks(range, status, Math.min(wanted, PAGE_SIZE)));
-      if (found === undefined) return;
-      for (const item of found.items) {
-        yield item;
-        if (!isCorrupt(item)) wanted -= 1;
-      }
-      if (found.next === undefined) return;
-      if (compareTaskIds(found.next, range.from) <= 0) throw outOfOrder(this.#path);
-      range = { ...range, from: found.next };
-      await nextTurn();
-    }
-  }
-
-  async *#tasksByRecency(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { limit = Number.POSITIVE_INFINITY, ...unlimited } = query;
-    let recent: TaskSummary[] = [];
-    for await (const task of this.#tasksById(unlimited)) {
-      if (isCorrupt(task)) yield task;
-      else recent.push(task);
-      // Holds few of them where few are wanted.
-      if (recent.length > 2 * limit + PAGE_SIZE) recent = recent.sort(byRecency).slice(0, limit);
-    }
-    yield* recent.sort(byRecency).slice(0, limit);
-  }
-
-  /** Does the work before it returns, unless somebody else has locked the database. */
+  /** Does the work before it returns, unless another process has locked the database. */
   async #write<Args extends readonly unknown[], Result>(
     work: (...args: Args) => Result,
     ...args: Args
   ): Promise<Result> {
     this.#assertOpen();
     try {
-      return await this.#queue.write(work, ...args);
+      if (!this.#queue.hasWrites) return work(...args);
     } catch (error) {
-      throw this.#explained(error);
+      if (!isBusy(error)) throw this.#explained(error);
     }
-  }
-
-  async #read<Result>(work: (reader: SqliteReader) => Result): Promise<Result | undefined> {
-    return this.#readStore(({ reader }) => work(reader));
-  }
-
-  async #readStore<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
-    this.#assertOpen();
     try {
-      return await this.#queue.read(() => {
-        const store = this.#current.existing();
-        return store && work(store);
-      });
+      return await this.#queue.write(work, args);
     } catch (error) {
       throw this.#explained(error);
     }
   }
 
-  #care(): CareAccess {
-    return {
-      path: this.#path,
-      isOpen: () => this.#current.isOpen,
-      read: (work) => this.#readStore((store) => work(store.care)),
-      write: (work) =>
-        this.#write(() => {
-          const store = this.#current.existing();
-          return store && work(store.care);
-        }),
+  async #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
+    this.#assertOpen();
+    const read = () => {
+      const store = this.#existing();
+      return store && work(store);
     };
+    try {
+      return read();
+    } catch (error) {
+      if (!isBusy(error)) throw this.#explained(error);
+    }
+    try {
+      return await this.#queue.read(read);
+    } catch (error) {
+      throw this.#explained(error);
+    }
   }
 
   #explained(error: unknown): unknown {
@@ -296,19 +280,18 @@ export class SqliteAdapter implements StorageAdapter {
 
 /** An open database of ours. */
 interface OpenedStore {
+  readonly database: SqliteConnection;
   readonly reader: SqliteReader;
   readonly writer: SqliteWriter;
-  readonly care: SqliteCare;
   close(): void;
 }
 
-function storeIn(database: SqliteDatabase, path: string): OpenedStore {
-  const connection = new SqliteConnection(database);
+function storeIn(database: SqliteConnection, path: string): OpenedStore {
   return {
-    reader: new SqliteReader(connection, path),
-    writer: new SqliteWriter(connection, path),
-    care: new SqliteCare(connection, path),
-    close: () => connection.close(),
+    database,
+    reader: new SqliteReader(database, path),
+    writer: new SqliteWriter(database, path),
+    close: () => database.close(),
   };
 }
 
@@ -327,33 +310,4 @@ function checkOptions(options: SqliteAdapterOptions): void {
   if (durability !== undefined && durability !== "full" && durability !== "normal") {
     throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
   }
-}
-
-/** To go on would give the same again and again. */
-function outOfOrder(path: string): CheckpointCorruptError {
-  return new CheckpointCorruptError(
-    `What the database ${path} holds is out of order, so what comes after can't be found. It was left untouched; ` +
-      "`waymark verify` shows what is wrong with it.",
-  );
-}
-
-function rangeOf({ prefix = "", after }: TaskQuery): TaskRange {
-  const first = after === undefined ? "" : idAfter(after);
-  return { from: compareTaskIds(first, prefix) > 0 ? first : prefix, below: endOf(prefix) };
-}
-
-/** What all strings that begin with the prefix are below, and all others that come after them are not. */
-function endOf(prefix: string): string | Uint8Array {
-  const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0);
-  for (let last = points.pop(); last !== undefined; last = points.pop()) {
-    // No character stands for a surrogate, nor for anything above U+10FFFF.
-    if (last < 0x10ffff) return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
-  }
-  return ABOVE_EVERY_TEXT;
-}
-
-/** The latest first. ISO 8601 strings of one form and one zone are in the order of their times. */
-function byRecency(a: TaskSummary, b: TaskSummary): number {
-  if (a.newest.createdAt === b.newest.createdAt) return compareTaskIds(a.taskId, b.taskId);
-  return a.newest.createdAt > b.newest.createdAt ? -1 : 1;
 }

@@ -1,47 +1,56 @@
-import {
-  type AppendCondition,
-  checkExpected,
-  isCorrupt,
-  nextSequence,
-  sequenceOfSame,
-} from "../../src/contract/adapter.js";
+import { type AppendCondition, checkExpected, nextSequence, sequenceOfSame } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
-  type CheckpointFailure,
-  type JsonObject,
   type Payload,
   type SealedSummary,
   type StatusChange,
-  type StoredCheckpoint,
   sealDraft,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { assertAbsent } from "./absence.js";
 import type { SqliteConnection } from "./connection.js";
-import type { SqliteRow } from "./driver.js";
-import { isDamaged } from "./errors.js";
-import { checkpointOf, numberOr0 } from "./rows.js";
-import {
-  DIGEST,
-  INSERT_CHECKPOINT,
-  INSERT_PAYLOAD,
-  INSERT_TASK,
-  KEEP_SEQUENCE,
-  NEWEST_SEQUENCE,
-  NUMBER_BY_ID,
-  NUMBERS,
-  PAYLOAD,
-  POSITION,
-  REMOVE_CHECKPOINT,
-  REMOVE_PAYLOAD,
-  REMOVE_TASK,
-  SUMMARY_BY_ID,
-  UPDATE_BODY,
-  UPDATE_PAYLOAD,
-  UPDATE_STATUS,
-} from "./statements.js";
+import type { SqliteRow, SqliteStatement } from "./driver.js";
+import { COLUMNS, numberOr0, sealedSummaryOf } from "./rows.js";
+import type { TaskRange } from "./task-range.js";
+
+/** All that an append must know, in one row: the number of the checkpoint with this id, and the task's row. */
+const POSITION = `
+  SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
+    t.last_sequence, t.newest_sequence
+  FROM (SELECT 1) LEFT JOIN waymark_tasks t ON t.task_id = ?`;
+const NEWEST = "SELECT newest_sequence FROM waymark_tasks WHERE task_id = ?";
+const ANY_CHECKPOINT = "SELECT 1 FROM waymark_checkpoints WHERE task_id = ? LIMIT 1";
+const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
+/** Above both tables' numbers: in a damaged database one may have lost what the other still has. */
+const INSERT_PAYLOAD = `
+  INSERT INTO waymark_payloads (number, body) VALUES (1 + max(
+    ifnull((SELECT max(number) FROM waymark_payloads), 0), ifnull((SELECT max(number) FROM waymark_checkpoints), 0)), ?)`;
+const INSERT_CHECKPOINT = `
+  INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const INSERT_TASK = `
+  INSERT INTO waymark_tasks (last_sequence, newest_sequence, newest_created_at, newest_status, count, task_id)
+  VALUES (?, ?, ?, ?, 1, ?)`;
+const ADVANCE_TASK = `
+  UPDATE waymark_tasks SET last_sequence = ?, newest_sequence = ?, newest_created_at = ?, newest_status = ?,
+    count = count + 1 WHERE task_id = ?`;
+const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
+const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";
+const UPDATE_PAYLOAD =
+  "UPDATE waymark_checkpoints SET size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
+const UPDATE_BODY = "UPDATE waymark_payloads SET body = ? WHERE number = ?";
+const REMOVE_BY_ID = "DELETE FROM waymark_checkpoints WHERE task_id = ? AND id = ? RETURNING number, sequence";
+const REMOVE_PAYLOAD = "DELETE FROM waymark_payloads WHERE number = ?";
+const SHORTEN_TASK = "UPDATE waymark_tasks SET count = count - ? WHERE task_id = ?";
+const STEP_BACK_TASK = `
+  UPDATE waymark_tasks SET (newest_sequence, newest_created_at, newest_status) = (
+    SELECT sequence, created_at, status FROM waymark_checkpoints c
+    WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
+const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
+const REMOVE_PAYLOADS = `DELETE FROM waymark_payloads WHERE number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
+const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
+const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
 /**
  * What is changed in an open database of ours: each call in one transaction, with its condition checked in the same.
@@ -50,48 +59,58 @@ import {
 export class SqliteWriter {
   readonly #database: SqliteConnection;
   readonly #path: string;
+  readonly #begin: SqliteStatement;
+  readonly #commit: SqliteStatement;
+  readonly #position: SqliteStatement;
+  readonly #insertPayload: SqliteStatement;
+  readonly #insertCheckpoint: SqliteStatement;
+  readonly #insertTask: SqliteStatement;
+  readonly #advanceTask: SqliteStatement;
 
   constructor(database: SqliteConnection, path: string) {
     this.#database = database;
     this.#path = path;
+    const prepare = (sql: string) => database.database.prepare(sql);
+    this.#begin = prepare("BEGIN IMMEDIATE");
+    this.#commit = prepare("COMMIT");
+    this.#position = prepare(POSITION).raw();
+    this.#insertPayload = prepare(INSERT_PAYLOAD);
+    this.#insertCheckpoint = prepare(INSERT_CHECKPOINT);
+    this.#insertTask = prepare(INSERT_TASK);
+    this.#advanceTask = prepare(ADVANCE_TASK);
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
-    return this.#database.atomically(() => {
-      const { taskId, id } = draft;
-      const [given, newest, lastNumber, lastPayload, taken] =
-        this.#database.one(POSITION, taskId, taskId, taskId, id) ?? [];
-      if (taken !== null) return this.#sequenceOfSame(taken, draft);
-      if (newest === null) assertAbsent(this.#database, this.#path, taskId);
-
-      const newestSequence = numberOr0(newest);
-      const position = { newestSequence, lastSequence: Math.max(numberOr0(given), newestSequence) };
-      const record = sealDraft(draft, nextSequence(taskId, position, condition));
-      // Above both: in a damaged database one table may have lost what the other one still has.
-      const number = this.#numberAfter(Math.max(numberOr0(lastNumber), numberOr0(lastPayload)));
-      if (given === null) this.#database.run(INSERT_TASK, taskId);
-      this.#insert(number, record);
-      return record.sequence;
-    });
+    // Without a closure: this is what every save runs through.
+    this.#begin.run();
+    try {
+      const sequence = this.#append(draft, condition);
+      this.#commit.run();
+      return sequence;
+    } catch (error) {
+      // After some errors SQLite has rolled back already.
+      if (this.#database.database.inTransaction) this.#database.run("ROLLBACK");
+      throw error;
+    }
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
     return this.#database.atomically(() => {
-      const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
-      if (row === undefined) return this.#absent(taskId);
+      const row = this.#database.one(BY_ID, taskId, id);
+      if (row === undefined) return false;
       checkExpected(taskId, this.#newestSequence(taskId), condition);
-      const record = this.#intact(taskId, id, row, "Its status was not changed");
-      const { status, error, seal } = withStatus(record, change);
+      const { sequence, status, error, seal } = withStatus(this.#readable(taskId, row), change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, row[0]);
+      this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       return true;
     });
   }
 
   replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): boolean {
     return this.#database.atomically(() => {
-      const row = this.#database.one(SUMMARY_BY_ID, taskId, id);
-      if (row === undefined) return this.#absent(taskId);
-      const record = this.#intact(taskId, id, row, "Its payload was not replaced");
+      const row = this.#database.one(BY_ID, taskId, id);
+      if (row === undefined) return false;
+      const record = this.#readable(taskId, row);
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
       this.#database.run(UPDATE_PAYLOAD, sizeBytes, payload.encoding, payload.sha256, seal, row[0]);
@@ -101,113 +120,100 @@ export class SqliteWriter {
   }
 
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {
-    const remove = (removePayload: (number: unknown) => void) =>
-      this.#database.atomically(() => {
-        const newest = this.#newestSequence(taskId);
-        checkExpected(taskId, newest, condition);
-        let removed = 0;
-        const numbers = this.#numbersOf(taskId, ids);
-        if (numbers.length === 0) this.#absent(taskId);
-        for (const [number] of numbers) {
-          removePayload(number);
-          removed += this.#database.run(REMOVE_CHECKPOINT, number);
-        }
-        if (ids === "all") this.#database.run(REMOVE_TASK, taskId);
-        // Without this, the sequence of a newest checkpoint that is gone would be given again.
-        else if (this.#newestSequence(taskId) !== newest) this.#database.run(KEEP_SEQUENCE, taskId, newest);
-        return removed;
-      });
-    const removePayload = (number: unknown) => this.#database.run(REMOVE_PAYLOAD, number);
-    try {
-      return remove(removePayload);
-    } catch (error) {
-      if (!isDamaged(error)) throw error;
-      // SQLite can't tell which pages a damaged payload has. Their space stays lost, but the checkpoint goes all the same.
-      const damaged = this.#damagedPayloads(taskId, ids);
-      return remove((number) => damaged.has(number) || removePayload(number));
-    }
+    return this.#database.atomically(() => {
+      const newest = this.#newestSequence(taskId);
+      checkExpected(taskId, newest, condition);
+      // No other text lies between an id and that id with the first character of all after it.
+      if (ids === "all") return this.#removeRange({ from: taskId, below: `${taskId}\0` });
+      let removed = 0;
+      let isNewestRemoved = false;
+      for (const id of ids) {
+        const row = this.#database.one(REMOVE_BY_ID, taskId, id);
+        if (row === undefined) continue;
+        removed += 1;
+        isNewestRemoved ||= row[1] === newest;
+        this.#database.run(REMOVE_PAYLOAD, row[0]);
+      }
+      if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
+      if (isNewestRemoved) this.#database.run(STEP_BACK_TASK, taskId);
+      return removed;
+    });
   }
 
-  /** @throws {CheckpointCorruptError} There is none: damage, or somebody, has given a row the last one. */
-  #numberAfter(last: number): number {
-    if (last < Number.MAX_SAFE_INTEGER) return last + 1;
-    throw new CheckpointCorruptError(
-      `The database ${this.#path} has a row whose number is ${last}, which no program came to by counting, and none is left ` +
-        "above it. Nothing was stored, and what is there is intact. Verify names the row, and repair moves it to quarantine.",
-    );
+  removeTasks(range: TaskRange): number {
+    return this.#database.atomically(() => this.#removeRange(range));
   }
 
-  /** @throws {CheckpointCorruptError} It can't be read; `harmless` is what was therefore not done. */
-  #intact(taskId: string, id: string, row: SqliteRow, harmless: string): SealedSummary {
-    const record = checkpointOf(taskId, row, this.#path);
-    if (!isCorrupt(record)) return record;
-    throw new CheckpointCorruptError(
-      `Checkpoint ${id} of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
-        `${harmless}, and it was left untouched.`,
-      { cause: record.cause },
-    );
-  }
+  #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
+    const { taskId, createdAt, stage, label, parentId, status, stateVersion, sizeBytes, payload } = draft;
+    const row: unknown = this.#position.get(taskId, draft.id, taskId);
+    const [taken, last, newest]: SqliteRow = Array.isArray(row) ? row : [];
+    if (typeof taken === "number") return this.#sequenceOfSame(draft);
+    if (last === null) this.#assertNew(taskId);
 
-  /** @throws {CheckpointCorruptError} There may be what was looked for. */
-  #absent(taskId: string): false {
-    assertAbsent(this.#database, this.#path, taskId);
-    return false;
-  }
-
-  #sequenceOfSame(number: unknown, draft: CheckpointDraft): number {
-    const [sequence, sha256] = this.#database.one(DIGEST, number) ?? [];
-    return sequenceOfSame({ sequence: numberOr0(sequence), sha256: String(sha256) }, draft);
-  }
-
-  #insert(number: number, record: StoredCheckpoint): void {
-    const { taskId, sequence, id, createdAt, stage, label, parentId, metadata, status, error } = record;
-    const { stateVersion, sizeBytes, payload, seal } = record;
-    this.#database.run(
-      INSERT_CHECKPOINT,
-      number,
+    const position = { newestSequence: numberOr0(newest), lastSequence: numberOr0(last) };
+    const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
+    const number = this.#insertPayload.run(payload.body).lastInsertRowid;
+    this.#insertCheckpoint.run(
       taskId,
+      number,
       sequence,
-      id,
+      draft.id,
       createdAt,
       stage,
       label,
       parentId,
-      jsonOf(metadata),
+      jsonOf(draft.metadata),
       status,
-      jsonOf(error),
+      jsonOf(draft.error),
       stateVersion,
       sizeBytes,
       payload.encoding,
       payload.sha256,
       seal,
     );
-    this.#database.run(INSERT_PAYLOAD, number, payload.body);
+    const writeTask = last === null ? this.#insertTask : this.#advanceTask;
+    writeTask.run(sequence, sequence, createdAt, status, taskId);
+    return sequence;
   }
 
-  #numbersOf(taskId: string, ids: readonly string[] | "all"): readonly SqliteRow[] {
-    if (ids === "all") return this.#database.all(NUMBERS, taskId);
-    return ids.map((id) => this.#database.one(NUMBER_BY_ID, taskId, id)).filter((row) => row !== undefined);
+  #sequenceOfSame(draft: CheckpointDraft): number {
+    const { taskId, id } = draft;
+    return sequenceOfSame(this.#readable(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
   }
 
-  /** Not to be called in a transaction: one that has met damage can do nothing more. */
-  #damagedPayloads(taskId: string, ids: readonly string[] | "all"): ReadonlySet<unknown> {
-    const damaged = new Set<unknown>();
-    for (const [number] of this.#numbersOf(taskId, ids)) {
-      try {
-        this.#database.one(PAYLOAD, number);
-      } catch (error) {
-        if (!isDamaged(error)) throw error;
-        damaged.add(number);
-      }
-    }
-    return damaged;
+  /** @throws {CheckpointCorruptError} The task has checkpoints, and its row, which has the numbering, is lost. */
+  #assertNew(taskId: string): void {
+    if (this.#database.one(ANY_CHECKPOINT, taskId) === undefined) return;
+    throw new CheckpointCorruptError(
+      `Task ${JSON.stringify(taskId)} has checkpoints in ${this.#path}, but no row in waymark_tasks, which keeps its numbering. ` +
+        "Nothing was stored, and its checkpoints are intact. A repair makes the row again.",
+    );
+  }
+
+  #removeRange({ from, below }: TaskRange): number {
+    this.#database.run(REMOVE_PAYLOADS, from, below);
+    this.#database.run(REMOVE_TASKS, from, below);
+    return this.#database.run(REMOVE_CHECKPOINTS, from, below);
   }
 
   #newestSequence(taskId: string): number {
-    return numberOr0(this.#database.one(NEWEST_SEQUENCE, taskId)?.[0]);
+    return numberOr0(this.#database.one(NEWEST, taskId)?.[0]);
+  }
+
+  /** @throws {CheckpointCorruptError} The row can't be read. */
+  #readable(taskId: string, row: SqliteRow): SealedSummary {
+    const found = sealedSummaryOf(taskId, row, this.#path);
+    if (!("corrupt" in found)) return found;
+    throw new CheckpointCorruptError(
+      `Checkpoint ${found.id ?? "?"} of task ${JSON.stringify(taskId)} can't be read: ${found.reason} (${found.location}). ` +
+        "Nothing was changed, and it was left untouched.",
+      { cause: found.cause },
+    );
   }
 }
 
-function jsonOf(value: JsonObject | CheckpointFailure | undefined): string | undefined {
+/** For a column of JSON. */
+function jsonOf(value: object | undefined): string | undefined {
   return value && JSON.stringify(value);
 }

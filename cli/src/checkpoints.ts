@@ -1,29 +1,30 @@
-import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, isCorrupt } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { managerOf } from "./store.js";
 
-/** @throws {CommandError} Nothing of that task is stored. */
+/** @throws {CommandError} The task has no checkpoint. */
 export async function requireTask({ manager, name }: Session, taskId: string): Promise<void> {
   if (await manager.has(taskId)) return;
   throw new CommandError(
     ExitCode.notFound,
-    `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. "waymark tasks" lists the tasks there are.`,
+    `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. "waymark tasks" lists the tasks.`,
   );
 }
 
-/** Says that a command had nothing to work on, so that nobody takes its silence, or a "0 of 0", for success. */
+/** Says that a command had nothing to do. Silence, or "0 of 0", would look like success. */
 export async function sayNothingTo(verb: string, { errors, name }: Session, prefix: string | undefined): Promise<void> {
   const which = prefix === undefined ? "" : `, of tasks that begin with ${JSON.stringify(prefix)}`;
   await errors.line(printable(`There is no checkpoint to ${verb} in ${name}${which}.`));
 }
 
 /**
- * The checkpoint that a word on the command line means: its id, `@7` for the one of sequence 7, `@latest` for the newest
- * that can be read.
+ * The checkpoint that a word on the command line names: an id, `@7` for sequence 7, or `@latest` for the newest readable
+ * one.
  *
- * @throws {CommandError} There is none.
+ * @throws {CommandError} There is no such checkpoint.
  * @throws {CheckpointCorruptError} It can't be read.
  */
 export async function findCheckpoint(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
@@ -31,15 +32,15 @@ export async function findCheckpoint(session: Session, taskId: string, word: str
   if (!isCorrupt(found)) return found;
   throw new CheckpointCorruptError(
     `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be read: ${found.reason} (${found.location}). ` +
-      "It was left untouched; put it back from a backup or a copy.",
+      "It was left untouched; restore it from a backup or a copy.",
     { cause: found.cause },
   );
 }
 
 /**
- * The same, be it damaged or not.
+ * The same, but it also returns a damaged checkpoint.
  *
- * @throws {CommandError} There is none.
+ * @throws {CommandError} There is no such checkpoint.
  */
 export async function findStored(
   session: Session,
@@ -47,25 +48,25 @@ export async function findStored(
   word: string,
 ): Promise<CheckpointSummary | CorruptRecord> {
   await requireTask(session, taskId);
-  // An id may look like anything, so it goes first.
+  // An id may look like @7, so ids come first.
   const byId = word === "" ? undefined : await session.storage.get(taskId, word);
-  // What is so damaged that its id is not known may be any: it is meant where nothing else is.
+  // A record that lost its id could be any checkpoint. It counts only if nothing else matches.
   const isMeant = byId !== undefined && (!isCorrupt(byId) || byId.id === word);
   const found = isMeant ? byId : ((await findByPosition(session, taskId, word)) ?? byId);
   if (found !== undefined) return found;
   throw new CommandError(
     ExitCode.notFound,
-    `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows those it has; @7 means the one of sequence 7.`,
+    `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows the task's checkpoints; @7 means sequence 7.`,
   );
 }
 
 /**
- * A checkpoint's state in its stored form, undone of its transforms: no schema and no migration is applied.
+ * A checkpoint's state in its stored form: transforms are undone, but no schema and no migration is applied.
  *
  * @throws {CheckpointError} It can't be read.
  */
 export async function readState(session: Session, { taskId, id, stateVersion }: CheckpointSummary): Promise<unknown> {
-  // Of exactly the version that was stored, so that nothing has to be brought forward.
+  // With the stored version, so no migration is needed.
   const { storage, config, damage } = session;
   return (await managerOf(storage, config, damage, { stateVersion }).restore(taskId, id)).state;
 }
@@ -73,7 +74,7 @@ export async function readState(session: Session, { taskId, id, stateVersion }: 
 /**
  * The newest checkpoint of a task whose state can be read, and its state.
  *
- * @throws {CheckpointCorruptError} None can.
+ * @throws {CheckpointCorruptError} No state can be read.
  */
 export async function readLatest(
   session: Session,
@@ -87,12 +88,12 @@ export async function readLatest(
     try {
       return { checkpoint, state: await readState(session, checkpoint) };
     } catch (error) {
-      // It was reported as damage; whatever else is wrong isn't the next one's to make up for.
+      // The damage was reported, so try the next one. Any other error would also fail the next one.
       if (!(error instanceof CheckpointCorruptError)) throw error;
     }
   }
   throw new CheckpointCorruptError(
-    `Task ${JSON.stringify(taskId)} has no checkpoint that can be read. They were left untouched; put them back from a backup or a copy.`,
+    `Task ${JSON.stringify(taskId)} has no checkpoint that can be read. They were left untouched; restore them from a backup or a copy.`,
   );
 }
 
@@ -110,7 +111,7 @@ async function findByPosition(session: Session, taskId: string, word: string) {
   let unnumbered: CorruptRecord | undefined;
   for await (const found of session.storage.list(query)) {
     if (found.sequence === sequence) return found;
-    // It is so damaged that it may be this one, or one beside it.
+    // It lost its sequence, so it may be this one.
     if (isCorrupt(found)) unnumbered = found;
   }
   return unnumbered;

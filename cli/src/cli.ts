@@ -1,60 +1,72 @@
 import type { Command } from "@commander-js/extra-typings";
 import { Damage } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
-import { Output } from "./output.js";
+import { Output, type OutputStream } from "./output.js";
 import { printable } from "./printable.js";
 import { openStore, type Store, type StorePurpose } from "./store.js";
 
-/** The options that every command has. A type, not an interface, as commander's types want it. */
+/** Where a command reads and writes: the process has all three. */
+export interface Streams {
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+}
+
+/** The options that every command has. A type, not an interface: commander's types require it. */
 export type GlobalOptions = {
   readonly storage?: string | undefined;
   readonly verbose?: true | undefined;
 };
 
-/** The `waymark` command, to which each file in commands/ adds one. */
+/** The `waymark` command. Each file in commands/ adds a subcommand. */
 export type Program = Command<[], GlobalOptions>;
 
 /** One command: a file in commands/, listed in commands/index.ts. */
 export interface CommandFile {
-  /** As `waymark --help` shows it: a whole line that can be tried. At most 44 columns. */
+  /** For `waymark --help`: a whole line to try. At most 44 columns. */
   readonly example: string;
-  /** Adds the command to the program, with its arguments, its options and what it does. */
+  /** Adds the command to the program: its arguments, its options and its action. */
   register(program: Program, cli: Cli): void;
 }
 
 /** What a command works with while it runs. */
 export interface Session extends Store {
+  readonly stdin: Streams["stdin"];
   readonly output: Output;
   readonly errors: Output;
   readonly damage: Damage;
 }
 
-/** What commands have in common: where they print, and how they come to their storage and leave it. */
+/** What commands share: where they print, and how they open and close their storage. */
 export class Cli {
-  readonly output = new Output(process.stdout, { name: "standard output", flushAt: 32 * 1024, mustArrive: true });
-  readonly errors = new Output(process.stderr, { name: "standard error", flushAt: 0, mustArrive: false });
+  readonly stdin: Streams["stdin"];
+  readonly output: Output;
+  readonly errors: Output;
   /** What the process will exit with. */
   exitCode: ExitCode = ExitCode.done;
   readonly #globals: () => GlobalOptions;
 
-  constructor(globals: () => GlobalOptions) {
+  constructor({ stdin, stdout, stderr }: Streams, globals: () => GlobalOptions) {
+    this.stdin = stdin;
+    this.output = new Output(stdout, { name: "standard output", flushAt: 32 * 1024, mustArrive: true });
+    this.errors = new Output(stderr, { name: "standard error", flushAt: 0, mustArrive: false });
     this.#globals = globals;
   }
 
-  /** @param message - May hold any characters. */
+  /** @param message - May have any characters. */
   async warn(message: string): Promise<void> {
     await this.errors.line(`${this.errors.colors.yellow("warning:")} ${printable(message)}`);
   }
 
   /**
-   * Opens the storage, does the work, and closes the storage however the work ends. Where the work came across damage,
-   * the exit code says so.
+   * Opens the storage, does the work, and closes the storage even if the work fails. The exit code says whether the work
+   * met damage.
    */
   async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
     const store = await openStore(this.#globals().storage, purpose, damage);
     try {
-      await work({ ...store, damage, output: this.output, errors: this.errors });
+      await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
     } finally {
       await damage.end();
       await store.manager.close();

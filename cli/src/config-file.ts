@@ -4,15 +4,15 @@ import { lilconfig } from "lilconfig";
 import { checkConfig, type WaymarkConfig } from "waymark/config";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** A project's configuration, and the folder that its relative paths begin at. */
+/** A project's configuration, and the folder that its relative paths start from. */
 export interface ProjectConfig extends WaymarkConfig {
   readonly folder: string;
 }
 
 /**
- * The configuration of the project that this folder is in: of the nearest folder upwards that has one.
+ * The configuration of the current folder, or of the nearest folder above that has one.
  *
- * @throws {CommandError} It can't be loaded, or something in it is wrong.
+ * @throws {CommandError} It can't be loaded, or it is wrong.
  */
 export async function loadConfig(): Promise<ProjectConfig> {
   const found = await lilconfig("waymark", {
@@ -29,8 +29,8 @@ export async function loadConfig(): Promise<ProjectConfig> {
 }
 
 /**
- * Why what a system writes isn't as the project's transforms would have it; `undefined` where it has none. Systems write
- * their own plans' formats.
+ * A warning that a system's checkpoints don't use the project's transforms, because systems write their own formats.
+ * `undefined` if the project has no transforms.
  *
  * @param command - `waymark prp run`
  */
@@ -52,7 +52,7 @@ function parseJson(_path: string, content: string): unknown {
   return JSON.parse(content.replace(/^\uFEFF/, ""));
 }
 
-/** The same, but its errors say which file is at fault. */
+/** The same, with errors that name the file. */
 function naming<Result>(load: Load<Result>): (path: string, content: string) => Promise<Result> {
   return async (path, content) => {
     try {

@@ -1,17 +1,22 @@
 import { createInterface } from "node:readline/promises";
+import type { Session } from "./cli.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 
 /**
- * Asks before something is changed; anything but yes is no.
+ * Asks before a change. Only yes means yes.
  *
- * @param isAgreed - `--yes` was given: nothing is asked.
+ * @param isAgreed - `--yes` was given, so it doesn't ask.
  * @throws {CommandError} The answer is no, or there is no terminal to ask on.
  */
-export async function confirm(question: string, isAgreed: boolean): Promise<void> {
+export async function confirm(
+  { stdin, errors }: Pick<Session, "stdin" | "errors">,
+  question: string,
+  isAgreed: boolean,
+): Promise<void> {
   if (isAgreed) return;
   const asked = printable(question);
-  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+  if (!stdin.isTTY || !errors.isTerminal) {
     throw new CommandError(
       ExitCode.declined,
       `${asked} There is no terminal to ask on, so nothing was changed. Pass --yes if that is what you want.`,
@@ -22,12 +27,12 @@ export async function confirm(question: string, isAgreed: boolean): Promise<void
   throw new CommandError(ExitCode.declined, "Nothing was changed.");
 }
 
-/** The answer; none where the input ends. */
+/** The answer; empty if the input ends. */
 async function answerTo(prompt: string): Promise<string> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const ended = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
-    // readline takes Ctrl-C away from the system.
+    // readline catches Ctrl-C; pass it on.
     terminal.once("SIGINT", () => process.kill(process.pid, "SIGINT"));
     return await Promise.race([terminal.question(prompt), ended]);
   } finally {

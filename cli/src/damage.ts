@@ -3,19 +3,19 @@ import type { CorruptRecord } from "waymark";
 const SHOWN = 5;
 const REMEMBERED = 1000;
 
-/** Is told of what can't be read. */
+/** Collects records that can't be read. */
 export interface DamageSink {
   add(record: Pick<CorruptRecord, "location" | "reason">): Promise<void>;
 }
 
-/** What the command came across that can't be read: warned of, a few of them by name, and told by the exit code. */
+/** The damage that a command met. It warns of the first few, and the exit code shows that there was some. */
 export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
-  /** Where, so that what is met twice counts once. */
+  /** Each place counts once. */
   readonly #places = new Set<string>();
   #count = 0;
 
-  /** @param print - Shows a warning, whatever characters it has. */
+  /** @param print - Prints a warning, which may have any characters. */
   constructor(print: (warning: string) => Promise<void>) {
     this.#print = print;
   }
@@ -29,12 +29,12 @@ export class Damage implements DamageSink {
     if (this.#places.size < REMEMBERED) this.#places.add(location);
     this.#count += 1;
     if (this.#count > SHOWN) return;
-    await this.warn(`passed over what can't be read at ${location}: ${reason}`);
+    await this.warn(`skipped a damaged record at ${location}: ${reason}`);
   }
 
   async end(): Promise<void> {
     if (this.#count > SHOWN) await this.warn(`${this.#count - SHOWN} more can't be read`);
-    if (this.#count > 0) await this.warn("What can't be read was left untouched; put it back from a backup or a copy.");
+    if (this.#count > 0) await this.warn("Damaged records were left untouched; restore them from a backup or a copy.");
   }
 
   async warn(message: string): Promise<void> {

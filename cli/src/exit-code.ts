@@ -1,23 +1,23 @@
-/** How the command ended. They are documented in `waymark --help` and cli/README.md, and stable. */
+/** How the command ended. The codes are stable, and documented in `waymark --help` and cli/README.md. */
 export const ExitCode = {
   done: 0,
-  /** The storage failed, or something else that is not in this list; of verify and repair: there is damage. */
+  /** The storage failed, or anything else that is not in this list. For verify and repair: there is damage. */
   failed: 1,
   /** A wrong argument, option, variable or configuration. */
   usage: 2,
-  /** There is no such storage, task, checkpoint, file, or part of a state. */
+  /** The storage, task, checkpoint, file or part of a state does not exist. */
   notFound: 3,
-  /** The question was answered no, or could not be asked. */
+  /** The answer to the question was no, or there was no terminal to ask on. */
   declined: 4,
-  /** Something stored or imported is damaged or incomplete. What is whole was shown, or done. */
+  /** Stored or imported data is damaged or incomplete. The command did the rest. */
   damaged: 5,
-  /** What is stored isn't what was expected: an outdated plan, another checkpoint in the place, a copy that differs. */
+  /** The storage has something else than expected: a plan is outdated, an id is taken, a copy differs. */
   conflict: 6,
 } as const;
 
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Ends the command with a message of one line: what is wrong, and what to do next. */
+/** Ends the command with a one-line message: what is wrong, and what to do next. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: ExitCode;

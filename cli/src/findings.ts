@@ -1,9 +1,10 @@
-import { CheckpointError, isCorrupt, type RepairStep, type StorageAdapter, type StorageFinding } from "waymark";
+import { CheckpointError, type RepairStep, type StorageAdapter, type StorageFinding } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { TablePrinter } from "./table.js";
 import { timeText } from "./words.js";
 
-/** How many checkpoints there are to look at, for a progress bar: what can't be counted is no reason to fail. */
+/** How many checkpoints there are, for a progress bar. If they can't be counted, the command goes on without. */
 export async function countAll(storage: StorageAdapter): Promise<number> {
   let count = 0;
   try {
@@ -14,7 +15,7 @@ export async function countAll(storage: StorageAdapter): Promise<number> {
   return count;
 }
 
-/** What was found, a line each. */
+/** One line per finding. */
 export async function printFindings({ output }: Session, findings: readonly StorageFinding[]): Promise<void> {
   const table = new TablePrinter(output, [
     { head: "FOUND" },
@@ -24,13 +25,13 @@ export async function printFindings({ output }: Session, findings: readonly Stor
     { head: "WHERE", flexible: true },
   ]);
   for (const { kind, taskId = "", sequence = "", reason, location } of findings) {
-    const color = kind === "leftover" ? output.colors.yellow : output.colors.red;
+    const color = kind === "damaged" ? output.colors.red : output.colors.yellow;
     await table.add({ text: kind, color }, taskId, String(sequence), reason, location);
   }
   await table.end();
 }
 
-/** What was done about each finding, or would be, a line each: what is lost, and where it is now. */
+/** One line per step: what was done about the finding, or would be, and where it is now. */
 export async function printSteps({ output }: Session, steps: readonly RepairStep[], isPlan: boolean): Promise<void> {
   const table = new TablePrinter(output, [
     { head: isPlan ? "PLAN" : "DONE" },
@@ -51,11 +52,9 @@ export async function printSteps({ output }: Session, steps: readonly RepairStep
   await table.end();
 }
 
-const PLANNED = { quarantined: "quarantine", renumbered: "renumber", removed: "remove", left: "leave" } as const;
+const PLANNED = { quarantined: "quarantine", removed: "remove", left: "leave" } as const;
 
 function placeOf(step: RepairStep): string {
   if (step.action === "left") return `${step.finding.location}: ${step.advice}`;
-  if (step.action === "removed") return step.finding.location;
-  const to = step.to ?? step.finding.location;
-  return step.action === "renumbered" ? `${to}; goes on after ${step.lastSequence}` : to;
+  return step.action === "quarantined" ? step.to : step.finding.location;
 }

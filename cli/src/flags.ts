@@ -1,9 +1,9 @@
 import { CommandError, exitCodeOf } from "./exit-code.js";
 
 /**
- * Does work of the SDK, which doesn't know the flags that its options have here, and names them where it fails.
+ * Calls the SDK and adds the matching flags of the command to its errors.
  *
- * @param flags - What to say, by the error's code.
+ * @param flags - The advice, by the error's code.
  */
 export async function namingFlags<Result>(
   flags: Readonly<Record<string, string>>,

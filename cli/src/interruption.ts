@@ -2,11 +2,12 @@ import { setTimeout as delay } from "node:timers/promises";
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-/** Far longer than a signal takes to arrive; nothing else would keep the process until then. */
+/** Far longer than a signal takes to arrive. Nothing else keeps the process alive until then. */
 const MAX_ARRIVAL_MS = 2_000;
 
 /**
- * Lets work stop in order at the first Ctrl-C or SIGTERM, and say how far it came. A second one ends the process at once.
+ * Lets work stop cleanly at the first Ctrl-C or SIGTERM and report how far it came. A second one ends the process at
+ * once.
  */
 export class Interruption {
   readonly #stop = new AbortController();
@@ -17,12 +18,12 @@ export class Interruption {
     for (const signal of SIGNALS) process.on(signal, this.#listener);
   }
 
-  /** Aborted when the work is to stop. */
+  /** Aborted when the work must stop. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
 
-  /** Stops listening; where a signal came, the process ends by it, with the exit code that it would have had. */
+  /** Stops listening. If a signal came, it then ends the process, with the usual exit code. */
   async end(): Promise<void> {
     this.#stopListening();
     if (this.#by === undefined) return;
@@ -37,7 +38,7 @@ export class Interruption {
   #interrupt(signal: NodeJS.Signals): void {
     this.#by = signal;
     this.#stop.abort();
-    // Not before all listeners have been called: one that cleans up (a lock's) and sees nobody else ends the process.
+    // Only after all listeners were called: signal-exit ends the process if it finds itself the last listener.
     queueMicrotask(() => this.#stopListening());
   }
 }

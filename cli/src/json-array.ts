@@ -11,7 +11,7 @@ export class JsonArrayPrinter {
   }
 
   async add(item: unknown): Promise<void> {
-    // The comma comes before the next item, on its line, since nothing is known of a next one here.
+    // The comma comes before the next item, because this item may be the last.
     await this.#output.line(`${this.#isFirst ? "[" : ","}${jsonText(item)}`);
     this.#isFirst = false;
   }

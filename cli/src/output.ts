@@ -3,28 +3,34 @@ import { CommandError, ExitCode } from "./exit-code.js";
 
 type Colors = ReturnType<typeof pc.createColors>;
 
+/** A stream of the process, or one that stands in for it. */
+export type OutputStream = NodeJS.WritableStream & {
+  readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
+};
+
 export interface OutputOptions {
-  /** In messages. */
+  /** For messages: `standard output`. */
   readonly name: string;
-  /** So many characters are gathered before they are written; 0 writes each line at once. */
+  /** Gathers this many characters before it writes them; 0 writes each line at once. */
   readonly flushAt: number;
-  /** Whether text that can't be written is an error. Where it isn't, there is nobody to tell. */
+  /** Whether text that can't be written is an error. */
   readonly mustArrive: boolean;
 }
 
 /**
- * Standard output or standard error. Text may be gathered and written in larger pieces, as fast as the reader takes it.
- * A reader that has gone (`| head`) is no error: what comes after that is dropped, and `isClosed` says that nobody reads.
+ * Standard output or standard error. It may gather text and write larger pieces, as fast as the reader takes them. A
+ * reader that is gone (`| head`) is no error: later text is dropped, and `isClosed` says so.
  */
 export class Output {
-  readonly #stream: NodeJS.WriteStream;
+  readonly #stream: OutputStream;
   readonly #options: OutputOptions;
   readonly colors: Colors;
   #pending = "";
   #isClosed = false;
   #failure: unknown;
 
-  constructor(stream: NodeJS.WriteStream, options: OutputOptions) {
+  constructor(stream: OutputStream, options: OutputOptions) {
     this.#stream = stream;
     this.#options = options;
     this.colors = pc.createColors(wantsColor(stream));
@@ -38,12 +44,12 @@ export class Output {
     return this.#stream.isTTY === true;
   }
 
-  /** How many columns a table may have. Unlimited where nobody looks at it. */
+  /** How many columns a table may have. Unlimited if this is not a terminal. */
   get columns(): number {
     return this.isTerminal ? Math.max(this.#stream.columns || 80, 40) : Number.POSITIVE_INFINITY;
   }
 
-  /** Whether whoever read this has gone: a loop that only shows things can stop. */
+  /** Whether the reader is gone. Then a loop that only prints can stop. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
@@ -53,7 +59,7 @@ export class Output {
     if (this.#pending.length >= this.#options.flushAt) await this.flush();
   }
 
-  /** @throws {CommandError} It can't be written, and not because nobody reads it. */
+  /** @throws {CommandError} Writing failed, and not because the reader is gone. */
   async flush(): Promise<void> {
     const text = this.#pending;
     this.#pending = "";
@@ -68,8 +74,8 @@ export class Output {
   }
 }
 
-/** https://no-color.org and https://force-color.org; otherwise colours are for terminals. */
-function wantsColor(stream: NodeJS.WriteStream): boolean {
+/** https://no-color.org and https://force-color.org; otherwise only terminals get colours. */
+function wantsColor(stream: OutputStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
   if (NO_COLOR) return false;
   if (FORCE_COLOR) return FORCE_COLOR !== "0";

@@ -4,9 +4,9 @@ import { types } from "node:util";
 export type PlainJson = null | boolean | number | string | PlainJson[] | { [key: string]: PlainJson };
 
 /**
- * A state as the JSON that people and programs expect of it: a date is its ISO text, a map an object (or pairs, where a
- * key is no text), a set an array, a bigint its digits, an error its parts, bytes base64. What has no such form is its
- * usual text (`NaN`, `/a+/g`), and `undefined` is null.
+ * A state as plain JSON: a date becomes its ISO text, a map an object (or pairs, if a key is not a string), a set an
+ * array, a bigint its digits, an error its parts, bytes base64. Other values become their text (`NaN`, `/a+/g`), and
+ * `undefined` becomes null.
  */
 export function plainJson(value: unknown): PlainJson {
   switch (typeof value) {
@@ -25,7 +25,7 @@ export function plainJson(value: unknown): PlainJson {
 }
 
 function objectJson(value: object): PlainJson {
-  // By index: holes count.
+  // Array.from also visits holes.
   if (Array.isArray(value)) return Array.from(value, plainJson);
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? String(value) : value.toISOString();
   if (value instanceof RegExp) return String(value);
@@ -59,7 +59,7 @@ function errorJson(error: Error): PlainJson {
   ]);
 }
 
-/** As data, whatever the keys are: `__proto__` too. */
+/** Keeps every key as data, `__proto__` too. */
 function fromEntries(entries: readonly (readonly [string, unknown])[]): PlainJson {
   return Object.fromEntries(entries.map(([key, item]) => [key, plainJson(item)]));
 }

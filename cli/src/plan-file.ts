@@ -1,11 +1,10 @@
 import { hash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
-import { CHECKPOINT_STATUSES, nestsTooDeep, type PlannedCheckpoint, type RetentionPlan } from "waymark";
+import type { PlannedCheckpoint, RetentionPlan } from "waymark";
+import { CHECKPOINT_STATUSES } from "waymark/adapter";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { jsonText } from "./printable.js";
 
-/** What stands around a checkpoint's metadata. */
-const LEVELS_OF_A_PLAN = 10;
 const FORMAT = "waymark-prune-plan-1";
 
 /** Writes plans to a file, for {@link readPlanFile}. */
@@ -21,7 +20,7 @@ export async function writePlanFile(path: string, plans: readonly RetentionPlan[
   }
 }
 
-/** @throws {CommandError} There is no such file, or it holds no plans. */
+/** @throws {CommandError} There is no such file, or it has no plans. */
 export async function readPlanFile(path: string): Promise<RetentionPlan[]> {
   let text: string;
   try {
@@ -35,11 +34,11 @@ export async function readPlanFile(path: string): Promise<RetentionPlan[]> {
   }
   const content = parsed(text);
   if (!isObject(content) || content["format"] !== FORMAT || !isArrayOf(content["plans"], isPlan)) {
-    throw refused(path, 'is no whole plan of "waymark prune --plan-out"');
+    throw refused(path, 'is not a whole plan of "waymark prune --plan-out"');
   }
   const { plans, sha256 } = content;
-  // It was agreed to as it was: an altered one could remove what no policy ever would.
-  if (digestOf(plans) !== sha256) throw refused(path, "was changed since it was made: its checksum doesn't hold");
+  // Somebody agreed to the plan as it was. A changed one could remove what no policy would.
+  if (digestOf(plans) !== sha256) throw refused(path, "was changed after it was made: its checksum doesn't match");
   return plans;
 }
 
@@ -47,22 +46,27 @@ function refused(path: string, why: string): CommandError {
   return new CommandError(ExitCode.damaged, `${path} ${why}. Nothing was removed; make the plan again.`);
 }
 
-/** JSON keeps the order of keys, so a plan that was read back gives the same text. */
-function digestOf(plans: readonly RetentionPlan[]): string {
-  return hash("sha256", JSON.stringify(plans), "hex");
+/** JSON keeps the order of keys, so a plan that was read back has the same text. */
+function digestOf(plans: readonly RetentionPlan[]): string | undefined {
+  try {
+    return hash("sha256", JSON.stringify(plans), "hex");
+  } catch (error) {
+    // It nests deeper than the stack allows, so this program didn't write it.
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return nestsTooDeep(value, LEVELS_OF_A_PLAN) ? undefined : value;
+    return JSON.parse(text);
   } catch {
-    // A plan whose writing was cut short: no plan, like any other file that holds none.
+    // A plan that was cut short while it was written, or another file.
     return undefined;
   }
 }
 
-/** All of a plan that is used here, or shown. */
+/** Checks all parts of a plan that are used or shown. */
 function isPlan(value: unknown): value is RetentionPlan {
   return (
     isObject(value) &&

@@ -1,19 +1,19 @@
 /**
- * What a terminal would obey, or show in another order than it is stored: control characters, the marks that turn the
- * direction of writing, line separators, halves of surrogate pairs.
+ * Characters that a terminal obeys or shows in another order: control characters, marks that change the direction of
+ * writing, line separators, lone surrogates.
  */
 const UNSAFE =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is about.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose.
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** The text on one line, with what a terminal would obey written out: `\n`, `\u001b`. Stored text is shown by this alone. */
+/** The text on one line, with control characters escaped: `\n`, `\u001b`. All stored text is printed through this. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
-/** The value as JSON that says the same to any parser, and nothing to a terminal. */
+/** The value as JSON without characters that a terminal obeys. */
 export function jsonText(value: unknown, indent?: number): string {
-  // Outside its strings, JSON has no such character but the line ends of its indentation.
+  // Outside its strings, JSON has no such characters except the line feeds of its indentation.
   return (JSON.stringify(value, undefined, indent) ?? "null").replace(UNSAFE, (unit) =>
     unit === "\n" ? unit : `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );

@@ -1,19 +1,26 @@
 import { readFileSync } from "node:fs";
 import { Command, type OutputConfiguration } from "@commander-js/extra-typings";
-import type { Cli, GlobalOptions, Program } from "./cli.js";
+import type { Cli, GlobalOptions, Program, Streams } from "./cli.js";
 import { COMMANDS } from "./commands/index.js";
 import { printable } from "./printable.js";
 
-/** The whole command, and what its commands run with. */
-export function makeProgram(makeCli: (program: Program) => Cli): { readonly command: Program; readonly cli: Cli } {
+/** The whole command, and the Cli that its subcommands use. */
+export function makeProgram(
+  { stdout, stderr }: Pick<Streams, "stdout" | "stderr">,
+  makeCli: (program: Program) => Cli,
+): { readonly command: Program; readonly cli: Cli } {
   const program: Program = new Command<[], GlobalOptions>("waymark");
   program
     .version(version(), "-V, --version")
     .option("--storage <url>", "files:DIR, tasks:DIR or sqlite:FILE")
-    .option("--verbose", "show what lies beneath an error")
+    .option("--verbose", "show the causes of an error")
     .helpCommand("help [command]", "the same as --help")
     .exitOverride()
-    .configureOutput({ outputError: oneLine });
+    .configureOutput({
+      outputError: oneLine,
+      writeOut: (text) => void stdout.write(text),
+      writeErr: (text) => void stderr.write(text),
+    });
   const cli = makeCli(program);
   const rows = COMMANDS.map(({ example, register }) => {
     const first = program.commands.length;
@@ -26,7 +33,7 @@ export function makeProgram(makeCli: (program: Program) => Cli): { readonly comm
   return { command: program, cli };
 }
 
-/** A line for each command, with an example of it, on one screen. */
+/** One line per command, with an example, on one screen. */
 function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
@@ -38,7 +45,7 @@ function overview(rows: readonly string[]): string {
   ].join("\n")}\n`;
 }
 
-/** What commander has to say, which may have several lines, as one that says what to do next. */
+/** Commander's error, which may have several lines, on one line that says what to do next. */
 const oneLine: NonNullable<OutputConfiguration["outputError"]> = (text, write) => {
   const message = text
     .replace(/^error: /, "")

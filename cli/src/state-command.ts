@@ -3,19 +3,19 @@ import { once } from "node:events";
 import type { CheckpointSummary } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** What a command says about a state. */
+/** A command's verdict on a state. */
 export type Verdict = "good" | "bad" | "skip";
 
 /** As for `git bisect run`. */
 const SKIP = 125;
-/** The shell's own: the command couldn't be run. It says nothing about the state. */
+/** The shell's exit codes for a command that couldn't be run. They say nothing about the state. */
 const NOT_RUN = [126, 127];
 
 /**
- * Runs a command in the shell with a state on its standard input. What it prints goes to standard error, since standard
- * output is the answer's.
+ * Runs a command in the shell with a state on its standard input. Its output goes to standard error, because standard
+ * output is for the answer.
  *
- * @throws {CommandError} It couldn't be run, or was killed: that is no verdict.
+ * @throws {CommandError} It couldn't be run, or was killed, so there is no verdict.
  */
 export async function judge(command: string, state: string, checkpoint: CheckpointSummary): Promise<Verdict> {
   const child = spawn(command, {
@@ -27,7 +27,7 @@ export async function judge(command: string, state: string, checkpoint: Checkpoi
       WAYMARK_CHECKPOINT: withoutNul(checkpoint.id),
     },
   });
-  // A command may decide without reading all of the state.
+  // A command may decide without reading the whole state.
   child.stdin?.on("error", () => undefined);
   child.stdin?.end(state);
   const [code, signal]: unknown[] = await once(child, "close");
@@ -41,7 +41,7 @@ export async function judge(command: string, state: string, checkpoint: Checkpoi
   );
 }
 
-/** The environment can't hold it. */
+/** Environment variables can't contain it. */
 function withoutNul(text: string): string {
   return text.replaceAll("\0", "");
 }

@@ -2,26 +2,26 @@ import { create } from "jsondiffpatch";
 import type { PlainJson } from "./plain-json.js";
 import type { PathStep } from "./state-path.js";
 
-/** One difference between two states, at a path of the new one; of the old one, where something was removed. */
+/** One difference between two states. Its path is in the new state; for a removed part, in the old one. */
 export type StateChange =
   | { readonly kind: "added"; readonly path: readonly PathStep[]; readonly to: unknown }
   | { readonly kind: "removed"; readonly path: readonly PathStep[]; readonly from: unknown }
   | { readonly kind: "changed"; readonly path: readonly PathStep[]; readonly from: unknown; readonly to: unknown }
   | { readonly kind: "moved"; readonly path: readonly PathStep[]; readonly toIndex: number };
 
-/** What jsondiffpatch says of two states; undefined where they are equal. */
+/** The delta of jsondiffpatch; `undefined` if the states are equal. */
 export function deltaOf(from: PlainJson, to: PlainJson): unknown {
   return patcher.diff(from, to);
 }
 
-/** The changes that a delta of jsondiffpatch stands for, in the order of the states' keys. */
+/** The changes in a delta of jsondiffpatch, in the order of the states' keys. */
 export function* changesOf(delta: unknown, path: readonly PathStep[] = []): Generator<StateChange> {
   if (delta === undefined) return;
   if (Array.isArray(delta)) yield leaf(delta, path);
   else if (typeof delta === "object" && delta !== null) {
     const isArray = "_t" in delta && delta._t === "a";
     for (const [key, child] of Object.entries(delta)) {
-      // `_t` says that this is an array's; `_3` is an index of the old one.
+      // `_t` marks the delta of an array; `_3` is an index of the old array.
       if (isArray && key === "_t") continue;
       yield* changesOf(child, [...path, isArray ? Number(key.replace("_", "")) : key]);
     }
@@ -30,7 +30,7 @@ export function* changesOf(delta: unknown, path: readonly PathStep[] = []): Gene
 
 const MOVED = 3;
 
-/** Items of an array are the same where they have the same id; else by what they hold, or where they stand. */
+/** Items of an array match by their id; without one, by content or position. */
 const patcher = create({
   objectHash: (item, index) => ("id" in item ? `id ${JSON.stringify(item.id)}` : `index ${index}`),
 });

@@ -1,14 +1,14 @@
 import { CommandError, ExitCode } from "./exit-code.js";
 import type { PlainJson } from "./plain-json.js";
 
-/** A step into a state: a key, or an index, which counts from the end where it is negative. */
+/** A step into a state: a key, or an index. A negative index counts from the end. */
 export type PathStep = string | number;
 
 /**
- * The steps of `messages[3].role`. A leading `$` is allowed, as errors of the SDK write paths; a key that is no plain
- * word stands in quotes: `files["a b.txt"]`.
+ * The steps of `messages[3].role`. A leading `$`, as in errors of the SDK, is allowed. A key that is not a plain word
+ * needs brackets and quotes: `files["a b.txt"]`.
  *
- * @throws {CommandError} It is no path.
+ * @throws {CommandError} The text isn't a path.
  */
 export function parsePath(text: string): PathStep[] {
   const steps: PathStep[] = [];
@@ -23,7 +23,7 @@ export function parsePath(text: string): PathStep[] {
   return steps;
 }
 
-/** The path in one text, as `parsePath` reads it; empty for the state itself. */
+/** The path as text that `parsePath` reads; empty for the state itself. */
 export function formatPath(steps: readonly PathStep[]): string {
   return steps
     .map((step) => {
@@ -37,7 +37,7 @@ export function formatPath(steps: readonly PathStep[]): string {
 /**
  * The part of a state at the path.
  *
- * @throws {CommandError} There is nothing; the message says how far the path leads, and what is there.
+ * @throws {CommandError} Nothing is there. The message says how far the path leads, and what it finds.
  */
 export function partAt(state: PlainJson, steps: readonly PathStep[]): PlainJson {
   let part = state;
@@ -86,6 +86,6 @@ function unquoted(quoted: string, text: string): string {
 function noPath(text: string, rest: string): CommandError {
   return new CommandError(
     ExitCode.usage,
-    `${JSON.stringify(text)} is no path: it can't be read from ${JSON.stringify(rest)} on. Write messages[3].role, or ["a key"] for any other key.`,
+    `${JSON.stringify(text)} is not a path: ${JSON.stringify(rest)} can't be read. Write messages[3].role, or ["a key"] for any other key.`,
   );
 }

@@ -4,47 +4,45 @@ import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** The storage that a command works on, opened, and what it was opened by. */
+/** The open storage of a command, and how it was found. */
 export interface Store {
   readonly storage: StorageAdapter;
   readonly manager: CheckpointManager;
   /** For messages: its URL. */
   readonly name: string;
-  /** Where it is, unless the configuration has an adapter of its own. */
+  /** Where it is; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
   readonly config: ProjectConfig;
 }
 
-/** Whether a command wants what is stored, or stores: then a storage that isn't there yet is made. */
+/** Only `write` creates a storage that doesn't exist yet. */
 export type StorePurpose = "read" | "write";
 
 /**
  * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration.
  *
- * @throws {CommandError} None of them names one; or it isn't there and is to be read; or what is there is of another kind.
+ * @throws {CommandError} None of them names a storage; or it doesn't exist and the command reads; or it is of another kind.
  */
 export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
   const config = await loadConfig();
   const chosen = await chooseStorage(flag, config, purpose);
-  // Not left to the manager, which many commands don't ask for anything.
-  for (const { message } of (await chosen.storage.warnings?.()) ?? []) await damage.warn(message);
   return { ...chosen, config, manager: managerOf(chosen.storage, config, damage) };
 }
 
 /**
- * Opens the storage of a URL, for a command that stores in it.
+ * Opens the storage of a URL for writing.
  *
- * @throws {CommandError} What is there is of another kind.
+ * @throws {CommandError} There is a storage of another kind.
  */
 export async function openTarget(
   url: string,
 ): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace }> {
   const place = await storagePlace(url);
   assertKind(place, url);
-  return { place, storage: await openStorage(url) };
+  return { place, storage: openStorage(url) };
 }
 
-/** A manager over the storage, which stays the caller's to close. */
+/** A manager on the storage. The caller closes the storage. */
 export function managerOf(
   storage: StorageAdapter,
   config: ProjectConfig,
@@ -63,7 +61,7 @@ async function chooseStorage(
   { storage, folder }: ProjectConfig,
   purpose: StorePurpose,
 ): Promise<Pick<Store, "storage" | "name" | "place">> {
-  // An empty variable is one that somebody has switched off.
+  // An empty variable counts as unset.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
   if (url !== undefined) return openUrl(url, process.cwd(), purpose);
   if (typeof storage === "string") return openUrl(storage, folder, purpose);
@@ -76,15 +74,15 @@ async function chooseStorage(
 
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
-  // An adapter would find nothing there, which looks like an empty storage: a backup made of it would be empty too.
+  // To an adapter, nothing there looks like an empty storage. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
     throw new CommandError(
       ExitCode.notFound,
-      `There is no storage ${url}: nothing is at ${place.path}. Check --storage, WAYMARK_STORAGE or the configuration; a new storage is made by the first save.`,
+      `There is no storage ${url}: nothing is at ${place.path}. Check --storage, WAYMARK_STORAGE or the configuration; the first save creates a storage.`,
     );
   }
   assertKind(place, url);
-  return { name: url, place, storage: await openStorage(url, { relativeTo }) };
+  return { name: url, place, storage: openStorage(url, { relativeTo }) };
 }
 
 function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
@@ -92,14 +90,14 @@ function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   const right = `${holds}${url.slice(url.indexOf(":"))}`;
   throw new CommandError(
     ExitCode.usage,
-    `${url} is no storage of ${scheme}: at ${path} is one of ${holds}. Write ${right}. Nothing was read or changed.`,
+    `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right}. Nothing was read or changed.`,
   );
 }
 
-/** What the SDK warns of. What is corrupt comes as an event too, and is told then; of the storage's place it was told. */
+/** Prints the SDK's warnings, except those about corrupt records: they are events too, and counted there. */
 function warningsOf(damage: Damage): Logger {
   const warn = (details: object, message: string) => {
-    if (!("corrupt" in details) && !("storage" in details)) void damage.warn(message);
+    if (!("corrupt" in details)) void damage.warn(message);
   };
   return { debug() {}, info() {}, warn, error: warn };
 }

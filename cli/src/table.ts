@@ -5,13 +5,13 @@ import { printable } from "./printable.js";
 
 export interface Column {
   readonly head: string;
-  /** Numbers stand right. */
+  /** Numbers are aligned right. */
   readonly align?: "right";
-  /** Gives way where the terminal is too narrow. */
+  /** Shrinks if the terminal is too narrow. */
   readonly flexible?: true;
 }
 
-/** A cell: stored text, which is made safe for the terminal here, and how it is coloured. */
+/** A cell: text and its colour. The table makes the text safe for the terminal. */
 export interface Cell {
   readonly text: string;
   readonly color?: (text: string) => string;
@@ -28,8 +28,8 @@ const NO_BORDERS = Object.fromEntries(
 );
 
 /**
- * A table of any length in constant memory: rows are laid out page by page, and a later page may be wider than the ones
- * before it. A row has one line: on a terminal flexible columns give way, and no cell anywhere has more than 1,000 columns.
+ * A table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an earlier
+ * one. A row is one line: on a terminal flexible columns shrink, and no cell has more than 1,000 columns.
  */
 export class TablePrinter {
   readonly #output: Output;
@@ -49,7 +49,7 @@ export class TablePrinter {
     if (this.#page.length === PAGE_ROWS) await this.#printPage();
   }
 
-  /** Prints what is left. A table without rows prints nothing. */
+  /** Prints the remaining rows. A table without rows prints nothing. */
   async end(): Promise<void> {
     if (this.#page.length > 0) await this.#printPage();
   }
@@ -89,7 +89,7 @@ export class TablePrinter {
   }
 }
 
-/** Most text is ASCII, of which each character has one column. */
+/** Most text is ASCII: each character takes one column. */
 function stringWidth(text: string): number {
   return /^[ -~]*$/.test(text) ? text.length : displayWidth(text);
 }

@@ -11,7 +11,7 @@ export function bytesText(bytes: number): string {
   return `${bytes} B`;
 }
 
-/** `3 hours ago`. A clock that runs ahead makes it `in 3 hours`; what is no date stays as it is. */
+/** `3 hours ago`. A time ahead of the clock becomes `in 3 hours`; an invalid date stays as it is. */
 export function agoText(isoDate: string, nowMs: number): string {
   const ageMs = nowMs - Date.parse(isoDate);
   if (Number.isNaN(ageMs)) return isoDate;
@@ -26,7 +26,7 @@ export function secondsText(durationMs: number): string {
   return `${(durationMs / SECOND).toFixed(1)} s`;
 }
 
-/** `2026-11-21 10:00:05`, in UTC as it is stored. */
+/** `2026-11-21 10:00:05`, in UTC. */
 export function timeText(isoDate: string): string {
   return isoDate.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/, "$1 $2");
 }

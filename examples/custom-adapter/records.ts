@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { type CorruptRecord, type SealedSummary, type StoredCheckpoint, summaryOf } from "waymark";
+import type { CorruptRecord } from "waymark";
+import { type SealedSummary, type StoredCheckpoint, summaryOf } from "waymark/adapter";
 import { isIndex, isObject, type TaskIndex } from "./task-index.js";
 
 /** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */

@@ -1,6 +1,6 @@
+import type { CorruptRecord, TaskSummary } from "waymark";
 import {
   type CheckpointQuery,
-  type CorruptRecord,
   compareTaskIds,
   inRange,
   isCorrupt,
@@ -9,8 +9,7 @@ import {
   seal,
   summaryOf,
   type TaskQuery,
-  type TaskSummary,
-} from "waymark";
+} from "waymark/adapter";
 
 /** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
 export interface TaskIndex {

@@ -1,28 +1,30 @@
 import {
-  type AdapterCapabilities,
-  type AppendCondition,
   CheckpointCorruptError,
-  type CheckpointDraft,
   CheckpointError,
-  type CheckpointQuery,
   type CheckpointSummary,
   ClosedError,
   type CorruptRecord,
+  type StorageAdapter,
+  StorageError,
+  type TaskSummary,
+} from "waymark";
+import {
+  type AdapterCapabilities,
+  type AppendCondition,
+  type CheckpointDraft,
+  type CheckpointQuery,
   checkExpected,
   isCorrupt,
   nextSequence,
   type SealedSummary,
   type StatusChange,
-  type StorageAdapter,
-  StorageError,
   type StoredCheckpoint,
   sealDraft,
   sequenceOfSame,
   summaryOf,
   type TaskQuery,
-  type TaskSummary,
   withStatus,
-} from "waymark";
+} from "waymark/adapter";
 import { indexKey, type KeyValueStorage, Records } from "./records.js";
 import { corruptionOf, newestSequence, select, selectTasks, type TaskIndex } from "./task-index.js";
 
@@ -63,7 +65,7 @@ export class UnstorageAdapter implements StorageAdapter {
     return this.#inTurn(indexKey(taskId), async () => {
       const { headers, lastSequence } = await this.#index(taskId);
       const existing = headers.find((header) => header.id === id);
-      if (existing) return sequenceOfSame({ sequence: existing.sequence, sha256: existing.payload.sha256 }, own);
+      if (existing) return sequenceOfSame(existing, own);
 
       const position = { newestSequence: newestSequence(headers), lastSequence };
       const sequence = nextSequence(taskId, position, condition);

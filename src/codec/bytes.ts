@@ -1,11 +1,11 @@
 import { endianness } from "node:os";
 
-/** How many characters so many bytes take in base64. */
+/** The length of so many bytes as base64. */
 export function base64Length(byteLength: number): number {
   return Math.ceil(byteLength / 3) * 4;
 }
 
-/** A view's bytes, or a whole buffer's, in base64; its elements little-endian, so it means the same on every machine. */
+/** A buffer's or a view's bytes in base64, elements little-endian: it means the same on every machine. */
 export function toBase64(source: ArrayBuffer | ArrayBufferView, elementSize: number, order = endianness()): string {
   const bytes = ArrayBuffer.isView(source)
     ? Buffer.from(source.buffer, source.byteOffset, source.byteLength)
@@ -22,10 +22,10 @@ export function fromBase64(text: string, elementSize: number, order = endianness
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const byteLength = (text.length / 4) * 3 - padding;
   if (byteLength < 0 || !Number.isInteger(byteLength / elementSize)) return undefined;
-  // Buffer.from(text) would take a small one from Node's pool, whose memory all of them share.
+  // Buffer.from(text) would take a small one from Node's pool, which other Buffers share.
   const bytes = Buffer.from(new ArrayBuffer(byteLength));
   bytes.write(text, "base64");
-  // Node's decoder passes over what isn't base64; writing it again is what tells.
+  // Node's decoder skips what isn't base64, so the only check is to encode again.
   if (bytes.toString("base64") !== text) return undefined;
   return order === "BE" ? swapElements(bytes, elementSize) : bytes;
 }

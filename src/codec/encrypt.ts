@@ -1,6 +1,6 @@
 import { checkKeys } from "../contract/adapter.js";
 import { DecryptionFailedError } from "../contract/errors.js";
-import { type EncryptionKey, NamedKey } from "./encryption-keys.js";
+import { type EncryptionKey, keyGetter } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
 import { shortPath } from "./path.js";
 import { subjectOf, type Transform, type TransformContext } from "./transforms.js";
@@ -8,15 +8,15 @@ import { subjectOf, type Transform, type TransformContext } from "./transforms.j
 /** The options of {@link encrypt}. */
 export interface EncryptOptions {
   /**
-   * Under each key's id, the key. An id is recorded in the clear with what it encrypts and must keep its key: 1 to 128
-   * printable ASCII characters without spaces, such as `2026-11`. All of them read.
+   * Each key under its id: 1 to 128 printable ASCII characters without spaces, such as `2026-11`. The id is stored in the
+   * clear with what its key encrypts, so an id must keep its key. All keys can read.
    */
   readonly keys: Readonly<Record<string, EncryptionKey>>;
   /** The id of the key that writes. */
   readonly current: string;
   /**
-   * Refuses to load what isn't encrypted, with a DecryptionFailedError: whoever can write to the store could put a plain
-   * record there. Default false, for as long as a store has plain records of before; `rekey` encrypts those.
+   * Refuses to load what isn't encrypted, with a DecryptionFailedError: an attacker who can write to the store could put a
+   * plain record there. Default false, because a store may hold older plain records; `rekey` encrypts them.
    */
   readonly requireEncrypted?: boolean | undefined;
 }
@@ -24,12 +24,12 @@ export interface EncryptOptions {
 const NAME = "encrypt";
 
 /**
- * Encrypts states with AES-256-GCM, each with a nonce of its own, and binds to them the task, id, stage, parent, state
- * version and encoding of their checkpoint: moved to another one, they don't open. Put it last: what is encrypted
- * can't be compressed.
+ * Encrypts states with AES-256-GCM, each with a nonce of its own. A state is bound to the task, id, stage, parent, state
+ * version and encoding of its checkpoint: moved to another one, it doesn't open. Put this last, since encrypted data can't
+ * be compressed.
  *
  * Labels, stages, metadata and errors are NOT encrypted, nor are ids, times, statuses and sizes: lists show them.
- * Encrypt at most 2^32 checkpoints with one key; beyond, random nonces may repeat.
+ * Encrypt at most 2^32 checkpoints with one key: after that, random nonces may repeat.
  *
  * @example
  * ```ts
@@ -43,8 +43,8 @@ const NAME = "encrypt";
  * });
  * ```
  *
- * Loading throws a DecryptionFailedError where the key is missing or wrong, which is told from damage (the digest is
- * checked first) and never passed over; saving and loading throw a KeyUnavailableError where a key can't be fetched.
+ * Loading throws a DecryptionFailedError if the key is missing or wrong. That is never taken for damage, since the digest is
+ * checked first. Saving and loading throw a KeyUnavailableError if a key can't be fetched.
  *
  * @throws {TypeError | RangeError} An option is missing, misspelled or wrong; the message never shows a key.
  * @see https://doi.org/10.6028/NIST.SP.800-38D for AES-GCM; section 8.3 for the limit of 2^32.
@@ -52,7 +52,7 @@ const NAME = "encrypt";
 export function encrypt(options: EncryptOptions): Transform {
   checkKeys("EncryptOptions", options, ["keys", "current", "requireEncrypted"]);
   const { keys, current, requireEncrypted = false } = options;
-  // Of a Map, say, Object.entries would give no key.
+  // For a Map, Object.entries would give no key.
   const shape = Object.prototype.toString.call(keys).slice("[object ".length, -1);
   if (shape !== "Object") {
     throw new TypeError(
@@ -62,7 +62,7 @@ export function encrypt(options: EncryptOptions): Transform {
   if (typeof requireEncrypted !== "boolean") {
     throw new TypeError("EncryptOptions.requireEncrypted must be true or false.");
   }
-  const ring = new Map(Object.entries(keys).map(([id, key]) => [id, new NamedKey(id, key)]));
+  const ring = new Map(Object.entries(keys).map(([id, key]) => [id, keyGetter(id, key)]));
   const ids = [...ring.keys()].join(", ");
   const writing = ring.get(current);
   if (writing === undefined) {
@@ -70,50 +70,41 @@ export function encrypt(options: EncryptOptions): Transform {
   }
   const transform: Transform = {
     name: NAME,
-    encode: async (body, context) => sealEnvelope(body, current, await writing.get(), context),
+    encode: async (body, context) => sealEnvelope(body, current, await writing(), context),
     async decode(body, context) {
       const envelope = parseEnvelope(body);
-      if (envelope === undefined) throw noEnvelope(context);
+      if (envelope === undefined) {
+        const why =
+          "its payload is intact, but this version of Waymark can't take it apart: a newer version encrypted it.";
+        throw failure(context, undefined, why);
+      }
       const key = ring.get(envelope.keyId);
-      if (key === undefined) throw unknownKey(context, envelope.keyId, ids);
-      const text = await openEnvelope(envelope, await key.get(), context);
-      if (text === undefined) throw wrongKey(context, envelope.keyId);
-      return text;
+      const id = JSON.stringify(envelope.keyId);
+      if (key === undefined) {
+        const why = `it is encrypted with the key ${id}, and configured are ${ids}. Add that key to the \`keys\` of encrypt().`;
+        throw failure(context, envelope.keyId, why);
+      }
+      const text = openEnvelope(envelope, await key(), context);
+      if (text !== undefined) return text;
+      const why =
+        `the configured key ${id} doesn't open it. Either it was saved with another key, or the record was changed, or ` +
+        "belongs to another checkpoint. Configure the right key, or restore the record from a backup.";
+      throw failure(context, envelope.keyId, why);
     },
     isCurrent: (body) => parseEnvelope(body)?.keyId === current,
   };
   return requireEncrypted ? { ...transform, onAbsent: refusePlain } : transform;
 }
 
-function noEnvelope(context: TransformContext): DecryptionFailedError {
-  return new DecryptionFailedError(
-    `${subjectOf(context)} can't be loaded: its payload is intact, but no encrypted one that this version of Waymark knows. ` +
-      "A newer version made it, or it was changed and sealed anew. It was left untouched.",
-    undefined,
-  );
-}
-
-function unknownKey(context: TransformContext, keyId: string, ids: string): DecryptionFailedError {
-  return new DecryptionFailedError(
-    `${subjectOf(context)} can't be loaded: it is encrypted with the key ${JSON.stringify(keyId)}, and configured are ${ids}. ` +
-      "It was left untouched; add that key to the `keys` of encrypt().",
-    keyId,
-  );
-}
-
-function wrongKey(context: TransformContext, keyId: string): DecryptionFailedError {
-  return new DecryptionFailedError(
-    `${subjectOf(context)} can't be loaded: the configured key ${JSON.stringify(keyId)} doesn't open it. Either that key isn't the one it was ` +
-      "saved with, or the record was changed, or is another checkpoint's, and was sealed anew. It was left untouched; " +
-      "configure the right key, or put the record back from a backup.",
-    keyId,
-  );
+/** @param why - After "can't be loaded: ". It ends with what to do next. */
+function failure(context: TransformContext, keyId: string | undefined, why: string): DecryptionFailedError {
+  return new DecryptionFailedError(`${subjectOf(context)} can't be loaded: ${why} It was left untouched.`, keyId);
 }
 
 function refusePlain(context: TransformContext): never {
-  throw new DecryptionFailedError(
-    `${subjectOf(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(context.encoding))}, which isn't encrypted, and requireEncrypted is set. ` +
-      "It was left untouched. If it is one of your own, from before encryption, run rekey without requireEncrypted first.",
-    undefined,
-  );
+  const encoding = shortPath(JSON.stringify(context.encoding));
+  const why =
+    `its encoding is ${encoding}, which isn't encrypted, and requireEncrypted is set. ` +
+    "If you saved it before you used encryption, run rekey without requireEncrypted first.";
+  throw failure(context, undefined, why);
 }

@@ -8,21 +8,21 @@ import { isKeyId } from "./envelope.js";
 const KEY_BYTES = 32;
 
 /**
- * A key: its 32 bytes, or a function that gives them, called at the first need of that key and not again once it has
- * answered (a KMS, a secret store, {@link keyFromPassphrase}). Bytes are copied: they may be wiped afterwards.
+ * A key: its 32 bytes, or a function that gives them (a KMS, a secret store, {@link keyFromPassphrase}). The function is
+ * called when the key is first needed, and never again once it has answered. Bytes are copied: you may wipe them.
  */
 export type EncryptionKey = Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
 
 /** The options of {@link keyFromPassphrase}. */
 export interface PassphraseOptions {
   /**
-   * At least 16 bytes, or characters, made at random once for this key (`openssl rand -hex 16`), kept with the
-   * configuration and never changed: without it the passphrase is no use. It is no secret. Text counts as its UTF-8.
+   * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). It is no secret. Keep it with
+   * the configuration and never change it: the passphrase gives this key only with this salt.
    */
   readonly salt: string | Uint8Array;
   /**
-   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. Time and memory grow with it: the default takes
-   * 128 MiB for some tenths of a second. Another one makes another key.
+   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB for some tenths of a
+   * second, a larger one more of both. Another cost makes another key.
    */
   readonly cost?: number | undefined;
 }
@@ -34,10 +34,10 @@ const MIN_SALT = 16;
 const MIN_PASSPHRASE = 15;
 
 /**
- * A key derived from a passphrase by scrypt, on another thread, at the first need of it and once.
+ * A key derived from a passphrase by scrypt: once, when it is first needed, on another thread.
  *
- * @param passphrase - At least 15 characters, not counting white space around them: nobody limits how often whoever has the store may guess. Its Unicode form
- *   doesn't matter (it is normalized to NFKC).
+ * @param passphrase - At least 15 characters besides white space around them: a thief of the store can guess without
+ *   limit. Its Unicode form doesn't matter (it is normalized to NFKC).
  * @throws {TypeError | RangeError} Something is missing, misspelled, too short or out of range; never shows the passphrase.
  * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt; its parameters N = 2^17, r = 8, p = 1 are what OWASP's Password
  *   Storage Cheat Sheet asks for at least; the length is NIST SP 800-63B-4's for a passphrase that stands alone.
@@ -71,40 +71,37 @@ export function keyFromPassphrase(passphrase: string, options: PassphraseOptions
 }
 
 function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uint8Array> {
-  // It takes 128 · N · r bytes and a little more; Node refuses above 32 MiB unless told.
+  // It takes 128 · N · r bytes and a little more. Node's own limit is 32 MiB.
   const parameters = { N: cost, r: BLOCK_SIZE, p: 1, maxmem: 2 * 128 * cost * BLOCK_SIZE };
   return new Promise((resolve, reject) => {
     scrypt(passphrase, salt, KEY_BYTES, parameters, (error, key) => (error ? reject(error) : resolve(key)));
   });
 }
 
-/** A key under its id, fetched at its first need. It can't be shown: it is one of Node's own key objects from then on. */
-export class NamedKey {
-  readonly id: string;
-  readonly #source: KeyObject | (() => unknown);
-  #fetched: Promise<KeyObject> | undefined;
-
-  /** @throws {TypeError | RangeError} The id or the key is none. */
-  constructor(id: string, key: EncryptionKey) {
-    if (!isKeyId(id)) {
-      throw new TypeError(`${idText(id)} is no key id: it must be 1 to 128 printable ASCII characters, no spaces.`);
-    }
-    this.id = id;
-    this.#source = typeof key === "function" ? key : keyObject(id, key);
+/**
+ * Gets the key of that id; fetches it when it is first needed. It is one of Node's key objects, which never show it.
+ *
+ * @returns A function that rejects with a KeyUnavailableError if the key can't be fetched. The next call tries again.
+ * @throws {TypeError | RangeError} The id or the key is malformed.
+ */
+export function keyGetter(id: string, key: EncryptionKey): () => Promise<KeyObject> {
+  if (!isKeyId(id)) {
+    throw new TypeError(
+      `${idText(id)} can't be a key's id: an id must be 1 to 128 printable ASCII characters, no spaces.`,
+    );
   }
-
-  /** @throws {KeyUnavailableError} It couldn't be fetched. That isn't kept: the next call fetches it again. */
-  async get(): Promise<KeyObject> {
-    if (typeof this.#source !== "function") return this.#source;
-    const fetched = this.#fetched ?? fetchKey(this.id, this.#source);
-    this.#fetched = fetched;
-    try {
-      return await fetched;
-    } catch (error) {
-      if (this.#fetched === fetched) this.#fetched = undefined;
+  if (typeof key !== "function") {
+    const given = Promise.resolve(keyObject(id, key));
+    return () => given;
+  }
+  let fetched: Promise<KeyObject> | undefined;
+  return () => {
+    fetched ??= fetchKey(id, key).catch((error: unknown) => {
+      fetched = undefined;
       throw error;
-    }
-  }
+    });
+    return fetched;
+  };
 }
 
 function keyObject(id: string, key: unknown): KeyObject {
@@ -120,7 +117,7 @@ function keyObject(id: string, key: unknown): KeyObject {
   return createSecretKey(key);
 }
 
-/** An id whose key is wrong may be a key or a passphrase that changed places with its id: no message shows so much. */
+/** The id for a message, shortened: somebody may have put a key or a passphrase in the id's place. */
 function idText(id: string): string {
   return id.length < MIN_PASSPHRASE
     ? JSON.stringify(id)

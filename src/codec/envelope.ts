@@ -1,5 +1,4 @@
 import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { TransformContext } from "./transforms.js";
 
 /**
@@ -14,17 +13,15 @@ import type { TransformContext } from "./transforms.js";
  * | … | the ciphertext of AES-256-GCM |
  * | 16 | its tag |
  *
- * The authenticated data is the UTF-8 of {@link authenticatedData}'s JSON, so all of an envelope is authenticated, and
- * what it belongs to is too.
+ * The authenticated data is the UTF-8 of {@link authenticatedData}'s JSON. It covers the envelope's head and the checkpoint
+ * that it belongs to.
  */
 const VERSION = 1;
 const ALGORITHM = "aes-256-gcm";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** So many bytes at a time, some milliseconds' work: other work gets its turn in between. */
-const SLICE_BYTES = 4 * 1024 * 1024;
 
-/** The ids that keys may have. What else stands in an id's place, no program wrote: it isn't shown, nor looked for. */
+/** The ids that keys may have. An envelope with any other id is damaged. */
 const KEY_ID = /^[\x21-\x7e]{1,128}$/;
 
 export function isKeyId(id: string): boolean {
@@ -40,22 +37,15 @@ export interface Envelope {
 }
 
 /** The text under a new nonce of 96 random bits, in an envelope. */
-export async function sealEnvelope(
-  text: Uint8Array,
-  keyId: string,
-  key: KeyObject,
-  context: TransformContext,
-): Promise<Uint8Array> {
+export function sealEnvelope(text: Uint8Array, keyId: string, key: KeyObject, context: TransformContext): Uint8Array {
   const head = Buffer.from([VERSION, keyId.length, ...Buffer.from(keyId, "ascii")]);
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(authenticatedData(keyId, context));
-  const slices = await inSlices(text, (slice) => cipher.update(slice));
-  slices.push(cipher.final());
-  return Buffer.concat([head, nonce, ...slices, cipher.getAuthTag()]);
+  return Buffer.concat([head, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Takes an envelope apart; `undefined` where it is none that this version knows. */
+/** Takes an envelope apart; `undefined` if this version doesn't know it as one. */
 export function parseEnvelope(bytes: Uint8Array): Envelope | undefined {
   const [version, idLength = 0] = bytes;
   const nonceAt = 2 + idLength;
@@ -72,23 +62,22 @@ export function parseEnvelope(bytes: Uint8Array): Envelope | undefined {
   };
 }
 
-/** The text; `undefined` where it isn't what was sealed with this key for this context. Nothing of it is given then. */
-export async function openEnvelope(
+/** The text; `undefined` if it isn't what was sealed with this key for this context. */
+export function openEnvelope(
   { keyId, nonce, ciphertext, tag }: Envelope,
   key: KeyObject,
   context: TransformContext,
-): Promise<Uint8Array | undefined> {
+): Uint8Array | undefined {
   const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   decipher.setAAD(authenticatedData(keyId, context));
   decipher.setAuthTag(tag);
-  const slices = await inSlices(ciphertext, (slice) => decipher.update(slice));
+  const text = decipher.update(ciphertext);
   try {
-    slices.push(decipher.final());
+    return Buffer.concat([text, decipher.final()]);
   } catch {
     // Node's error says no more than this.
     return undefined;
   }
-  return Buffer.concat(slices);
 }
 
 /** JSON, since it can't be read in two ways: quotes delimit each text, and what is absent is `null`. */
@@ -96,13 +85,4 @@ function authenticatedData(keyId: string, context: TransformContext): Buffer {
   const { encoding, taskId, id, stage = null, parentId = null, stateVersion } = context;
   const bound = ["waymark-encrypt", VERSION, keyId, encoding, taskId, id, stage, parentId, stateVersion];
   return Buffer.from(JSON.stringify(bound));
-}
-
-async function inSlices(bytes: Uint8Array, work: (slice: Uint8Array) => Buffer): Promise<Buffer[]> {
-  const done: Buffer[] = [];
-  for (let at = 0; at < bytes.byteLength; at += SLICE_BYTES) {
-    if (at > 0) await nextTurn();
-    done.push(work(bytes.subarray(at, at + SLICE_BYTES)));
-  }
-  return done;
 }

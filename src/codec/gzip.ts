@@ -16,8 +16,8 @@ const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 
 /**
- * Compresses payloads, off the main thread. A payload that would expand beyond `maxBytes` is refused while it expands,
- * and refused on save too: what was saved under these options can be loaded under them.
+ * Compresses payloads, off the main thread. A payload that expands beyond `maxBytes` is refused while it expands. A larger
+ * state is refused on save, so that whatever was saved under these options can be loaded under them.
  *
  * @throws {RangeError} An option is out of its range.
  * @throws {TypeError} An option is unknown.
@@ -53,7 +53,7 @@ export function gzip(options: GzipOptions = {}): Transform {
           throw tooLarge(context, "loaded", "It was left untouched; raise maxBytes to load it.");
         }
         throw new CheckpointCorruptError(
-          `${subjectOf(context)} can't be loaded: its payload is not whole gzip data. It was left untouched.`,
+          `${subjectOf(context)} can't be loaded: its payload is no complete gzip data. It was left untouched.`,
           { cause },
         );
       }

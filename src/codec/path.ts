@@ -1,10 +1,10 @@
 /**
- * One step of a path into a state: a property, an array index, or a way into a Map or a Set. `undefined` is a step that
- * has not been taken yet, and is passed over.
+ * One step of a path into a state: a property, an array index, or a way into a Map or a Set. `undefined` is a step not
+ * taken yet, and is left out.
  */
 export type PathStep = string | number | symbol | EntryStep | undefined;
 
-/** A step into a Map or a Set, which have no property that leads to what they hold. */
+/** A step into a Map or a Set, whose items are no properties. */
 export interface EntryStep {
   readonly into: "get" | "keys" | "values";
   /** The key for `get`, else the position from 0. */
@@ -23,7 +23,7 @@ export function formatPath(steps: readonly PathStep[]): string {
   return path;
 }
 
-/** A path, or another stored text, for a message: one that goes through a hundred levels, or a key of a megabyte, is cut in its middle. */
+/** A path or another stored text for a message. A very long one is cut in its middle. */
 export function shortPath(path: string): string {
   return path.length <= 240 ? path : `${path.slice(0, 120)} … ${path.slice(-100)}`;
 }

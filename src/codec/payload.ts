@@ -1,105 +1,134 @@
 import { hash } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
-import type { JsonEncoding } from "./encoder.js";
-import { decodeJson, encodeJson } from "./json.js";
-import type { KnownBodies } from "./known-bodies.js";
+import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redaction.js";
 import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
-/** What {@link makePayload} needs besides the state. */
+/** The largest JSON of a state, in bytes, unless the caller sets another limit. */
+export const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
+
+/** The options of {@link makePayload}. */
 export interface MakePayloadOptions {
-  /** The most UTF-8 bytes of JSON, before the transforms. */
-  readonly maxBytes: number;
-  /** Run first to last. */
-  readonly transforms: readonly Transform[];
+  /** The checkpoint that gets the payload: its draft will do. Encryption binds the payload to it. */
   readonly context: PayloadOwner;
+  /** Applied in this order: `[gzip()]`. Default: none. */
+  readonly transforms?: readonly Transform[] | undefined;
+  /** The most UTF-8 bytes of JSON, before the transforms. Default 64 MiB. */
+  readonly maxBytes?: number | undefined;
+  /** @internal */
   readonly redacted?: RedactedPaths | undefined;
-  /** Told what the payload will hold, where something of it was redacted. What it throws refuses the payload. */
+  /** @internal Called with what the payload will hold if something in it was redacted. It throws to refuse the payload. */
   readonly onRedacted?: ((stored: unknown) => void) | undefined;
 }
 
-/** What {@link openPayload} needs besides the payload. */
+/** The options of {@link openPayload}. */
 export interface OpenPayloadOptions {
-  /** Found by name, in whatever order: the payload's encoding says which of them it needs. */
-  readonly transforms: readonly Transform[];
+  /** The checkpoint that has the payload: its record. */
   readonly context: PayloadOwner;
-  /** Bodies that need no computing of their digest, if there are any; this one is added. */
-  readonly known?: KnownBodies | undefined;
+  /** In any order: the payload's encoding names those it needs. Default: none. */
+  readonly transforms?: readonly Transform[] | undefined;
 }
 
-/** A payload's state. A box, since the state itself may be anything, a thenable too. */
+/** What a checkpoint stores of its state. */
+export interface MadePayload {
+  readonly payload: Payload;
+  /** The body's size as stored, in bytes. */
+  readonly sizeBytes: number;
+}
+
+/** A payload's state. A box, because the state itself may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
 }
 
 /**
- * Encodes `value`. The walk through it happens during the call, whatever the transforms do later: when the call has
- * returned, `value` may change.
+ * Makes the payload of a state. The state is read during the call, so the caller may change it afterwards.
  *
- * @returns The payload itself where there are no transforms, a promise of it otherwise.
- * @throws {StateNotSerializableError} `value` holds something that would not come back as it is. Thrown, not rejected.
+ * @example
+ * ```ts
+ * import { gzip } from "waymark";
+ * import { makePayload, type StorageAdapter } from "waymark/adapter";
+ *
+ * async function append(storage: StorageAdapter, taskId: string, id: string, state: unknown): Promise<number> {
+ *   const draft = { taskId, id, createdAt: new Date().toISOString(), status: "running", stateVersion: 1 } as const;
+ *   const made = await makePayload(state, { context: draft, transforms: [gzip()] });
+ *   return storage.append({ ...draft, ...made });
+ * }
+ * ```
+ *
+ * @returns The payload and its size; with transforms, a promise of them.
+ * @throws {StateNotSerializableError} `value` holds something that can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
-export function makePayload(value: unknown, options: MakePayloadOptions): Payload | Promise<Payload> {
-  const { maxBytes, context, redacted } = options;
+export function makePayload(value: unknown, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
+  const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, transforms = [], context, redacted } = options;
   const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
-  if (options.transforms.length === 0) return { encoding, body: text, sha256: digestOf(text) };
-  checkTransforms(options.transforms);
-  return transformed(encoding, new TextEncoder().encode(text), options);
+  if (transforms.length === 0) return madeOf(encoding, text);
+  checkTransforms(transforms);
+  return transformed(encoding, UTF8.encode(text), options);
 }
 
 /**
- * Decodes what {@link makePayload} made, after checking its digest. Two calls give two independent states.
+ * Opens what {@link makePayload} made, after checking its digest. Two calls give two independent states.
  *
- * @returns The state itself, boxed, where the payload has no transforms, a promise of it otherwise.
+ * @example
+ * ```ts
+ * import { gzip } from "waymark";
+ * import { isCorrupt, openPayload, type StorageAdapter } from "waymark/adapter";
+ *
+ * async function load(storage: StorageAdapter, taskId: string, id: string): Promise<unknown> {
+ *   const record = await storage.get(taskId, id);
+ *   if (record === undefined || isCorrupt(record)) return undefined;
+ *   const { state } = await openPayload(record.payload, { context: record, transforms: [gzip()] });
+ *   return state;
+ * }
+ * ```
+ *
+ * @returns The state, boxed; if the payload has transforms, a promise of it.
  * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { encoding, body } = payload;
-  if (!options.known?.has(payload)) {
-    checkDigest(payload, options.context);
-    options.known?.add(payload);
-  }
+  const { context } = options;
+  checkDigest(payload, context);
   const [base = "", ...names] = encoding.split("+");
   if (base !== "json" && base !== "json-tagged") {
     throw new UnsupportedFormatError(
-      `${subjectOf(options.context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
+      `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
         "It was left untouched; load it with the version that saved it, or a newer one.",
     );
   }
   const layers = layersOf(payload, names, options);
-  if (layers.length > 0) {
-    return restored(base, bytesOf(payload, options.context), layers, contextOf(options.context, encoding));
-  }
-  if (typeof body !== "string") throw corrupt(options.context, `its payload is ${encoding}, yet bytes, not text`);
-  return { state: decodeJson(base, body, options.context) };
+  if (layers.length > 0) return restored(base, bytesOf(payload, layers, context), layers, contextOf(context, encoding));
+  if (typeof body !== "string") throw corrupt(context, `its payload is ${encoding}, yet bytes, not text`);
+  return { state: decodeJson(base, body, context) };
 }
 
 /**
- * Opens a payload in order to make it anew, as {@link makePayload} would make it now of what it holds. That is taken as
- * it is: no schema and no migration has a part in it. A payload that is current is opened as far as it takes to be sure.
+ * Opens a payload to make it again as {@link makePayload} would make it now. No schema and no migration takes part. It is
+ * opened only as far as it takes to know whether it is current.
  *
- * @returns What makes it anew; `undefined` where it is current: it has the same transforms in the same order, each of
- *   which says that it would make it again.
+ * @returns A function that makes it again; `undefined` if it is current: it has the same transforms in the same order,
+ *   and each says that it would make it the same.
  * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
  * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
  */
 export async function openToRenew(
   payload: Payload,
-  options: Omit<OpenPayloadOptions, "known">,
-): Promise<(() => Promise<Payload>) | undefined> {
+  options: OpenPayloadOptions,
+): Promise<(() => Promise<MadePayload>) | undefined> {
   checkDigest(payload, options.context);
   const [base = "", ...names] = payload.encoding.split("+");
   const layers = layersOf(payload, names, options);
   const context = contextOf(options.context, payload.encoding);
-  let body = layers.length > 0 ? bytesOf(payload, options.context) : textBytesOf(payload, options.context);
-  let isCurrent = payload.encoding === encodingOf(base, options.transforms);
+  let body = bytesOf(payload, layers, context);
+  let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
-    // A compression, say, has nothing to tell: if it alone is left, there is no need to undo it.
+    // Transforms without isCurrent, such as a compression, can't change the answer: no need to undo them.
     if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
     isCurrent &&= transform.isCurrent?.(body) ?? true;
     body = await undo(transform, body, context);
@@ -108,44 +137,46 @@ export async function openToRenew(
   return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
-/** The size of a body as stored, in bytes. */
-export function byteLengthOf(body: string | Uint8Array): number {
-  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-}
-
-/** Lower-case hexadecimal SHA-256 of a body, of its UTF-8 bytes where it is text. */
+/** Lower-case hexadecimal SHA-256 of a body; of its UTF-8 bytes, if it is text. */
 export function digestOf(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
+}
+
+const UTF8 = new TextEncoder();
+/** Encoding a text once gives both its size and the bytes to hash. Most texts fit in here. */
+const SCRATCH = new Uint8Array(128 * 1024);
+
+function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
+  let bytes = body;
+  if (typeof body === "string") {
+    const fits = body.length * 3 <= SCRATCH.length;
+    bytes = fits ? SCRATCH.subarray(0, UTF8.encodeInto(body, SCRATCH).written) : UTF8.encode(body);
+  }
+  return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 
 function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
   if (digestOf(body) !== sha256) throw corrupt(owner, "its payload fails its SHA-256 checksum");
 }
 
-/** The transforms to undo, in that order. Those that have no part in the payload may refuse it. */
-function layersOf(
-  { encoding }: Payload,
-  names: readonly string[],
-  options: Omit<OpenPayloadOptions, "known">,
-): readonly Transform[] {
-  for (const transform of options.transforms) {
-    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(options.context, encoding));
+/** The transforms to undo, in that order. A configured one that the payload lacks may refuse it. */
+function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
+  const { transforms = [], context } = options;
+  for (const transform of transforms) {
+    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
   }
-  // None is ever used twice: each layer of a bomb in a bomb would be within its limits.
-  if (new Set(names).size < names.length) throw corrupt(options.context, "its encoding names a transform twice");
+  // In a gzip bomb inside a gzip bomb, each layer would keep within its limit.
+  if (new Set(names).size < names.length) throw corrupt(context, "its encoding names a transform twice");
   return names.map((name) => transformNamed(name, encoding, options)).reverse();
 }
 
-async function transformed(
-  base: string,
-  text: Uint8Array,
-  { transforms, context: owner }: Omit<OpenPayloadOptions, "known">,
-): Promise<Payload> {
+async function transformed(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
+  const { transforms = [] } = options;
   const encoding = encodingOf(base, transforms);
-  const context = contextOf(owner, encoding);
+  const context = contextOf(options.context, encoding);
   let body = text;
   for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
-  return { encoding, body, sha256: digestOf(body) };
+  return madeOf(encoding, body);
 }
 
 async function restored(
@@ -169,19 +200,18 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
   return [base, ...transforms.map(({ name }) => name)].join("+");
 }
 
-/** What transforms are told, and no more: what can change later must not be bound. */
+/** What transforms get to see: nothing that may change later, because they may bind it to the bytes. */
 function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }
 
-function bytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
-  if (typeof body !== "string") return body;
-  throw corrupt(owner, `its payload is ${encoding}, yet text, not bytes`);
-}
-
-function textBytesOf({ encoding, body }: Payload, owner: PayloadOwner): Uint8Array {
-  if (typeof body === "string") return new TextEncoder().encode(body);
-  throw corrupt(owner, `its payload is ${encoding}, yet bytes, not text`);
+/** The body as bytes. With transforms it must be stored as bytes, without them as text. */
+function bytesOf({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
+  const isText = typeof body === "string";
+  if (isText !== (layers.length === 0)) {
+    throw corrupt(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
+  }
+  return isText ? UTF8.encode(body) : body;
 }
 
 async function undo(transform: Transform, body: Uint8Array, context: TransformContext): Promise<Uint8Array> {
@@ -190,7 +220,7 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
     decoded = await transform.decode(body, context);
   } catch (cause) {
     if (cause instanceof CheckpointError) throw cause;
-    // The digest held, so the bytes are as they were stored: it is the transform that doesn't fit them.
+    // The digest holds, so the bytes are as they were stored: the transform doesn't fit them.
     throw new UnsupportedFormatError(
       `${subjectOf(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
         "It was left untouched; configure the transform as it was when this was saved.",
@@ -200,12 +230,8 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
   return bytesFrom(decoded, transform, "decode");
 }
 
-function transformNamed(
-  name: string,
-  encoding: string,
-  { transforms, context }: Omit<OpenPayloadOptions, "known">,
-): Transform {
-  const found = transforms.find((transform) => transform.name === name);
+function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
+  const found = transforms?.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
     `${subjectOf(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(encoding))}, and no transform named ${shortPath(JSON.stringify(name))} is configured. ` +
@@ -213,15 +239,13 @@ function transformNamed(
   );
 }
 
-/** Holds a transform to its word: it may be written in JavaScript. */
+/** Checks what a transform returns: it may be written in JavaScript. */
 function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
   if (result instanceof Uint8Array) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
 }
 
 function corrupt(context: PayloadOwner, reason: string, cause?: unknown): CheckpointCorruptError {
-  return new CheckpointCorruptError(
-    `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`,
-    cause === undefined ? {} : { cause },
-  );
+  const message = `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`;
+  return new CheckpointCorruptError(message, cause === undefined ? {} : { cause });
 }

@@ -3,26 +3,26 @@ import type { CheckpointFailure } from "../contract/checkpoint.js";
 import { checkText } from "../manager/arguments.js";
 import type { PathStep } from "./path.js";
 
-/** What of a checkpoint is never stored. */
+/** Which parts of a checkpoint are never stored. */
 export interface RedactOptions {
   /**
-   * Where secrets stand: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
+   * Paths to secrets: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
    * `error`, `error.message`. `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
-   * `*` and `[*]` are any one of them. A Set is redacted as a whole where an item of it is meant; keys never are.
+   * `*` and `[*]` are any one of them. If a path leads to a Set's items, the whole Set is redacted. Keys never are.
    */
   readonly paths: readonly string[];
-  /** What stands in their place. Default `[redacted]`. */
+  /** The text that is stored instead. Default `[redacted]`. */
   readonly censor?: string | undefined;
 }
 
 const DEFAULT_CENSOR = "[redacted]";
 const FORMS = "state.apiKey, state.users[*].token, metadata.*.password, label, error, error.message";
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
-/** A cause may be named, though a record's error keeps none. */
+/** A path may lead to a cause too, though a record's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
 const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 
-/** One path, taken apart; `*` is told from a property of that name. */
+/** One path, taken apart. {@link ANY} stands for `*`, since a property may have that name. */
 type Pattern = readonly (string | typeof ANY)[];
 const ANY = Symbol("any");
 
@@ -47,7 +47,7 @@ export class RedactedPaths {
   }
 }
 
-/** The option, taken apart: what is to be stripped of which part of a checkpoint. */
+/** The option, taken apart by the parts of a checkpoint. */
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
@@ -56,7 +56,7 @@ export class Redaction {
   readonly #isLabel: boolean;
   readonly #censor: string;
 
-  /** @throws {TypeError} A path leads nowhere, or an option is misspelled. */
+  /** @throws {TypeError} A path can't lead to anything, or an option is misspelled. */
   constructor(options: RedactOptions) {
     checkKeys("RedactOptions", options, ["paths", "censor"]);
     const { paths, censor = DEFAULT_CENSOR } = options;
@@ -84,19 +84,19 @@ export class Redaction {
     const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#error?.covers([field]));
     if (covered.length === 0) return failure;
     const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
-    // A stack begins with the name and the message, which would be there still.
+    // A stack begins with the name and the message.
     const told = [failure.message, failure.name].filter((_, at) => covered.includes(at === 0 ? "message" : "name"));
     const stack = told.reduce((text, part) => withoutMessage(text, part ?? "", this.#censor), failure.stack);
     return { ...failure, ...(stack === undefined ? undefined : { stack }), ...censored };
   }
 }
 
-/** An error's stack begins with its message, which would be there still. */
+/** The stack without the message that it begins with. */
 export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
   return message === "" ? stack : stack?.replaceAll(message, () => censor);
 }
 
-/** The pattern may be longer than the steps. */
+/** Whether the steps match the pattern's beginning. */
 function matches(pattern: Pattern, steps: readonly PathStep[]): boolean {
   return steps.every((step, index) => {
     const name = nameOf(step);
@@ -104,7 +104,7 @@ function matches(pattern: Pattern, steps: readonly PathStep[]): boolean {
   });
 }
 
-/** `undefined` for what no path leads to: a Map's key, a step not taken yet. */
+/** `undefined` for steps that no path has: to a Map's key, or not taken yet. */
 function nameOf(step: PathStep): string | undefined {
   if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
   return typeof step === "string" || typeof step === "number" ? String(step) : undefined;

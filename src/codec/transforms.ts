@@ -9,40 +9,40 @@ export interface PayloadOwner {
 }
 
 /**
- * What a transform may bind to the bytes (as an encryption's authenticated data), so that a body moved to another
- * checkpoint, or given another encoding, no longer opens. It is the same when the body is decoded as when it was encoded.
+ * What a transform may bind to the bytes (as an encryption's authenticated data), so that a body that is moved to another
+ * checkpoint, or gets another encoding, doesn't open. It is the same for decoding as it was for encoding.
  */
 export interface TransformContext extends PayloadOwner {
-  /** All of the payload's encoding, in the order in which it was made: `json-tagged+gzip+encrypt`. */
+  /** The payload's whole encoding, in the order of its making: `json-tagged+gzip+encrypt`. */
   readonly encoding: string;
 }
 
 /**
- * A step between the encoded state and the storage: compression, encryption. Transforms run in the order of the
- * manager's `transforms` on save, and in reverse on load, by the names in the record: a store whose records were written
- * under other transforms stays readable as long as each of them is still configured.
+ * A step between the encoded state and the storage: compression, encryption. On save, transforms run in the order of the
+ * manager's `transforms`; on load, those that the record names run in reverse. So records from before a change of
+ * transforms stay readable as long as their transforms are still configured.
  */
 export interface Transform {
-  /** Recorded with every payload, so it must never change: a letter, then letters, digits, `-` or `_`. */
+  /** Stored with every payload, so it must never change: a letter, then letters, digits, `-` or `_`. */
   readonly name: string;
-  /** The bytes to store. MUST NOT change `body`, nor keep it. */
+  /** Gives the bytes to store. MUST NOT change or keep `body`. */
   encode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
-   * What `encode` was given. MUST NOT change `body`, nor keep it: it may be the storage's own memory. The body is
-   * intact when it gets here: its digest has been checked. MUST bound what it allocates.
+   * Gives what `encode` was given. MUST NOT change or keep `body`, which may be the storage's own memory. The body is
+   * intact: its digest has been checked. MUST bound what it allocates.
    */
   decode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
-  /** Whether `encode` would still make such a body, by its key for example. Without this it would; `rekey` asks. */
+  /** Whether `encode` would still make such a body, for example with the same key. For `rekey`; without it, always. */
   isCurrent?(body: Uint8Array): boolean;
   /**
-   * Called before an intact payload is loaded that this transform has no part in. It throws to refuse that payload;
-   * without it, what was saved before the transform was configured is loaded.
+   * Called before an intact payload is loaded that doesn't name this transform. It may throw to refuse the payload.
+   * Without it, what was saved before the transform was configured is loaded.
    */
   onAbsent?(context: TransformContext): void;
 }
 
 /**
- * Refuses transforms that could not be told apart, or not be found again, by their names.
+ * Checks that every transform can be found again by its name.
  *
  * @throws {TypeError} A name is malformed, taken by the codec itself, or used twice.
  */
@@ -57,7 +57,7 @@ export function checkTransforms(transforms: readonly Transform[]): void {
     }
     if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || name === "json" || name === "json-tagged") {
       throw new TypeError(
-        `${JSON.stringify(name)} is no name for a transform: it must be a letter, then letters, digits, "-" or "_", and not "json" or "json-tagged".`,
+        `${JSON.stringify(name)} can't be a transform's name: it must be a letter, then letters, digits, "-" or "_", and not "json" or "json-tagged".`,
       );
     }
     if (names.has(name))
@@ -66,7 +66,7 @@ export function checkTransforms(transforms: readonly Transform[]): void {
   }
 }
 
-/** The subject of a message about a payload: the checkpoint, or the state alone where no checkpoint is known. */
+/** The subject of a message about a payload: the checkpoint, or the state alone if the checkpoint is unknown. */
 export function subjectOf(context: PayloadOwner | undefined): string {
   return context === undefined ? "The state" : `Checkpoint ${context.id} of task ${JSON.stringify(context.taskId)}`;
 }

@@ -4,7 +4,7 @@ import type { ConformanceHarness, ConformanceModule, DamagedPart, OptionalMethod
 import { loadModule, urlOfModule } from "./load-module.js";
 import { OtherProcess } from "./other-process.js";
 
-/** A case's own place in a store, through the harness's module. */
+/** The store of one case, opened by the harness's module. */
 export class CaseStore implements ConformanceStore {
   readonly location: string;
   readonly capabilities: AdapterCapabilities;
@@ -24,7 +24,7 @@ export class CaseStore implements ConformanceStore {
     this.#module = module;
   }
 
-  /** A new, empty place. */
+  /** A new, empty store. */
   static async make(harness: ConformanceHarness, state: LifecycleState): Promise<CaseStore> {
     const module = await loadModule(urlOfModule(harness.module));
     return new CaseStore(harness, state, await harness.newLocation(), module);
@@ -62,7 +62,7 @@ export class CaseStore implements ConformanceStore {
     return other;
   }
 
-  /** Closes and ends all that the case opened. */
+  /** Closes the adapters and ends the processes that the case opened. */
   async release(): Promise<void> {
     await Promise.all([
       ...this.#opened.map((adapter) => adapter.close()),

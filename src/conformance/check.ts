@@ -5,12 +5,12 @@ import { type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.j
 import type { CheckpointErrorCode } from "../contract/errors.js";
 import { type Appended, sha256Of } from "./drafts.js";
 
-/** Throws with the obligation, where it isn't met. */
+/** Throws with the obligation if the condition doesn't hold. */
 export function holds(met: boolean, obligation: string): asserts met {
   if (!met) throw new AssertionError({ message: obligation, actual: met, expected: true, operator: "holds" });
 }
 
-/** Throws where the two differ in any way that a program could tell from the data. */
+/** Throws if the two differ as data. */
 export function same(actual: unknown, expected: unknown, obligation: string): void {
   const [left, right] = [plain(actual), plain(expected)];
   if (isDeepStrictEqual(left, right)) return;
@@ -18,7 +18,7 @@ export function same(actual: unknown, expected: unknown, obligation: string): vo
   throw new AssertionError({ message, actual: left, expected: right, operator: "deepStrictEqual" });
 }
 
-/** Throws unless what was found is what was appended, whole: every field, the seal, each byte. */
+/** Throws unless the record is what was appended: every field, the seal, each byte. */
 export function sameAsAppended(
   found: StoredCheckpoint | CorruptRecord | undefined,
   expected: Appended,
@@ -34,28 +34,28 @@ export function sameAsAppended(
   same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal it on append and on setStatus`);
 }
 
-/** What was found, where it is an intact record; throws where it is nothing, or corrupt. */
+/** The record, if it is one. Throws if it is missing or corrupt. */
 export function intact<Found extends object>(found: Found | CorruptRecord | undefined, obligation: string): Found {
   if (found === undefined) return failed(`${obligation}, but it gave nothing`);
   return isCorrupt(found) ? failed(`${obligation}, but it gave ${show(found)}`) : found;
 }
 
 /**
- * Whether a damaged record was reported: as a CorruptRecord, or as a record that the manager's checks of seal and
- * digest refuse.
+ * Whether a damaged record was reported: as a CorruptRecord, or as a record that fails the manager's checks of seal and
+ * digest.
  */
 export function isReported(found: StoredCheckpoint | CorruptRecord | undefined): boolean {
   if (found === undefined) return false;
   return isCorrupt(found) || seal(found) !== found.seal || sha256Of(found.payload.body) !== found.payload.sha256;
 }
 
-/** Throws unless the call is refused with an error of that code. */
+/** Throws unless the call fails with this error code. */
 export async function refused(code: CheckpointErrorCode, call: Promise<unknown>, obligation: string): Promise<void> {
   let answer: unknown;
   try {
     answer = await call;
   } catch (error) {
-    // By its code, as a caller would: where two copies of the package are loaded, classes differ.
+    // By its code, not its class: if two copies of the package are loaded, their classes differ.
     const found = codeOf(error);
     if (found === code) return;
     const message = `${obligation}: an error with the code ${code}, but it threw ${show(error)}`;
@@ -69,7 +69,7 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   });
 }
 
-/** The code of what was thrown, where it has one. */
+/** The code of a thrown value, if it has one. */
 export function codeOf(error: unknown): unknown {
   return error instanceof Object && "code" in error ? error.code : undefined;
 }
@@ -80,7 +80,7 @@ export function ascending(sequences: readonly number[], obligation: string): voi
   same(sequences, sorted, `${obligation}, each above the one before`);
 }
 
-/** For a message: a value on one line, or little more. */
+/** A value for a message, in a few lines at most. */
 export function show(value: unknown): string {
   return inspect(value, { depth: 6, breakLength: 120, compact: 10, maxStringLength: 200, maxArrayLength: 40 });
 }
@@ -99,8 +99,8 @@ function bytesOf(view: ArrayBufferView): Buffer {
 }
 
 /**
- * Rebuilt of this realm's plain objects, so that only the data is compared: not prototypes, nor which kind of byte
- * array it is. A key that is present and undefined stays so, and `__proto__` stays a key.
+ * The value rebuilt from plain objects, so that only data is compared: not prototypes, nor the kind of byte array. A key
+ * with the value undefined stays, and `__proto__` stays a key.
  */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);

@@ -1,4 +1,4 @@
-// A process of its own that opens the store under test: `node child.js <module URL> <location>`, with an IPC channel.
+// The process that opens the store under test: `node child.js <module URL> <location>`, with an IPC channel.
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../contract/adapter.js";
@@ -9,14 +9,14 @@ const [, , moduleUrl = "", location = ""] = process.argv;
 const module = await loadModule(moduleUrl);
 const adapter = await module.open(location);
 
-// Requests are begun in the order they come, and not awaited: their calls run concurrently, as in one program.
+// Requests start in the order they arrive and are not awaited: their calls run concurrently, as in one program.
 process.on("message", (request: Request) => {
   if (request.kind === "answer") void answer(request.number, request.call);
   else if (request.kind === "die-after") void dieAfter(request.call);
   else if (request.kind === "die-within") void dieWithin(request.call, request.turns);
   else void adapter.close().then(() => process.exit());
 });
-// Nobody is left to answer: the suite was stopped.
+// The suite was stopped.
 process.on("disconnect", () => process.exit());
 send({ kind: "opened" });
 
@@ -35,7 +35,7 @@ async function dieAfter(call: Call): Promise<void> {
   } catch (error) {
     last = JSON.stringify({ refusal: messageOf(error) });
   }
-  // Synchronous, so that it is out before the end, and leaves the adapter no turn to finish anything.
+  // Synchronous: the answer is out before the kill, and the adapter gets no turn to finish anything.
   writeSync(1, last);
   die();
 }
@@ -79,7 +79,7 @@ async function collect(items: AsyncIterable<object>): Promise<unknown[]> {
   return collected;
 }
 
-/** Without a CorruptRecord's cause, which may be anything. */
+/** Drops the cause of a CorruptRecord: it may be a value that can't be sent. */
 function sendable(item: object | undefined): unknown {
   return item && "cause" in item ? { ...item, cause: undefined } : item;
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { CheckpointDraft } from "../contract/checkpoint.js";
 
-/** What a case wants of a draft; the rest is made up. */
+/** The parts of a draft that a case chooses; the rest has defaults. */
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
   /** Text must be what `JSON.stringify` writes. */
   readonly body?: string | Uint8Array;
@@ -27,12 +27,12 @@ export function draft(taskId: string, id: string, parts: DraftParts = {}): Check
   };
 }
 
-/** Drafts of one task: `c1`, `c2`, … as many as asked for. */
+/** This many drafts of one task: `c1`, `c2`, … */
 export function drafts(taskId: string, count: number): CheckpointDraft[] {
   return Array.from({ length: count }, (_, index) => draft(taskId, `c${index + 1}`));
 }
 
-/** A draft with everything a checkpoint can have. */
+/** A draft with every field. */
 export function fullDraft(taskId: string, id: string): CheckpointDraft {
   return draft(taskId, id, {
     createdAt: "2026-01-02T03:04:06.007Z",
@@ -51,7 +51,7 @@ export function fullDraft(taskId: string, id: string): CheckpointDraft {
   });
 }
 
-/** Lower-case hexadecimal SHA-256 of the bytes, or of the text's UTF-8 bytes. */
+/** Lower-case hexadecimal SHA-256 of the bytes, or of the UTF-8 bytes of the text. */
 export function sha256Of(body: string | Uint8Array): string {
   return createHash("sha256").update(body).digest("hex");
 }

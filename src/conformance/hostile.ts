@@ -1,16 +1,16 @@
 import type { JsonObject } from "../contract/checkpoint.js";
 
 /**
- * Names that a file system, a query language, a line format or a case-insensitive comparison would mix up, misread or
- * refuse. All different, well-formed and at most 512 UTF-16 units: valid as task ids and as checkpoint ids.
+ * Names that a file system, a query language, a line format or a case-insensitive comparison may confuse, misread or
+ * refuse. All are different, well-formed and at most 512 UTF-16 units, so they are valid task ids and checkpoint ids.
  */
 export const HOSTILE_NAMES: readonly string[] = [
   // Case and normal form. The last two pairs are one letter each: composed and decomposed, K and the kelvin sign.
   ...["Task", "task", "TASK", "tasK", "caf\u00e9", "cafe\u0301", "K", "\u212a", "stra\u00dfe", "strasse"],
-  // Paths, and what an escaping that isn't injective would make the same.
+  // Paths, and names that a careless escaping makes equal.
   ...[".", "..", "...", "/", "//", "a/b", "a/../b", "a\\b", "a//b", "../../up", "/etc/passwd", "C:\\x", "~", "-rf"],
   ...["a%b", "a%2fb", "a%2Fb", "a%252fb", "%", "%00", "a_b", "a-b", "a+b", "a b", "a@b", "a~b", "a=b", "a,b", "a;b"],
-  // What some file systems cut off, or reserve.
+  // Names that some file systems shorten or reserve.
   ...[
     "x",
     "x.",
@@ -29,9 +29,9 @@ export const HOSTILE_NAMES: readonly string[] = [
     'a"b',
     "a|b",
   ],
-  // What stores use themselves.
+  // Names that stores use themselves.
   ...["checkpoints.json", "000001.json", ".lock", ".tmp", "index", "1", "01", "1e3", "null", "undefined", "all", "*"],
-  // What objects have already.
+  // Properties that every object has.
   ...["__proto__", "constructor", "hasOwnProperty", "toString", "prototype", "length", "then"],
   // Query languages, formats, templates.
   ...[
@@ -49,17 +49,17 @@ export const HOSTILE_NAMES: readonly string[] = [
     "\\",
     "\\n",
   ],
-  // Control characters, line ends of every kind, what doesn't show, and what turns around.
+  // Control characters, line ends of every kind, invisible characters, marks of direction.
   ...["\0", "a\0", "a\0b", "\n", "a\nb", "a\r\nb", "a\rb", "a\u2028b", "a\u2029b", "a\u0085b", "\t", "\x7f", "\x1b[2J"],
   ...[" ", "\u00a0", "\u200b", "\ufeff", "a\ufeff", "\u202eabc", "\ufffd", "\uffff", "\u{10ffff}"],
-  // Beyond the basic plane.
+  // Outside the basic plane.
   ...["😀", "😁", "👩‍👩‍👧", "日本語", "ﾃｽﾄ", "～"],
-  // Too long for a file's name, and different in the last unit alone.
+  // Too long for a file name, and different only in the last unit.
   ...["L".repeat(255), "L".repeat(256), `${"L".repeat(511)}x`, `${"L".repeat(511)}y`],
   ...[`${"é".repeat(511)}x`, `${"é".repeat(511)}y`, `${"😀".repeat(255)}xx`, `${"😀".repeat(255)}xy`, "/".repeat(512)],
 ];
 
-/** Text in which bytes, lines and escapes are easily lost. */
+/** Text that is easily damaged: bytes, lines and escapes. */
 export const HOSTILE_TEXTS: readonly string[] = [
   "",
   " ",
@@ -78,7 +78,7 @@ export const HOSTILE_TEXTS: readonly string[] = [
   "-----BEGIN-----",
 ];
 
-/** Keys that objects have already, keys in an order that sorting changes, and all the texts as values. */
+/** Keys that every object has, keys in an order that sorting changes, and all the texts as values. */
 export const HOSTILE_METADATA: JsonObject = JSON.parse(
   `{"__proto__":{"polluted":true},"constructor":{"prototype":null},"z":1,"a":[{"__proto__":[]}],"":{"":""},"toJSON":"no","texts":${JSON.stringify(HOSTILE_TEXTS)}}`,
 );

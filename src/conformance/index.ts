@@ -1,6 +1,6 @@
 /**
- * The conformance suite: whether a storage adapter keeps Waymark's storage contract (`StorageAdapter`), under any test
- * runner. Every obligation is a case; which cases an adapter owes follows from what it declares, and nothing else.
+ * The conformance suite tests whether a storage adapter keeps Waymark's contract (`StorageAdapter`), under any test
+ * runner. Every obligation is a case. The adapter's declarations alone decide which cases run.
  *
  * @module
  */

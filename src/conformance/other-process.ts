@@ -21,21 +21,21 @@ import type {
 } from "../contract/checkpoint.js";
 import type { Call, Request, Response } from "./protocol.js";
 
-/** How a call ended whose process was killed: with an answer that got out before, or without one. */
+/** How a call in a killed process ended: with an answer before the kill, or without one. */
 export interface LastWords {
   readonly answered: boolean;
   readonly answer?: unknown;
 }
 
-/** What settles a call made in another process. */
+/** The callbacks of a call in another process. */
 interface Waiting {
   readonly resolve: (answer: unknown) => void;
   readonly reject: (error: Error) => void;
 }
 
 /**
- * An adapter in a process of its own, used like one in this process. Calls are begun there in the order they were made
- * here, and run concurrently. What it iterates over is collected there first.
+ * An adapter in another process, used like one in this process. Calls start there in the order they were made here, and
+ * run concurrently. Iterations are collected there first.
  */
 export class OtherProcess implements StorageAdapter {
   readonly name = "other process";
@@ -50,9 +50,9 @@ export class OtherProcess implements StorageAdapter {
   private constructor(moduleUrl: string, location: string, capabilities: AdapterCapabilities) {
     this.capabilities = capabilities;
     this.#child = fork(childScript(), [moduleUrl, location], {
-      // The options of this process are for its own work: a test runner's loader has no place there.
+      // Not this process's options: they may load a test runner.
       execArgv: [],
-      // Sends bytes as bytes, and absent apart from undefined.
+      // Sends bytes as bytes, and keeps absent apart from undefined.
       serialization: "advanced",
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
@@ -113,7 +113,7 @@ export class OtherProcess implements StorageAdapter {
     await this.#call({ method: "close", args: [] });
   }
 
-  /** Makes the call there, and kills the process (SIGKILL) in the moment its promise resolves. */
+  /** Makes the call there, and kills the process (SIGKILL) at the moment its promise resolves. */
   async dieAfter(call: Call): Promise<unknown> {
     this.#send({ kind: "die-after", call });
     const { answered, answer } = await this.#lastWords();
@@ -121,13 +121,13 @@ export class OtherProcess implements StorageAdapter {
     return answer;
   }
 
-  /** Makes the call there, and kills the process so many turns of its event loop later, or once it is answered. */
+  /** Makes the call there, and kills the process this many turns of its event loop later, or once it is answered. */
   async dieWithin(turns: number, call: Call): Promise<LastWords> {
     this.#send({ kind: "die-within", call, turns });
     return this.#lastWords();
   }
 
-  /** Closes the adapter there and ends the process, if it hasn't been killed already. */
+  /** Closes the adapter there and ends the process, unless it was killed. */
   async stop(): Promise<void> {
     const { connected } = this.#child;
     if (connected) this.#send({ kind: "end" });
@@ -139,7 +139,7 @@ export class OtherProcess implements StorageAdapter {
     const number = ++this.#calls;
     const answered = new Promise<unknown>((resolve, reject) => this.#waiting.set(number, { resolve, reject }));
     this.#send({ kind: "answer", number, call });
-    // It comes from the same method of the same contract, by a channel that keeps its shape.
+    // The same method of the contract returned it, and the channel keeps its shape.
     return (await answered) as Answer;
   }
 
@@ -149,7 +149,7 @@ export class OtherProcess implements StorageAdapter {
     });
   }
 
-  /** Nothing more comes from there. */
+  /** The process has ended: nothing more comes. */
   #giveUp(): void {
     for (const { reject } of this.#waiting.values()) reject(this.#endedEarly("it had answered"));
     this.#waiting.clear();
@@ -178,7 +178,7 @@ export class OtherProcess implements StorageAdapter {
   }
 }
 
-/** The built script, next to the built suite: this file may be the source that a test runner compiled on its own. */
+/** The built script, next to the built suite. This file may be the source, compiled by a test runner. */
 function childScript(): string {
   const suite = createRequire(import.meta.url).resolve("waymark/conformance");
   const script = join(dirname(suite), "child.js");

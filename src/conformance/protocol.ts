@@ -11,9 +11,9 @@ export type Call = {
 /** What the suite sends to another process. */
 export type Request =
   | { readonly kind: "answer"; readonly number: number; readonly call: Call }
-  /** Dies in the moment the call is answered, the answer being the last thing it writes to its standard output. */
+  /** Dies at the moment the call is answered. The answer is the last thing it writes to its standard output. */
   | { readonly kind: "die-after"; readonly call: Call }
-  /** Dies so many turns of the event loop after the call was made, or when it is answered if that is sooner. */
+  /** Dies this many turns of the event loop after the call, or when it is answered if that is sooner. */
   | { readonly kind: "die-within"; readonly call: Call; readonly turns: number }
   /** Closes the adapter and exits. */
   | { readonly kind: "end" };

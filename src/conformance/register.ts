@@ -6,8 +6,8 @@ import type { ConformanceCase, LifecycleState } from "./conformance-case.js";
 import { type ConformanceHarness, type ConformanceRunner, OPTIONAL_METHODS } from "./harness.js";
 
 /**
- * Registers every case that the adapter owes, as its declared capabilities say, with a test runner. Those that start
- * processes and kill them take some seconds each: give them a minute where the runner has a limit.
+ * Registers the cases for the adapter's declared capabilities with a test runner. Cases that start and kill processes take
+ * some seconds each: allow them a minute if the runner has a limit.
  *
  * @example
  * ```ts
@@ -38,9 +38,9 @@ export function registerConformance(runner: ConformanceRunner, harness: Conforma
 }
 
 /**
- * Runs one case in a new place, whatever the adapter declares.
+ * Runs one case in a new location, whatever the adapter declares.
  *
- * @throws {Error} What the adapter failed to do; an `AssertionError` that cites the contract, as a rule.
+ * @throws {Error} What the adapter failed to do: usually an `AssertionError` that cites the contract.
  */
 export async function runConformanceCase(
   conformanceCase: ConformanceCase,
@@ -51,21 +51,21 @@ export async function runConformanceCase(
   try {
     await conformanceCase.run(store);
   } catch (error) {
-    // What fails while clearing up after a failed case says less than the case does.
+    // The failure of the case says more than a failure to clean up after it.
     await store.release().catch(() => undefined);
     throw explained(error, conformanceCase);
   }
   await store.release();
 }
 
-/** What a check throws explains itself; what an adapter throws doesn't say what it was asked. */
+/** An adapter's own error doesn't say what the case expected: this adds it. */
 function explained(error: unknown, { name, promise }: ConformanceCase): unknown {
   if (error instanceof AssertionError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new Error(`${name}: an adapter ${promise}; here a call failed instead: ${message}`, { cause: error });
+  return new Error(`${name}: an adapter ${promise}; here a call failed: ${message}`, { cause: error });
 }
 
-/** A misspelled capability would leave out cases that the adapter owes. */
+/** A misspelled capability would leave out cases. */
 function checkHarness(harness: ConformanceHarness): void {
   checkKeys("ConformanceHarness", harness, ["name", "module", "capabilities", "offers", "newLocation"]);
   const { capabilities, module, newLocation, offers = [] } = harness;
@@ -75,7 +75,7 @@ function checkHarness(harness: ConformanceHarness): void {
   if (missing !== undefined) throw new TypeError(`ConformanceHarness.capabilities.${missing} must be true or false.`);
   const unknown = offers.find((method) => !OPTIONAL_METHODS.includes(method));
   if (unknown !== undefined) {
-    throw new TypeError(`ConformanceHarness.offers has "${unknown}". There are: ${OPTIONAL_METHODS.join(", ")}.`);
+    throw new TypeError(`ConformanceHarness.offers has "${unknown}". Known: ${OPTIONAL_METHODS.join(", ")}.`);
   }
   if (typeof module !== "string" && !(module instanceof URL)) {
     throw new TypeError("ConformanceHarness.module must be the URL or the path of a JavaScript module.");

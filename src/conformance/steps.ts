@@ -4,19 +4,19 @@ import { codeOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";
 
-/** Appends one after the other. */
+/** Appends the drafts one after the other. */
 export async function appendAll(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
   const appended: Appended[] = [];
   for (const one of all) appended.push({ ...one, sequence: await adapter.append(one) });
   return appended;
 }
 
-/** Appends all at the same time. */
+/** Appends all drafts at the same time. */
 export async function appendAtOnce(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
   return Promise.all(all.map(async (one) => ({ ...one, sequence: await adapter.append(one) })));
 }
 
-/** What the body gives, with an instance that is closed afterwards. */
+/** Runs the body with an instance, then closes that. */
 export async function withOpen<Result>(
   store: ConformanceStore,
   body: (adapter: StorageAdapter) => Promise<Result>,
@@ -32,19 +32,19 @@ export function sequencesOf(appended: readonly Appended[]): number[] {
   return appended.map(({ sequence }) => sequence);
 }
 
-/** All that an iterable gives. */
+/** All items of an iterable. */
 export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   const collected: Item[] = [];
   for await (const item of items) collected.push(item);
   return collected;
 }
 
-/** The ids of summaries or records, in order; a corrupt one counts as `corrupt`. */
+/** The ids of summaries or records, in order; `corrupt` for a corrupt one. */
 export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) => (isCorrupt(item) ? "corrupt" : item.id));
 }
 
-/** Throws unless exactly these checkpoints are stored, and every method that shows them gives them whole. */
+/** Throws unless exactly these checkpoints are stored, and every reading method gives them whole. */
 export async function expectStored(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
   const byTask = new Map<string, Appended[]>();
   for (const one of all) byTask.set(one.taskId, [...(byTask.get(one.taskId) ?? []), one]);
@@ -70,15 +70,15 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
 }
 
 /**
- * Which of these, in the order they were appended, came after a removal of their task that was called at the same time:
- * those from the one with which the numbering began again.
+ * Those of the appends that came after a concurrent removal of their task: from the one with which the numbering started
+ * again.
  */
 export function sinceRemoval(appended: readonly Appended[]): readonly Appended[] {
   const first = appended.findIndex(({ sequence }) => sequence === 1);
   return first === -1 ? [] : appended.slice(first);
 }
 
-/** The one sequence given to rivals that expected the same newest checkpoint; throws unless the others conflicted. */
+/** The sequence of the one append that won against its rivals. Throws unless the others conflicted. */
 export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
   const outcomes = await Promise.allSettled(rivals);
   const winners = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));

@@ -1,28 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
 import type {
   CheckpointDraft,
   CheckpointStatus,
   CheckpointSummary,
   Payload,
+  SealedSummary,
   StatusChange,
   StoredCheckpoint,
   TaskSummary,
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
-import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair, StorageVerification } from "./findings.js";
-
-export type {
-  CheckedRecord,
-  DatabaseFinding,
-  LeftoverFinding,
-  NumberingFinding,
-  RecordFinding,
-  RefusedFinding,
-  RepairStep,
-  StorageFinding,
-  StorageRepair,
-  StorageVerification,
-  StrayFinding,
-} from "./findings.js";
+import type { StorageMaintenance } from "./findings.js";
 
 /** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
 export interface AdapterCapabilities {
@@ -32,7 +20,7 @@ export interface AdapterCapabilities {
   readonly multiProcess: boolean;
 }
 
-/** What must hold for a write to happen. Checked in the same atomic step as the write; a failed one stores nothing. */
+/** What must hold for a write to happen. It is checked in the same atomic step as the write; if it fails, nothing is stored. */
 export interface AppendCondition {
   /** The sequence of the task's newest checkpoint now; 0 for none. */
   readonly expectedSequence?: number | undefined;
@@ -40,7 +28,7 @@ export interface AppendCondition {
   readonly sequence?: number | undefined;
 }
 
-/** Which checkpoints of one task. The manager has validated it; all parts that are present must hold. */
+/** Which checkpoints of one task. The manager has validated it; every part that is present must hold. */
 export interface CheckpointQuery {
   readonly taskId: string;
   /** By sequence. */
@@ -50,11 +38,11 @@ export interface CheckpointQuery {
   /** Only sequences above this one. */
   readonly afterSequence?: number | undefined;
   readonly stage?: string | undefined;
-  /** Any of these. */
+  /** Only checkpoints with one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
-  /** Passes over the first `skip` records in range, unread. Default 0. Never together with `stage` or `status`. */
+  /** Skips the first `skip` records in range without reading them. Default 0. Never given together with `stage` or `status`. */
   readonly skip?: number | undefined;
-  /** At most so many checkpoints; corrupt records come on top of it. Default: all. */
+  /** At most this many checkpoints; corrupt records don't count. Default: all. */
   readonly limit?: number | undefined;
 }
 
@@ -62,7 +50,7 @@ export interface CheckpointQuery {
 export interface TaskQuery {
   /** Only ids that begin with this. */
   readonly prefix?: string | undefined;
-  /** Only tasks whose newest checkpoint has any of these. */
+  /** Only tasks whose newest checkpoint has one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
   /** `taskId`: see compareTaskIds. `recent`: the newest checkpoint's `createdAt`, latest first, then by taskId. */
   readonly order: "taskId" | "recent";
@@ -71,7 +59,7 @@ export interface TaskQuery {
   readonly limit?: number | undefined;
 }
 
-/** Stands where something is stored that can't be read. It has been left untouched. */
+/** Stands in for a stored record that can't be read. The record itself is left untouched. */
 export interface CorruptRecord {
   readonly corrupt: true;
   /** Where it is: a path, or a table and row. */
@@ -84,21 +72,13 @@ export interface CorruptRecord {
   readonly cause?: unknown;
 }
 
-/** What a person should know of the place where a store is. */
-export interface StorageWarning {
-  /** What it is about. */
-  readonly path: string;
-  /** A whole sentence: what is wrong, and what to do about it. */
-  readonly message: string;
-}
-
 /**
  * Where checkpoints are kept: the contract of every storage. The suite in `waymark/conformance` tests each obligation;
- * the cases that do are named.
+ * the cases in parentheses name its tests.
  *
- * Arguments are valid: the manager has checked them. What an adapter is given and what it gives MUST stay independent
- * of each other: changing either later changes nothing in the store (cases: values.independent, values.frozen-draft).
- * Opening is lazy and happens once; nothing is created before the first write (case: lifecycle.lazy).
+ * The manager has validated all arguments. An adapter MUST copy what it is given and what it returns: changing either
+ * later changes nothing in the store (cases: values.independent, values.frozen-draft). Opening is lazy and happens once;
+ * nothing is created before the first write (case: lifecycle.lazy).
  */
 export interface StorageAdapter {
   /** A short name for messages: `sqlite`. */
@@ -114,20 +94,25 @@ export interface StorageAdapter {
    *   checkpoint was removed; gaps are allowed. (cases: append.sequence, append.never-reuses)
    * - MUST be safe to call concurrently; appends of one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
-   * - Ids are unique within a task: the same id and digest again MUST return the sequence it has, before the condition
-   *   is looked at; the same id with another digest is refused. (cases: append.idempotent, append.id-taken)
+   * - Ids are unique within a task. Appending the same draft again MUST return the sequence it has, before the condition
+   *   is checked, so that a caller who lost the answer can retry. Another draft under that id MUST be refused:
+   *   `sequenceOfSame` compares the two. (cases: append.idempotent, append.id-taken)
    *
    * @throws {CheckpointConflictError} The condition doesn't hold, or the id is taken; nothing was stored.
    * @throws {StorageError} The backend failed; what was acknowledged before is intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number>;
 
-  /** The checkpoint of that id, a CorruptRecord where it can't be read, `undefined` where there is none. */
+  /**
+   * The checkpoint of that id, a CorruptRecord if it can't be read, `undefined` if there is none. The adapter doesn't
+   * verify it: the manager checks seal and digest, and other callers check them with `damageIn`.
+   */
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined>;
 
   /**
-   * Whole checkpoints, in constant memory: at most a few are held at a time. A CorruptRecord stands where one can't be
-   * read, whatever the filters say, and reading goes on. (cases: read.filters, corrupt.reported)
+   * Whole checkpoints, in constant memory: an adapter may read ahead within a budget of bytes. A CorruptRecord stands in
+   * for each one that can't be read, whatever the filters say, and reading goes on. Records are not verified: see `get`.
+   * (cases: read.filters, corrupt.reported)
    */
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord>;
 
@@ -135,78 +120,60 @@ export interface StorageAdapter {
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord>;
 
   /**
-   * Tasks that have a checkpoint. MUST NOT read payloads. Where a task's newest can't be read, its CorruptRecord comes
-   * first, then the task with its newest readable one. (cases: tasks.order, tasks.filters)
+   * Tasks that have a checkpoint. MUST NOT read payloads. If a task's newest checkpoint can't be read, its CorruptRecord
+   * comes first, then the task with its newest readable one. (cases: tasks.order, tasks.filters)
    */
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord>;
 
   /**
-   * Changes the status, and the error with it, atomically; seals the record anew (see `withStatus`).
+   * Changes status and error in one atomic step, and seals the record anew (see `withStatus`).
    *
-   * @returns False where there is no such checkpoint.
+   * @returns False if there is no such checkpoint.
    * @throws {CheckpointConflictError} It is `completed`, or the condition doesn't hold. (case: status.completed-stays)
    */
   setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean>;
 
   /**
-   * Removes checkpoints; removing any never harms another. Ids that don't exist are passed over. `"all"` removes the
-   * task, with what can't be read of it, and ends its numbering. (cases: remove.independent, remove.all)
+   * Removes checkpoints and never harms another one. Ids that don't exist are ignored. `"all"` removes the whole task,
+   * its unreadable records included, and ends its numbering. (cases: remove.independent, remove.all)
    *
    * @returns How many checkpoints it removed.
    */
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
 
   /**
-   * Optional; without it, `rekey` is refused. Puts another payload in the place of a checkpoint's, and seals the record
-   * anew (see `withPayload`).
+   * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` does for one.
+   * Without it the manager removes them one by one. (case: remove.prefix)
    *
-   * - MUST be all or nothing, and as durable as `append` once it has resolved: a kill leaves the former payload or the
-   *   new one, whole. (case: replace.survives-kill)
-   * - MUST keep everything but payload, size and seal, `completed` or not, and harm no other checkpoint.
+   * @returns How many checkpoints it removed.
+   */
+  removeTasks?(prefix: string): Promise<number>;
+
+  /**
+   * Optional; without it the manager refuses `rekey`. Replaces a checkpoint's payload and seals the record anew (see
+   * `withPayload`).
+   *
+   * - MUST be all or nothing, and as durable as `append` once it has resolved: a kill leaves the old payload or the new
+   *   one, whole. (case: replace.survives-kill)
+   * - MUST keep everything but payload, size and seal, also of a `completed` checkpoint, and harm no other one.
    *   (cases: replace.changes, replace.keeps-the-rest)
-   * - MUST compare the digest in the same atomic step, so that of two which expect the same one, one wins.
+   * - MUST compare the digest in the same atomic step: of two calls that expect the same digest, one wins.
    *   (cases: replace.nothing, replace.concurrent, replace.many-processes)
    *
-   * @param expectedSha256 - The digest of the payload that is to go.
-   * @returns False where there is no such checkpoint, or it has another payload by now; nothing was changed then.
+   * @param expectedSha256 - The digest of the payload to replace.
+   * @returns False if there is no such checkpoint, or it has another payload now; nothing was changed.
    * @throws {CheckpointCorruptError} It can't be read; it was left untouched. (case: replace.not-laundered)
    */
   replacePayload?(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean>;
 
-  /**
-   * What a person should know of the place itself, as that others can write to it. Optional: a manager asks once, at
-   * its first call, and logs the answer. MUST create nothing. (case: lifecycle.lazy)
-   */
-  warnings?(): Promise<readonly StorageWarning[]>;
-
-  /** Waits for the calls under way, then lets go of everything. Idempotent; later calls are a ClosedError. */
+  /** Waits for the calls in progress, then releases everything. Idempotent; later calls throw a ClosedError. */
   close(): Promise<void>;
 
-  /**
-   * Looks at all that is stored, task by task, in constant memory. Without this member the manager reads every record
-   * itself; with it, the adapter also finds what only it can see: leftovers of killed writes, a numbering that can't be
-   * read, what its backend's own check says.
-   *
-   * - MUST give a `checked` for each checkpoint, and a `record` finding for each that can't be read or in which
-   *   `damageIn` finds something; `quick` may leave out what takes reading its payload. (case: verify.finds)
-   * - MUST change nothing, and report nothing where nothing is wrong, other processes' writes under way included.
-   *   (case: verify.quiet)
-   */
-  verify?(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
-
-  /**
-   * Moves what `verify` reports as a damaged `record` to a place of its own, byte for byte and with the reason, and
-   * removes old leftovers. Only where `verify` is offered too.
-   *
-   * - MUST NOT delete a damaged record, nor touch an intact one; a kill at any point loses nothing, and a second repair
-   *   ends what the first began. After it nothing of the storage gives a CorruptRecord. (case: repair.moves)
-   * - MUST NOT give a sequence again that a damaged record had. (case: repair.keeps-numbering)
-   * - A dry run MUST change nothing and tell the same steps. (case: repair.dry-run)
-   */
-  repair?(options: StorageRepair): AsyncIterable<RepairStep>;
+  /** Optional: finds damage and leftovers, and moves them away. Without it the manager's `verify` reads every record. */
+  readonly maintenance?: StorageMaintenance;
 }
 
-/** Tells a CorruptRecord from what was asked for. */
+/** Whether an adapter returned a CorruptRecord instead of what was asked for. */
 export function isCorrupt(record: object): record is CorruptRecord {
   return "corrupt" in record && record.corrupt === true;
 }
@@ -223,26 +190,27 @@ export interface TaskPosition {
  * The sequence that an append takes. For adapters; call it in the same atomic step as the write.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold.
- * @throws {StorageError} The last one that was given is as high as numbers count: damage, or somebody, says so.
+ * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.
  */
 export function nextSequence(taskId: string, position: TaskPosition, condition: AppendCondition = {}): number {
   checkExpected(taskId, position.newestSequence, condition);
   const { sequence } = condition;
   if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
     throw new StorageError(
-      `Task ${JSON.stringify(taskId)} has no sequence left: its last one is ${position.lastSequence}, which no program came to ` +
-        "by counting. Nothing was stored, and what is there is intact. Look at it by verify, and save under another task.",
+      `Task ${JSON.stringify(taskId)} has no sequence left: its last one is ${position.lastSequence}, the highest there is. ` +
+        "Nothing was stored, and what is there is intact. Check the storage with verify(), and save under another task.",
     );
   }
   if (sequence === undefined) return position.lastSequence + 1;
   if (sequence > position.lastSequence) return sequence;
   throw new CheckpointConflictError(
-    `Sequence ${sequence} of task ${JSON.stringify(taskId)} can't be taken: ${position.lastSequence} was given already. Nothing was stored.`,
+    `Sequence ${sequence} of task ${JSON.stringify(taskId)} is not free: the task has given sequences up to ${position.lastSequence}. ` +
+      "Nothing was stored.",
   );
 }
 
 /**
- * Refuses a write whose caller saw another newest checkpoint. For adapters; call it in the same atomic step.
+ * Refuses a write whose caller expected another newest checkpoint. For adapters; call it in the same atomic step.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold.
  */
@@ -251,27 +219,32 @@ export function checkExpected(taskId: string, newestSequence: number, condition:
   if (expectedSequence === undefined || expectedSequence === newestSequence) return;
   throw new CheckpointConflictError(
     `The newest checkpoint of task ${JSON.stringify(taskId)} is ${newestSequence || "none"}, not ${expectedSequence || "none"} as expected. ` +
-      "Nothing was changed; read the newest one and decide again.",
+      "Nothing was changed; read the newest checkpoint and decide again.",
   );
 }
 
 /**
  * Answers an append whose id exists. For adapters.
  *
- * @returns The sequence it has, where the digest is the same.
- * @throws {CheckpointConflictError} The id belongs to another state.
+ * A retry has the same payload, stage, label, parent, metadata and state version. Its time may differ, and the stored
+ * status may have changed since.
+ *
+ * @returns The sequence it has, if the draft is a retry.
+ * @throws {CheckpointConflictError} The id belongs to another checkpoint.
  */
-export function sequenceOfSame(
-  existing: { readonly sequence: number; readonly sha256: string },
-  draft: CheckpointDraft,
-): number {
-  if (existing.sha256 === draft.payload.sha256) return existing.sequence;
+export function sequenceOfSame(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
+  const different = SAME_FIELDS.find((field) => !isDeepStrictEqual(existing[field], draft[field]));
+  const isSameState = existing.payload.sha256 === draft.payload.sha256;
+  if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(
-    `Checkpoint ${draft.id} of task ${JSON.stringify(draft.taskId)} exists with another state. Nothing was stored; use another id.`,
+    `Checkpoint ${draft.id} of task ${JSON.stringify(draft.taskId)} exists with another ${isSameState ? different : "state"}. ` +
+      "Nothing was stored; use another id.",
   );
 }
 
-/** Whether a summary is one that the query asks for. `skip` and `limit` are the caller's. */
+const SAME_FIELDS = ["stage", "label", "parentId", "metadata", "stateVersion"] as const;
+
+/** Whether the query asks for this checkpoint. The caller applies `skip` and `limit`. */
 export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery): boolean {
   return (
     inRange(summary.sequence, query) &&
@@ -280,7 +253,7 @@ export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery)
   );
 }
 
-/** Whether a sequence is one that the query asks for, which can be told without reading the record. */
+/** Whether a sequence is in the query's range. It needs no record, so adapters can skip records unread. */
 export function inRange(sequence: number, query: CheckpointQuery): boolean {
   return (
     (query.beforeSequence === undefined || sequence < query.beforeSequence) &&
@@ -289,11 +262,10 @@ export function inRange(sequence: number, query: CheckpointQuery): boolean {
 }
 
 /**
- * Refuses what is no object of options, or has one that doesn't exist: a misspelled option must not be an option that is
- * silently not there.
+ * Refuses options that aren't an object or have an unknown key. Otherwise a misspelled option would be ignored.
  *
- * @param what - What has the options, for the message: `SqliteAdapterOptions`.
- * @throws {TypeError} It names the option.
+ * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
+ * @throws {TypeError} The message names the key.
  */
 export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
@@ -301,5 +273,5 @@ export function checkKeys(what: string, options: unknown, known: readonly string
   }
   const unknown = Object.keys(options).find((key) => !known.includes(key));
   if (unknown === undefined) return;
-  throw new TypeError(`${what} has no "${unknown}". There are: ${known.join(", ")}.`);
+  throw new TypeError(`${what} has no "${unknown}". Known keys: ${known.join(", ")}.`);
 }

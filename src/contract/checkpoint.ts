@@ -1,17 +1,13 @@
 import { hash } from "node:crypto";
 import { types } from "node:util";
-import { CheckpointConflictError, CheckpointCorruptError } from "./errors.js";
-import { nestsTooDeep } from "./json-depth.js";
-
-export { countValues, excessOf } from "../codec/json-excess.js";
-export { nestsTooDeep } from "./json-depth.js";
+import { CheckpointConflictError, CheckpointCorruptError, isStackOverflow } from "./errors.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 /** A plain JSON object: what `metadata` may be. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** Where a task stood at a checkpoint. A checkpoint never leaves `completed`; a new save reopens the task. */
+/** Where a task stood at a checkpoint. A completed checkpoint stays completed; a new save reopens the task. */
 export type CheckpointStatus = "running" | "paused" | "completed" | "failed";
 
 /** Every status, in the order of a task's life. */
@@ -22,7 +18,7 @@ export interface CheckpointFailure {
   readonly message: string;
   /** The error's class name. */
   readonly name?: string;
-  /** The error's `code`, where it had one. */
+  /** The error's `code`, if it had one. */
   readonly code?: string;
   readonly stack?: string;
 }
@@ -32,19 +28,19 @@ export interface CheckpointSummary {
   readonly taskId: string;
   /** Unique within its task. */
   readonly id: string;
-  /** 1, 2, 3 … per task, given by the storage; gaps are allowed. It orders a task's checkpoints, clocks never do. */
+  /** 1, 2, 3 … per task, given by the storage; gaps are allowed. Sequences order a task's checkpoints; clocks don't. */
   readonly sequence: number;
   /** ISO 8601 in UTC with milliseconds, by the manager's clock. */
   readonly createdAt: string;
   /** A machine-readable point in the work: `validation-gate-2`. */
   readonly stage?: string;
-  /** The stage's human-readable twin. */
+  /** The stage for people: `After validation gate 2`. */
   readonly label?: string;
-  /** The id of the checkpoint this one went on from. It may have been removed since. */
+  /** The id of the checkpoint that this one continues. That one may have been removed since. */
   readonly parentId?: string;
   readonly metadata?: JsonObject;
   readonly status: CheckpointStatus;
-  /** What the status is about; present for `failed`, as a rule. */
+  /** Why the status is what it is; usually only set for `failed`. */
   readonly error?: CheckpointFailure;
   /** The version of the state's own shape, from 1; see `migrations`. */
   readonly stateVersion: number;
@@ -52,25 +48,25 @@ export interface CheckpointSummary {
   readonly sizeBytes: number;
 }
 
-/** A checkpoint with its state, as a caller of the manager gets it. */
+/** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
   readonly state: State;
 }
 
-/** A state made storable, once, by the manager. */
+/** A state in the form that is stored. The manager makes it once. */
 export interface Payload {
-  /** What the body is made of: `json`, `json-tagged`, and with transforms `json+gzip` and the like. Opaque to adapters. */
+  /** How the body was made: `json`, `json-tagged`, or with transforms `json+gzip` and so on. Opaque to adapters. */
   readonly encoding: string;
   /**
    * Text is JSON exactly as `JSON.stringify` writes it, so an adapter may embed it as JSON that a person reads with
    * `jq`: `JSON.stringify(JSON.parse(body)) === body`. Bytes are opaque.
    */
   readonly body: string | Uint8Array;
-  /** Lower-case hexadecimal SHA-256 of the body (of its UTF-8 bytes, where it is text). */
+  /** Lower-case hexadecimal SHA-256 of the body; of its UTF-8 bytes if it is text. */
   readonly sha256: string;
 }
 
-/** What the manager hands to `append`: a checkpoint that has no sequence yet. */
+/** What the manager passes to `append`: a checkpoint without its sequence. */
 export interface CheckpointDraft extends Omit<CheckpointSummary, "sequence"> {
   readonly payload: Payload;
 }
@@ -89,36 +85,43 @@ export interface TaskSummary {
   readonly newest: CheckpointSummary;
 }
 
-/** A new status, and the error that goes with it. The former error is dropped. */
+/** A new status and its error. The old error is dropped. */
 export interface StatusChange {
   readonly status: CheckpointStatus;
   readonly error?: CheckpointFailure;
 }
 
-/** A summary with what its seal is made from: all a seal needs, and no payload. */
+/** A summary with everything its seal covers. It needs no payload body. */
 export interface SealedSummary extends CheckpointSummary {
   readonly payload: Pick<Payload, "encoding" | "sha256">;
   readonly seal: string;
 }
 
 /**
- * The SHA-256 over everything a checkpoint is: its identity, sequence, status, error and descriptive fields, and the
- * payload's digest. Adapters call it on append and on setStatus, the manager checks it at each read. The order of
- * metadata's keys doesn't matter, so a store that sorts them (PostgreSQL's jsonb) keeps the seal whole.
+ * The SHA-256 over all of a checkpoint: its identity, sequence, status, error, descriptive fields, and the payload's
+ * digest. Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's
+ * keys doesn't matter, so a store that sorts them (PostgreSQL's jsonb) keeps the seal valid.
  *
- * It is a checksum, not a signature: whoever can write the store can make one.
+ * It is a checksum, not a signature: anybody who can write to the store can compute one.
  *
  * @returns Lower-case hexadecimal.
- * @throws {CheckpointCorruptError} Its metadata nests deeper than any that is saved.
+ * @throws {CheckpointCorruptError} Its metadata nests so deep that the stack ends.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
-  const { error, metadata } = record;
-  if (nestsTooDeep(metadata)) {
+  try {
+    return hash("sha256", sealedText(record), "hex");
+  } catch (cause) {
+    if (!isStackOverflow(cause)) throw cause;
     throw new CheckpointCorruptError(
       `The metadata of checkpoint ${record.id} nests deeper than any that is saved. It was left untouched.`,
+      { cause },
     );
   }
-  const sealed = [
+}
+
+function sealedText(record: Omit<SealedSummary, "seal">): string {
+  const { error, metadata } = record;
+  return JSON.stringify([
     "waymark-seal-1",
     record.taskId,
     record.id,
@@ -134,17 +137,20 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
     record.sizeBytes,
     record.payload.encoding,
     record.payload.sha256,
-  ];
-  return hash("sha256", JSON.stringify(sealed), "hex");
+  ]);
 }
 
-/** The draft as it is stored under `sequence`: sealed. */
+/** The record to store: the draft under its sequence, sealed. */
 export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheckpoint {
   const record = { ...draft, sequence };
   return { ...record, seal: seal(record) };
 }
 
-/** What is wrong with a record: its seal, or its payload's digest. It needs neither a key nor a schema. */
+/**
+ * Checks a record's seal and its payload's digest. It needs neither a key nor a schema.
+ *
+ * @returns What is wrong, as the end of a sentence; `undefined` if the record is intact.
+ */
 export function damageIn(record: StoredCheckpoint): string | undefined {
   const broken = brokenSeal(record);
   if (broken !== undefined) return broken;
@@ -152,27 +158,26 @@ export function damageIn(record: StoredCheckpoint): string | undefined {
   return isWhole ? undefined : "its payload fails its SHA-256 checksum";
 }
 
-/** Why a record's seal doesn't hold; `undefined` where it does. */
+/** Why a record's seal doesn't hold; `undefined` if it holds. */
 export function brokenSeal(record: SealedSummary): string | undefined {
   try {
     return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
   } catch (error) {
-    // What nests too deep has never been sealed.
     if (error instanceof CheckpointCorruptError) return error.message;
     throw error;
   }
 }
 
 /**
- * The record under its new status, sealed anew. The payload is not needed, so a store can change a status without
- * reading it.
+ * The record under its new status, sealed anew. It needs no payload body, so a store can change a status without reading
+ * one.
  *
  * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
  * @throws {CheckpointConflictError} The checkpoint is `completed`, which it never leaves.
  */
 export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
   const name = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
-  if (seal(record) !== record.seal) {
+  if (brokenSeal(record) !== undefined) {
     throw new CheckpointCorruptError(`${name} fails its seal. Its status was not changed, and it was left untouched.`);
   }
   if (record.status === "completed" && change.status !== "completed") {
@@ -186,12 +191,12 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
 }
 
 /**
- * The record with another payload in the place of its own, sealed anew. The former body is not needed.
+ * The record with another payload, sealed anew. It doesn't need the old body.
  *
  * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
  */
 export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
-  if (seal(record) !== record.seal) {
+  if (brokenSeal(record) !== undefined) {
     throw new CheckpointCorruptError(
       `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)} fails its seal. Its payload was not replaced, and it was left untouched.`,
     );
@@ -222,7 +227,7 @@ export function summaryOf(record: CheckpointSummary): CheckpointSummary {
   };
 }
 
-/** An error, or whatever was thrown, as plain data. Never throws: an error may have any shape, and getters too. */
+/** A thrown value as plain data. Never throws, even if the value has getters that do. */
 export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
   const [message, name, code, stack] = ["message", "name", "code", "stack"].map((key) => textAt(error, key));
@@ -249,7 +254,7 @@ export function compareTaskIds(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above U+FFFF, so they come after all other units. */
+/** Surrogates encode code points above U+FFFF, so they come after all other units. */
 function rankOfUnit(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
@@ -262,12 +267,12 @@ function withSortedKeys(value: JsonValue): JsonValue {
     .flatMap(([key, item]) => [key, withSortedKeys(item)]);
 }
 
-/** Errors of another realm (a vm, a worker's) too. */
+/** Also true for errors of another realm (a vm context). */
 function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown);
 }
 
-/** The property as well-formed text, if it is text at all. */
+/** The property as well-formed text, if it is a string. */
 function textAt(error: Error, key: string): string | undefined {
   try {
     const value: unknown = Reflect.get(error, key);
@@ -281,7 +286,7 @@ function describe(thrown: unknown): string {
   try {
     return (JSON.stringify(thrown) ?? String(thrown)).toWellFormed();
   } catch {
-    // A cycle, a BigInt, a getter that throws: what it is is all that can be said.
+    // A cycle, a BigInt or a getter that throws: only the type can be named.
     return `something of type ${typeof thrown} was thrown`;
   }
 }

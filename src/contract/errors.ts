@@ -19,7 +19,7 @@ export type CheckpointErrorCode =
 export interface CheckpointErrorOptions {
   /** The error underneath. */
   readonly cause?: unknown;
-  /** True where the same call may succeed later without a change by the caller. Default false. */
+  /** True if the same call may succeed later without any change by the caller. Default false. */
   readonly retryable?: boolean | undefined;
 }
 
@@ -39,7 +39,7 @@ export class CheckpointError extends Error {
   }
 }
 
-/** There is no checkpoint of that id in the task. */
+/** The task has no such checkpoint. */
 export class CheckpointNotFoundError extends CheckpointError {
   override readonly name = "CheckpointNotFoundError";
   readonly taskId: string;
@@ -61,7 +61,7 @@ export class CheckpointCorruptError extends CheckpointError {
   }
 }
 
-/** Somebody else changed the task first (or the id is taken); nothing was stored. Read the newest, then decide. */
+/** Somebody else changed the task first, or the id is taken; nothing was stored. Read the newest checkpoint, then decide. */
 export class CheckpointConflictError extends CheckpointError {
   override readonly name = "CheckpointConflictError";
 
@@ -70,10 +70,10 @@ export class CheckpointConflictError extends CheckpointError {
   }
 }
 
-/** What was saved is older than is accepted, so going on from it may be wrong; it was left untouched. */
+/** The checkpoint is older than the caller accepts, so resuming from it may be wrong; it was left untouched. */
 export class CheckpointStaleError extends CheckpointError {
   override readonly name = "CheckpointStaleError";
-  /** How old it is, in milliseconds. */
+  /** The checkpoint's age in milliseconds. */
   readonly ageMs: number;
 
   constructor(message: string, ageMs: number) {
@@ -91,14 +91,14 @@ export class PlanOutdatedError extends CheckpointError {
   }
 }
 
-/** One complaint of a schema: what is wrong, and where in the state. */
+/** One problem that a schema reports: what is wrong, and where in the state. */
 export interface StateIssue {
   readonly message: string;
-  /** A JSON path, `$` for the state itself. */
+  /** A JSON path; `$` is the state itself. */
   readonly path: string;
 }
 
-/** The schema refuses the state; on save nothing was stored, on load the stored checkpoint is untouched. */
+/** The schema refuses the state. On save nothing was stored; on load the stored checkpoint was left untouched. */
 export class StateInvalidError extends CheckpointError {
   override readonly name = "StateInvalidError";
   readonly issues: readonly StateIssue[];
@@ -109,7 +109,7 @@ export class StateInvalidError extends CheckpointError {
   }
 }
 
-/** The state holds something that would not come back as it is; nothing was stored. */
+/** The state holds a value that can't be stored without loss; nothing was stored. */
 export class StateNotSerializableError extends CheckpointError {
   override readonly name = "StateNotSerializableError";
   /** Where it stands, as a JSON path: `$.messages[3].onDone`. */
@@ -139,7 +139,7 @@ export class StorageError extends CheckpointError {
   }
 }
 
-/** A newer program, an unknown transform or another format wrote this; it was left untouched. */
+/** A newer version, an unknown transform or another program wrote this; it was left untouched. */
 export class UnsupportedFormatError extends CheckpointError {
   override readonly name = "UnsupportedFormatError";
 
@@ -148,7 +148,7 @@ export class UnsupportedFormatError extends CheckpointError {
   }
 }
 
-/** This adapter cannot do what was asked of it. */
+/** The storage doesn't support this operation. */
 export class UnsupportedOperationError extends CheckpointError {
   override readonly name = "UnsupportedOperationError";
 
@@ -158,12 +158,12 @@ export class UnsupportedOperationError extends CheckpointError {
 }
 
 /**
- * An intact payload doesn't open: its key isn't configured, is another one than it was saved with, or the record was
- * changed by somebody who sealed it anew; or it isn't encrypted where that is required. It was left untouched.
+ * An intact payload can't be decrypted: its key isn't configured, the key is not the one it was saved with, somebody
+ * changed the record and sealed it anew, or it isn't encrypted although that is required. It was left untouched.
  */
 export class DecryptionFailedError extends CheckpointError {
   override readonly name = "DecryptionFailedError";
-  /** The id, never the bytes, of the key that the payload names; `undefined` where it names none. */
+  /** The id (never the bytes) of the key that the payload names; `undefined` if it names none. */
   readonly keyId: string | undefined;
 
   constructor(message: string, keyId: string | undefined) {
@@ -172,7 +172,7 @@ export class DecryptionFailedError extends CheckpointError {
   }
 }
 
-/** The function that gives a key failed, or gave something else. What is stored was left untouched; nothing was stored. */
+/** The function that fetches a key failed or returned no key. Nothing was stored, and stored data was left untouched. */
 export class KeyUnavailableError extends CheckpointError {
   override readonly name = "KeyUnavailableError";
   readonly keyId: string;
@@ -188,6 +188,11 @@ export class ClosedError extends CheckpointError {
   override readonly name = "ClosedError";
 
   constructor(what: string) {
-    super("CLOSED", `${what} is closed. What it had acknowledged is stored; open a new one to go on.`);
+    super("CLOSED", `${what} is closed. Everything it acknowledged is stored; open a new one to continue.`);
   }
+}
+
+/** Whether the error says that a walk came to the end of the stack: damaged data may nest deeper than any that is saved. */
+export function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && error.message === "Maximum call stack size exceeded";
 }

@@ -1,4 +1,4 @@
-/** What every finding tells, as far as it is known. */
+/** What every finding has, as far as it is known. */
 interface Found {
   /** Where it is: a path, or a table and row. */
   readonly location: string;
@@ -9,86 +9,82 @@ interface Found {
   readonly sequence?: number;
 }
 
-/** A checkpoint that can't be read, or that fails its seal or its digest. Repair moves it to quarantine. */
-export interface RecordFinding extends Found {
-  readonly kind: "record";
-  /** When it was saved, as far as that can still be read. Nothing vouches for it. */
+/**
+ * Saved data that can't be trusted: a checkpoint that can't be read or fails its seal or digest, a numbering that can't
+ * be read, or what a database's own check reports. Repair moves it to quarantine if it can.
+ */
+export interface DamagedFinding extends Found {
+  readonly kind: "damaged";
+  /** When it was saved, if that can still be read. It may be damaged too. */
   readonly createdAt?: string;
 }
 
-/**
- * What keeps a task's last sequence can't be read, or contradicts its checkpoints. They can be read; on files, saves are
- * refused. Repair moves it to quarantine and writes it anew.
- */
-export interface NumberingFinding extends Found {
-  readonly kind: "numbering";
-}
-
-/** What a write has left behind that was killed. It harms nothing. Repair removes it once it is old enough. */
+/** What a killed write left behind. It does no harm. Repair removes it once it is old enough. */
 export interface LeftoverFinding extends Found {
   readonly kind: "leftover";
-  /** When somebody last wrote to it: ISO 8601 in UTC. */
+  /** When it was last written to: ISO 8601 in UTC. */
   readonly modifiedAt: string;
 }
 
-/** Something of ours in a place where nothing looks for it: a renamed file, a payload without its checkpoint. */
-export interface StrayFinding extends Found {
-  readonly kind: "stray";
-}
-
-/** A newer program, or another one, wrote it: it is no damage, and wasn't looked into. Repair leaves it. */
+/** Data of a newer version or another program. It isn't damage, and repair leaves it. */
 export interface RefusedFinding extends Found {
   readonly kind: "refused";
 }
 
-/** The database's own check has found this, or its log has been damaged. Repair leaves it. */
-export interface DatabaseFinding extends Found {
-  readonly kind: "database";
-}
-
 /** What is wrong with a storage, by `kind`. */
-export type StorageFinding =
-  | RecordFinding
-  | NumberingFinding
-  | LeftoverFinding
-  | StrayFinding
-  | RefusedFinding
-  | DatabaseFinding;
+export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding;
 
-/** One checkpoint was looked at, whole or not: for counts and progress. Those of one task come together. */
+/** One checkpoint was checked, damaged or not: for counts and progress. The checkpoints of a task come together. */
 export interface CheckedRecord {
   readonly kind: "checked";
-  /** Where that can be told. */
+  /** Its task, if that is known. */
   readonly taskId?: string;
-  /** Its payload's size; 0 where that can't be told. */
+  /** Its payload's size; 0 if that is unknown. */
   readonly sizeBytes: number;
 }
 
 /** How thorough a verification is. */
 export interface StorageVerification {
-  /** Leaves out what takes reading each payload. */
+  /** Skips payloads, so damage that only their digest shows is not found. */
   readonly quick: boolean;
 }
 
 /** What a repair may do. */
 export interface StorageRepair {
-  /** Leftovers that are younger stay: their writer may still live. */
+  /** Younger leftovers stay: their writer may still be running. */
   readonly leftoversOlderThanMs: number;
-  /** Changes nothing, and tells what it would do. */
+  /** Changes nothing and reports what it would do. */
   readonly dryRun: boolean;
 }
 
-/** What a repair has done about a finding; of a dry run, what it would do. */
+/** What a repair did about a finding, or would do in a dry run. */
 export type RepairStep =
-  /** It was moved, byte for byte, and the reason stands beside it. `to`: where it is now. */
-  | { readonly action: "quarantined"; readonly finding: RecordFinding | StrayFinding; readonly to: string }
-  /** The task's numbering was written anew and goes on after `lastSequence`; `to`: where a damaged one is now. */
-  | {
-      readonly action: "renumbered";
-      readonly finding: NumberingFinding;
-      readonly to?: string;
-      readonly lastSequence: number;
-    }
+  /** Moved away, byte for byte, with the reason beside it. `to`: where it is now. */
+  | { readonly action: "quarantined"; readonly finding: DamagedFinding; readonly to: string }
   | { readonly action: "removed"; readonly finding: LeftoverFinding }
-  /** It stays as it is; `advice`: why, and what a person can do. */
+  /** It stays as it is. `advice` says why, and what a person can do. */
   | { readonly action: "left"; readonly finding: StorageFinding; readonly advice: string };
+
+/** The optional part of an adapter that finds damage and moves it away: `StorageAdapter.maintenance`. */
+export interface StorageMaintenance {
+  /**
+   * Checks everything that is stored, task by task, in constant memory. It also finds what only the adapter can see:
+   * leftovers of killed writes, a numbering that can't be read, what its backend's own check reports.
+   *
+   * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
+   *   `damageIn`; `quick` may skip what needs its payload. (case: verify.finds)
+   * - MUST change nothing, and report nothing if nothing is wrong, even while other processes write.
+   *   (case: verify.quiet)
+   */
+  verify(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
+
+  /**
+   * Moves damaged checkpoints to quarantine, byte for byte and with the reason, and removes old leftovers.
+   *
+   * - MUST NOT delete a damaged record or touch an intact one. A kill at any point loses nothing, and a second repair
+   *   finishes what the first began. After a repair no call returns a CorruptRecord. (case: repair.moves)
+   * - MUST NOT reuse a damaged record's sequence if it can still be read. (case: repair.keeps-numbering)
+   * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)
+   */
+  repair(options: StorageRepair): AsyncIterable<RepairStep>;
+}

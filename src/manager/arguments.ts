@@ -2,7 +2,7 @@ import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../contract/checkpoi
 
 /** The longest task id, in UTF-16 units. */
 export const MAX_TASK_ID_LENGTH = 512;
-/** The longest checkpoint id, stage, or parent id: an id may be made of a task id and more. */
+/** The longest checkpoint id, stage or parent id. An id may contain a whole task id. */
 export const MAX_ID_LENGTH = 1024;
 
 /** @throws {TypeError | RangeError} Not a string, empty, too long, or not well-formed Unicode. */
@@ -22,8 +22,8 @@ export function checkText(what: string, text: string, minLength = 0, maxLength =
   if (text.length > maxLength) {
     throw new RangeError(`${what} must have at most ${maxLength} UTF-16 units; this one has ${text.length}.`);
   }
-  // A lone surrogate has no UTF-8 form: two such texts could become one on disk.
-  if (!text.isWellFormed()) throw new RangeError(`${what} must be well-formed Unicode; it holds a lone surrogate.`);
+  // A lone surrogate has no UTF-8 form: two different texts could become the same bytes on disk.
+  if (!text.isWellFormed()) throw new RangeError(`${what} must be well-formed Unicode; it has a lone surrogate.`);
 }
 
 /** @throws {TypeError | RangeError} Not a whole number from `min` up. */

@@ -1,27 +1,27 @@
 import { checkKeys } from "../contract/adapter.js";
-import type { CheckpointStatus } from "../contract/checkpoint.js";
+import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
 import { checkId, checkInteger, checkText } from "./arguments.js";
 import { onTermination } from "./termination.js";
 
 export interface AutoSaveOptions {
-  /** Milliseconds from one look at the state to the next. Default 30,000. */
+  /** How often the state is checked, in milliseconds. Default 30,000. */
   readonly intervalMs?: number | undefined;
-  /** The stage of what is saved, or a function that tells it at each save. */
+  /** The stage of the checkpoints, or a function that returns it at each save. */
   readonly stage?: string | (() => string | undefined) | undefined;
-  /** The label of what is saved. Default `Auto-save`. */
+  /** The label of the checkpoints. Default `Auto-save`. */
   readonly label?: string | undefined;
   /**
-   * On SIGINT or SIGTERM save once with status `paused`, changed or not (a completed task is left as it is), then let
-   * the signal end the process as it would have. Default false.
+   * On SIGINT or SIGTERM, save once with status `paused`, even if nothing changed (but not if the task is completed),
+   * then let the signal end the process as it would without Waymark. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
 }
 
-/** What an auto-saver needs of its manager. */
+/** What an auto-save gets from its manager. */
 export interface AutoSaveHost<State> {
   save(state: State, options: { stage: string | undefined; label: string; status: CheckpointStatus }): Promise<unknown>;
-  /** Tells whether two states would be stored alike. */
+  /** Equal for two states that would be stored alike. */
   digest(state: State): string;
   /** Whether the task's newest checkpoint is completed. */
   isCompleted(): Promise<boolean>;
@@ -31,12 +31,12 @@ export interface AutoSaveHost<State> {
 
 const AUTO_SAVE_KEYS = ["intervalMs", "stage", "label", "saveOnSignal"] satisfies (keyof AutoSaveOptions)[];
 const DEFAULT_INTERVAL_MS = 30_000;
-/** The longest delay a Node timer has; beyond it, it would fire at once. */
+/** The longest delay of a Node timer; a longer one would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;
 
 /**
- * Saves a task's state at intervals, if it has changed since it was last saved. Never two saves at once; the timer
- * never keeps the process alive. Made by `CheckpointManager.autoSave`.
+ * Saves a task's state at intervals if it changed since the last save. It never runs two saves at once, and its timer
+ * never keeps the process alive. `CheckpointManager.autoSave` makes it.
  */
 export class AutoSave<State> {
   readonly #host: AutoSaveHost<State>;
@@ -44,14 +44,14 @@ export class AutoSave<State> {
   readonly #options: AutoSaveOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  #saved: { readonly digest: string; readonly sequence: number } | undefined;
-  #underWay: Promise<void> | undefined;
+  #saved: { readonly digest: string; readonly id: string; readonly sequence: number } | undefined;
+  #inProgress: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
-  /** From a signal on, what is saved is saved as paused: the process is about to end. */
+  /** `paused` after a signal: the process is about to end. */
   #status: "running" | "paused" = "running";
-  /** What a signal asks for, while it is under way. Never rejects. */
+  /** The save that a signal asked for, until it ends. Never rejects. */
   #pausing: Promise<void> | undefined;
-  /** The next save is stored, changed or not: it is the one that says paused. */
+  /** True until the save with status `paused` is stored: it is needed even if the state didn't change. */
   #isPauseDue = false;
 
   /** @internal */
@@ -72,7 +72,7 @@ export class AutoSave<State> {
   }
 
   /**
-   * Saves now what is unsaved, after the save under way.
+   * Waits for the save in progress, then saves the state if it changed.
    *
    * @throws What `save` throws; `autoSaveFailed` is emitted too. A ClosedError after `stop()`.
    */
@@ -82,9 +82,9 @@ export class AutoSave<State> {
   }
 
   /**
-   * Ends the timer, waits for the save under way and saves what is unsaved. Idempotent.
+   * Stops the timer, waits for the save in progress, then saves the state if it changed. Idempotent.
    *
-   * @throws What `save` throws; the timer has ended all the same.
+   * @throws What `save` throws; the timer is stopped anyway.
    */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
@@ -95,25 +95,25 @@ export class AutoSave<State> {
     await this.stop();
   }
 
-  /** @internal The task was saved, by whatever call: that state needs no second save. */
-  noteSaved(digest: string, sequence: number): void {
-    if (this.#saved === undefined || sequence > this.#saved.sequence) this.#saved = { digest, sequence };
+  /** @internal The task's state was saved, by this auto-save or by another call. It needs no second save. */
+  noteSaved(digest: string, { id, sequence }: CheckpointSummary): void {
+    if (this.#saved === undefined || sequence > this.#saved.sequence) this.#saved = { digest, id, sequence };
   }
 
-  /** @internal Checkpoints of the task were removed: its state may not be stored any more. */
-  noteRemoved(): void {
-    this.#saved = undefined;
+  /** @internal Checkpoints of the task were removed. If the last save is among them, the state is unsaved again. */
+  noteRemoved(ids: readonly string[] | "all"): void {
+    if (this.#saved !== undefined && (ids === "all" || ids.includes(this.#saved.id))) this.#saved = undefined;
   }
 
   async #stop(): Promise<void> {
     clearInterval(this.#timer);
-    // A program may call this at the signal itself, and hear of it before we do: by the next turn we know.
+    // The program may call this from its own signal listener, which may run before ours. Ours has run one microtask later.
     if (this.#options.saveOnSignal === true) await Promise.resolve();
     try {
       await this.#pausing;
       await this.#saveNext();
     } finally {
-      // A signal came in the meantime: whoever closes the storage now would take it away under that save.
+      // A signal may have come meanwhile. The storage must stay open for its save.
       await this.#pausing;
       this.#unsubscribe();
       this.#host.stopped();
@@ -121,8 +121,8 @@ export class AutoSave<State> {
   }
 
   #tick(): void {
-    if (this.#underWay !== undefined || this.#pausing !== undefined) return;
-    // A failure has been reported where it happened; the next tick tries again.
+    if (this.#inProgress !== undefined || this.#pausing !== undefined) return;
+    // #save has reported the failure; the next tick tries again.
     this.#start().catch(() => undefined);
   }
 
@@ -131,17 +131,17 @@ export class AutoSave<State> {
     return this.#pausing;
   }
 
-  /** The process is told to end; where its program goes on all the same, so does the timer. */
+  /** Saves as paused after a signal. If the program ignores the signal and continues, so does the timer. */
   async #pause(): Promise<void> {
     this.#status = "paused";
     try {
-      // A task that is done stays done.
+      // A completed task stays completed.
       if (!(await this.#host.isCompleted())) {
         this.#isPauseDue = true;
         await this.#saveNext();
       }
     } catch {
-      // Reported where it happened.
+      // #save has reported it.
     } finally {
       this.#isPauseDue = false;
       this.#pausing = undefined;
@@ -149,17 +149,17 @@ export class AutoSave<State> {
     }
   }
 
-  /** Waits for the save under way, then saves. Others may be waiting too: whoever comes first begins the next one. */
+  /** Waits for the save in progress, then saves. Several callers may wait; the first one starts the next save. */
   async #saveNext(): Promise<void> {
-    while (this.#underWay !== undefined) await this.#underWay.catch(() => undefined);
+    while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
     await this.#start();
   }
 
   #start(): Promise<void> {
     const save = this.#save().finally(() => {
-      this.#underWay = undefined;
+      this.#inProgress = undefined;
     });
-    this.#underWay = save;
+    this.#inProgress = save;
     return save;
   }
 
@@ -170,7 +170,7 @@ export class AutoSave<State> {
       if (!this.#isPauseDue && this.#host.digest(state) === this.#saved?.digest) return;
       const { stage, label = "Auto-save" } = this.#options;
       const status = this.#status;
-      // It comes back as noteSaved.
+      // The manager calls noteSaved.
       await this.#host.save(state, { stage: typeof stage === "function" ? stage() : stage, label, status });
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {

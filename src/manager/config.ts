@@ -2,22 +2,21 @@ import { checkTransforms, type Transform } from "../codec/transforms.js";
 import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
 
-/** What a project says once about its checkpoints, for its own program and for the `waymark` command. */
+/** A project's settings for its checkpoints, shared by its own program and the `waymark` command. */
 export interface WaymarkConfig {
   /**
-   * A storage URL, as `openStorage` of `waymark/adapters` takes it, or an adapter of any kind. To the `waymark` command,
-   * a relative path begins at the file that has the configuration.
+   * A storage URL for `openStorage` of `waymark/adapters`, or any adapter. The `waymark` command resolves a relative path
+   * from the folder of the configuration file.
    */
   readonly storage?: string | StorageAdapter | undefined;
-  /** What `waymark prune` goes by where it isn't told otherwise. */
+  /** The default policy of `waymark prune`. */
   readonly retention?: RetentionPolicy | undefined;
-  /** What states were saved with, so that they can be read: `[gzip()]`. */
+  /** The transforms that states are saved with: `[gzip()]`. They are needed to read them. */
   readonly transforms?: readonly Transform[] | undefined;
 }
 
 /**
- * The configuration as it is given, typed and checked: for `waymark.config.js` or `waymark.config.mjs`, which exports it
- * as default.
+ * Checks and types a configuration and returns it. `waymark.config.js` or `waymark.config.mjs` exports it as default.
  *
  * @example
  * ```ts
@@ -31,7 +30,7 @@ export interface WaymarkConfig {
  * });
  * ```
  *
- * @throws {TypeError | RangeError} Something in it is misspelled, or out of its range; the message names it.
+ * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
  */
 export function defineConfig(config: WaymarkConfig): WaymarkConfig {
   checkConfig("The configuration", config);
@@ -39,10 +38,10 @@ export function defineConfig(config: WaymarkConfig): WaymarkConfig {
 }
 
 /**
- * Refuses what is no configuration, wherever it came from.
+ * Refuses a value that is not a configuration.
  *
- * @param what - Where it came from, for the message: `/project/waymark.config.json`.
- * @throws {TypeError | RangeError} Something in it is misspelled, or out of its range; the message names it.
+ * @param what - Where it comes from, for the message: `/project/waymark.config.json`.
+ * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
  */
 export function checkConfig(what: string, config: unknown): asserts config is WaymarkConfig {
   checkKeys(what, config, CONFIG_KEYS);

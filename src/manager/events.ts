@@ -2,32 +2,25 @@ import type { CorruptRecord } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { Logger } from "./logger.js";
 
-/** What a manager tells its listeners, by event. */
+/** The events of a manager, and what listeners get. */
 export interface CheckpointEvents {
   /** A checkpoint was saved; it is as durable as the adapter promises. */
   saved: CheckpointSummary;
   /** Checkpoints were removed. */
-  removed: RemovedCheckpoints;
-  /** Something stored can't be read. It was left untouched, and reading goes on with the next one. */
+  removed: {
+    readonly taskId: string;
+    /** `"all"`: the whole task, and its numbering. */
+    readonly ids: readonly string[] | "all";
+    /** `retention`: automatic retention after a save. `request`: a call of the manager. */
+    readonly by: "retention" | "request";
+  };
+  /** A stored record can't be read. It was left untouched, and reading went on with the next one. */
   corrupt: CorruptRecord;
   /** An auto-save failed; the next tick tries again. */
-  autoSaveFailed: AutoSaveFailure;
+  autoSaveFailed: { readonly taskId: string; readonly error: unknown };
 }
 
-export interface RemovedCheckpoints {
-  readonly taskId: string;
-  /** `"all"`: the whole task, and its numbering. */
-  readonly ids: readonly string[] | "all";
-  /** Who asked for it: the retention policy, or a call of remove or removeTask. */
-  readonly by: "retention" | "request";
-}
-
-export interface AutoSaveFailure {
-  readonly taskId: string;
-  readonly error: unknown;
-}
-
-export type CheckpointListener<Event extends keyof CheckpointEvents> = (details: CheckpointEvents[Event]) => void;
+type CheckpointListener<Event extends keyof CheckpointEvents> = (details: CheckpointEvents[Event]) => void;
 
 const EVENTS: readonly string[] = [
   "saved",
@@ -36,7 +29,7 @@ const EVENTS: readonly string[] = [
   "autoSaveFailed",
 ] satisfies (keyof CheckpointEvents)[];
 
-/** Keeps listeners and calls them. A listener that throws is logged; it stops neither the others nor the save. */
+/** Keeps listeners and calls them. If one throws, that is logged; the other listeners and the save are not affected. */
 export class EventHub {
   readonly #listeners: { [Event in keyof CheckpointEvents]: Set<CheckpointListener<Event>> } = {
     saved: new Set(),
@@ -51,7 +44,8 @@ export class EventHub {
   }
 
   on<Event extends keyof CheckpointEvents>(event: Event, listener: CheckpointListener<Event>): () => void {
-    if (!EVENTS.includes(event)) throw new TypeError(`There is no event "${event}"; there are ${EVENTS.join(", ")}.`);
+    if (!EVENTS.includes(event))
+      throw new TypeError(`There is no event "${event}". Known events: ${EVENTS.join(", ")}.`);
     if (typeof listener !== "function") throw new TypeError(`The listener of "${event}" must be a function.`);
     // Wrapped, so that a listener registered twice is called twice and each unsubscribe ends its own registration.
     const registered: CheckpointListener<Event> = (details) => listener(details);
@@ -65,7 +59,7 @@ export class EventHub {
     for (const listener of [...this.#listeners[event]]) {
       const failed = (error: unknown) => this.#logger.error({ error, event }, `A listener of "${event}" threw`);
       try {
-        // An async listener's promise has nobody else to wait for it.
+        // Nobody else waits for an async listener's promise.
         const returned: unknown = listener(details);
         if (returned instanceof Promise) returned.catch(failed);
       } catch (error) {

@@ -1,4 +1,4 @@
-/** What Waymark logs through: the shape of pino's loggers, and of most others. */
+/** Where Waymark logs to. It has the shape of pino's loggers, and of most others. */
 export interface Logger {
   debug(details: object, message: string): void;
   info(details: object, message: string): void;
@@ -6,7 +6,7 @@ export interface Logger {
   error(details: object, message: string): void;
 }
 
-/** Without a logger, what goes wrong is a process warning, so that nothing is lost in silence; the rest is not said. */
+/** The default logger: warnings and errors become process warnings; the other levels are dropped. */
 export const warningLogger: Logger = {
   debug() {},
   info() {},
@@ -19,7 +19,7 @@ function emitWarning(details: object, message: string): void {
   process.emitWarning(cause === undefined ? message : `${message}: ${cause}`, "WaymarkWarning");
 }
 
-/** The logger, such that one which throws fails no save: what it throws is a process warning. */
+/** Wraps a logger so that it never throws, and so never fails a save. Its errors become process warnings. */
 export function safeLogger(logger: Logger): Logger {
   const at = (level: keyof Logger) => (details: object, message: string) => {
     try {

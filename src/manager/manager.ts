@@ -1,33 +1,28 @@
-import { KnownBodies } from "../codec/known-bodies.js";
-import { type CorruptRecord, checkKeys } from "../contract/adapter.js";
+import type { CorruptRecord } from "../contract/adapter.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
-import { checkId, checkStatus, checkTaskId } from "./arguments.js";
-import { AutoSave, type AutoSaveOptions } from "./auto-save.js";
-import { type CheckpointEvents, type CheckpointListener, EventHub } from "./events.js";
+import { checkId, checkTaskId } from "./arguments.js";
+import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
+import { AutoSaves } from "./auto-saves.js";
+import { type CheckpointEvents, EventHub } from "./events.js";
+import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
+import { type PruneResult, Pruner } from "./pruner.js";
 import {
-  type CheckpointManagerOptions,
-  type CompleteOptions,
-  INCOMPLETE,
-  type IncompleteQuery,
-  type LatestFilter,
   type ListQuery,
-  type ResolvedOptions,
+  resolveIncompleteQuery,
   resolveLatestFilter,
   resolveListQuery,
-  resolveOptions,
+  resolveRemovalPrefix,
   resolveTasksQuery,
-  type SaveOptions,
   type TasksQuery,
-} from "./options.js";
-import { type PruneResult, Pruner } from "./pruner.js";
+} from "./queries.js";
 import { CheckpointReader } from "./reader.js";
-import { Rekeyer, type RekeyOptions, type RekeyResult } from "./rekeyer.js";
+import { type RekeyOptions, type RekeyResult, rekeyStorage } from "./rekey.js";
 import { type RepairOptions, type RepairResult, repairStorage } from "./repair.js";
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
+import type { SaveOptions } from "./save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
-import { StatusChanger } from "./status-changer.js";
-import { StorageWarnings } from "./storage-warnings.js";
+import { StatusChanger } from "./status.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
@@ -48,45 +43,43 @@ import { CheckpointWriter } from "./writer.js";
 export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
   readonly #events: EventHub;
-  readonly #warnings: StorageWarnings;
   readonly #writer: CheckpointWriter<Schema>;
   readonly #reader: CheckpointReader<Schema>;
   readonly #pruner: Pruner<Schema>;
   readonly #statuses: StatusChanger<Schema>;
-  readonly #rekeyer: Rekeyer<Schema>;
-  readonly #autoSaves = new Map<string, AutoSave<SavedStateOf<Schema>>>();
-  readonly #underWay = new Set<Promise<unknown>>();
-  #closing: Promise<void> | undefined;
+  readonly #autoSaves: AutoSaves<Schema>;
+  readonly #inProgress = new Set<Promise<unknown>>();
+  readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: CheckpointManagerOptions<Schema>) {
     this.#options = resolveOptions(options);
-    this.#events = new EventHub(this.#options.logger);
-    this.#warnings = new StorageWarnings(this.#options.storage, this.#options.logger);
-    const known = new KnownBodies();
-    this.#writer = new CheckpointWriter(this.#options, known);
-    const onCorrupt = (record: CorruptRecord) => {
-      this.#options.logger.warn({ ...record }, `Corrupt checkpoint passed over: ${record.location}: ${record.reason}`);
-      this.#events.emit("corrupt", record);
-    };
-    this.#reader = new CheckpointReader(this.#options, known, onCorrupt);
-    this.#pruner = new Pruner(this.#options, this.#reader, this.#events);
-    this.#statuses = new StatusChanger(this.#options, this.#reader);
-    this.#rekeyer = new Rekeyer(this.#options, onCorrupt);
+    const { logger } = this.#options;
+    const events = new EventHub(logger);
+    const writer = new CheckpointWriter(this.#options);
+    const reader = new CheckpointReader(this.#options, (record) => this.#reportCorrupt(record));
+    this.#events = events;
+    this.#writer = writer;
+    this.#reader = reader;
+    this.#pruner = new Pruner(this.#options, reader, events);
+    this.#statuses = new StatusChanger(this.#options, reader);
+    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, save: (...call) => this.#save(...call) });
   }
 
   /**
    * Saves `state` as the task's newest checkpoint. Resolves once the adapter's durability promise holds. The state is
-   * read before the call returns its promise; it may be changed from then on. Saves of one task are stored in call
-   * order. Automatic retention runs afterwards and never fails the save.
+   * read before the call returns its promise, so the caller may change it afterwards. Saves of one task are stored in
+   * call order. Automatic retention runs afterwards and never fails the save.
    *
    * @param taskId - Any non-empty, well-formed string of at most 512 UTF-16 units; data, never a path.
-   * @param state - At most `maxPayloadBytes` once encoded; what would not come back as it is is refused, not dropped.
+   * @param state - At most `maxPayloadBytes` once encoded. A value that can't be stored without loss is refused.
    * @returns The summary: `sequence` from 1, `createdAt` in ISO 8601 UTC by the manager's clock, `sizeBytes` as stored.
    * @throws {StateInvalidError} The schema refuses the state; nothing was stored.
-   * @throws {StateNotSerializableError} Something in it would be lost; the error has its JSON path.
+   * @throws {StateNotSerializableError} It holds a value that would be lost; the error has its JSON path.
    * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`.
-   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`; nothing was stored.
+   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` belongs to another
+   *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; what was saved before is intact.
    */
   async save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions = {}): Promise<CheckpointSummary> {
@@ -95,14 +88,16 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /**
-   * The newest intact checkpoint (that the filter lets through), or `undefined`.
+   * The newest intact checkpoint that the filter matches, or `undefined`.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
-   * @throws {StateInvalidError} The schema refuses what is stored. It is not passed over: it isn't damage.
+   * @throws {StateInvalidError} The schema refuses the newest one. That isn't damage, so it is not skipped.
    */
-  async latest(taskId: string, filter: LatestFilter = {}): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+  async latest(
+    taskId: string,
+    filter: Pick<ListQuery, "stage" | "status"> = {},
+  ): Promise<Checkpoint<StateOf<Schema>> | undefined> {
     this.#assertOpen();
-    checkTaskId(taskId);
     return this.#reader.first(resolveLatestFilter(taskId, filter));
   }
 
@@ -114,162 +109,165 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    */
   async restore(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
     this.#assertOpen();
-    checkTaskId(taskId);
-    checkId("A checkpoint id", id);
     return this.#reader.byId(taskId, id);
   }
 
-  /** Summaries of the task's checkpoints, newest first unless told otherwise. Reads no payloads. */
+  /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. */
   async list(taskId: string, query: ListQuery = {}): Promise<CheckpointSummary[]> {
     this.#assertOpen();
-    checkTaskId(taskId);
     return this.#reader.list(resolveListQuery(taskId, query));
   }
 
-  /** The task's checkpoints whole, one at a time, in constant memory; newest first unless told otherwise. */
+  /** The task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
   async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
     this.#assertOpen();
-    checkTaskId(taskId);
     yield* this.#reader.all(resolveListQuery(taskId, query));
   }
 
-  /** The tasks that have checkpoints, by id unless told otherwise. */
+  /** The tasks that have checkpoints; by default in the order of their ids. */
   async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
     this.#assertOpen();
     return this.#reader.tasks(resolveTasksQuery(query));
   }
 
   /** The tasks whose newest checkpoint isn't `completed`, most recent first: what "Resume from …?" shows. */
-  async findIncomplete(query: IncompleteQuery = {}): Promise<TaskSummary[]> {
+  async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     this.#assertOpen();
-    checkKeys("IncompleteQuery", query, ["prefix", "limit"]);
-    return this.#reader.tasks(resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE }));
+    return this.#reader.tasks(resolveIncompleteQuery(query));
   }
 
   /** Whether the task has any checkpoint, damaged or not. */
   async has(taskId: string): Promise<boolean> {
     this.#assertOpen();
-    checkTaskId(taskId);
     return this.#reader.has(taskId);
   }
 
-  /** Removes one checkpoint; the others stay whole. False where there is none of that id. */
+  /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
   async remove(taskId: string, id: string): Promise<boolean> {
-    this.#assertOpen();
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
-    return this.#track(async () => (await this.#remove(taskId, [id])) > 0);
+    return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request")) > 0);
   }
 
   /** Removes the task and ends its numbering. Returns how many checkpoints it had. */
   async removeTask(taskId: string): Promise<number> {
-    this.#assertOpen();
     checkTaskId(taskId);
-    return this.#track(() => this.#remove(taskId, "all"));
+    return this.#run(() => this.#pruner.remove(taskId, "all", "request"));
   }
 
   /**
-   * Changes a checkpoint's status, and its error with it: the former error is dropped.
+   * Removes every task whose id begins with `prefix`: a namespace, a tenant. In one step if the storage can do that,
+   * else task by task.
    *
-   * @throws {CheckpointNotFoundError} There is none of that id.
-   * @throws {CheckpointConflictError} It is `completed`, which a checkpoint never leaves.
+   * @param query - `prefix` must not be empty: that would remove everything.
+   * @returns How many checkpoints they had.
    */
-  async setStatus(taskId: string, id: string, status: CheckpointStatus, error?: unknown): Promise<void> {
-    this.#assertOpen();
-    checkTaskId(taskId);
-    checkId("A checkpoint id", id);
-    checkStatus(status);
-    await this.#track(() => this.#statuses.set(taskId, id, status, error));
+  async removeTasks(query: { readonly prefix: string }): Promise<number> {
+    const prefix = resolveRemovalPrefix(query);
+    return this.#run(() => this.#pruner.removeTasks(prefix));
+  }
+
+  /**
+   * Changes a checkpoint's status and its error; without `error` the old error is dropped.
+   *
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointConflictError} It is `completed`, which no checkpoint leaves.
+   */
+  async setStatus(
+    taskId: string,
+    id: string,
+    status: CheckpointStatus,
+    options: Pick<SaveOptions, "error"> = {},
+  ): Promise<void> {
+    await this.#run(() => this.#statuses.set(taskId, id, status, options));
   }
 
   /**
    * Marks the task's newest checkpoint as `completed`.
    *
+   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has none.
    * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
    */
-  async complete(taskId: string, options: CompleteOptions = {}): Promise<void> {
-    this.#assertOpen();
-    await this.#track(() => this.#statuses.setNewest(taskId, "completed", undefined, options));
+  async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence"> = {}): Promise<void> {
+    await this.#run(() => this.#statuses.setNewest(taskId, "completed", undefined, options));
   }
 
   /**
    * Marks the task's newest checkpoint as `failed`, with the error.
    *
+   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has none.
    * @throws {CheckpointConflictError} A newer checkpoint came in between, or it is completed; nothing was changed.
    */
-  async fail(taskId: string, error: unknown, options: CompleteOptions = {}): Promise<void> {
-    this.#assertOpen();
-    await this.#track(() => this.#statuses.setNewest(taskId, "failed", error, options));
+  async fail(taskId: string, error: unknown, options: Pick<SaveOptions, "expectedSequence"> = {}): Promise<void> {
+    await this.#run(() => this.#statuses.setNewest(taskId, "failed", error, options));
   }
 
-  /** What the policy (default: the manager's) would keep and remove of the task, and why. Removes nothing. */
+  /** Which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes nothing. */
   async planRetention(taskId: string, policy?: RetentionPolicy): Promise<RetentionPlan> {
     this.#assertOpen();
-    checkTaskId(taskId);
     return this.#pruner.plan(taskId, policy);
   }
 
   /**
-   * Removes what a plan says, or what the policy (default: the manager's) says now.
+   * Removes the checkpoints that a plan removes. Saves since the plan don't outdate it.
    *
-   * @throws {PlanOutdatedError} Something the plan keeps is gone, or something it removes has changed its status.
+   * @throws {PlanOutdatedError} A checkpoint that it keeps is gone, or one that it removes has another status now;
+   *   nothing was removed.
    */
-  async prune(target: RetentionPlan | string, policy?: RetentionPolicy): Promise<PruneResult> {
-    this.#assertOpen();
-    if (typeof target === "string") {
-      checkTaskId(target);
-      return this.#track(() => this.#pruner.prune(target, policy));
-    }
-    if (policy !== undefined) throw new TypeError("prune takes a plan or a policy, not both: a plan has its policy.");
-    return this.#track(() => this.#pruner.applyPlan(target));
+  async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
+    return this.#run(() => this.#pruner.applyPlan(plan));
   }
 
-  /** Prunes every task. What can't be read is passed over and reported. */
+  /** Removes the task's checkpoints that the policy (default: the manager's) doesn't keep. */
+  async prune(taskId: string, policy?: RetentionPolicy): Promise<PruneResult> {
+    return this.#run(() => this.#pruner.prune(taskId, policy));
+  }
+
+  /** Prunes every task. Damaged records are skipped and reported. */
   async pruneAll(policy?: RetentionPolicy): Promise<PruneResult> {
-    this.#assertOpen();
-    return this.#track(() => this.#pruner.pruneAll(policy));
+    return this.#run(() => this.#pruner.pruneAll(policy));
   }
 
-  /** Looks at all that is stored and gives what is wrong with it. Changes nothing, and needs neither key nor schema. */
+  /** Checks everything that is stored and returns what is wrong. Changes nothing, and needs neither key nor schema. */
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
-    this.#assertOpen();
-    return this.#track(() => verifyStorage(this.#options.storage, options));
+    return this.#run(() => verifyStorage(this.#options.storage, options));
   }
 
   /**
-   * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes what killed
-   * writes have left behind. It deletes nothing that was saved, and no sequence is given a second time.
+   * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes old leftovers
+   * of killed writes. It deletes nothing that was saved, and no sequence is given twice.
    *
    * @throws {UnsupportedOperationError} The storage offers no repair.
    */
   async repair(options: RepairOptions = {}): Promise<RepairResult> {
-    this.#assertOpen();
-    return this.#track(() => repairStorage(this.#options.storage, options));
+    return this.#run(() => repairStorage(this.#options.storage, options));
   }
 
   /**
-   * Rewrites each checkpoint that isn't as the manager's transforms would store it now: under an old key, not encrypted
-   * yet, not compressed. Ids, sequences, times and statuses stay. One checkpoint is rewritten at a time, beside whatever
-   * else is done. It may be stopped or killed at any moment: run again, it passes over those that are current.
+   * Rewrites each checkpoint that the manager's transforms would store differently now: one under an old key, or not yet
+   * encrypted or compressed. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a time, beside other
+   * work. It may be stopped or killed at any moment; the next run skips what is current.
    *
-   * @returns What was done, and what is left: something is where `signal` or `close` has stopped it.
+   * @returns What was done, and what is left if `signal` or `close` stopped it.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
-   * @throws {KeyUnavailableError} A key that is needed can't be fetched; what was rewritten before stays.
+   * @throws {KeyUnavailableError} A key can't be fetched; what was rewritten before stays.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {
-    this.#assertOpen();
-    return this.#track(() => this.#rekeyer.run(options));
+    const { storage, transforms } = this.#options;
+    const onCorrupt = (record: CorruptRecord) => this.#reportCorrupt(record);
+    const host = { storage, transforms, closing: this.#closing.signal, onCorrupt };
+    return this.#run(() => rekeyStorage(host, options));
   }
 
   /**
-   * Saves the task's state every `intervalMs` if it has changed, until `stop()`, which saves what is unsaved. Failures
-   * go to `autoSaveFailed` and the log, and the next tick tries again. The timer never keeps the process alive.
+   * Saves the task's state every `intervalMs` if it changed, until `stop()`, which saves the last change. A failure is an
+   * `autoSaveFailed` event and is logged, and the next tick tries again. The timer never keeps the process alive.
    *
-   * @param getState - The state now; `undefined` where there is nothing to save yet.
-   * @throws {TypeError} The task is auto-saved already, or an option is misspelled.
+   * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
+   * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
    */
   autoSave(
     taskId: string,
@@ -278,39 +276,24 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   ): AutoSave<SavedStateOf<Schema>> {
     this.#assertOpen();
     checkTaskId(taskId);
-    if (this.#autoSaves.has(taskId))
-      throw new TypeError(`Task ${JSON.stringify(taskId)} is auto-saved already; stop() that one first.`);
-    const autoSave = new AutoSave<SavedStateOf<Schema>>(
-      {
-        // Not `save`: the last one comes while the manager is closing.
-        save: (state, saveOptions) => this.#save(taskId, state, saveOptions),
-        digest: (state) => this.#writer.digest(state),
-        isCompleted: () => this.#reader.isCompleted(taskId),
-        failed: (error) => {
-          this.#options.logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
-          this.#events.emit("autoSaveFailed", { taskId, error });
-        },
-        stopped: () => this.#autoSaves.delete(taskId),
-      },
-      getState,
-      options,
-    );
-    this.#autoSaves.set(taskId, autoSave);
-    return autoSave;
+    return this.#autoSaves.start(taskId, getState, options);
   }
 
-  /** Calls the listener at each event, until the function it returns is called. */
-  on<Event extends keyof CheckpointEvents>(event: Event, listener: CheckpointListener<Event>): () => void {
+  /** Calls the listener at each event. The function it returns unsubscribes. */
+  on<Event extends keyof CheckpointEvents>(
+    event: Event,
+    listener: (details: CheckpointEvents[Event]) => void,
+  ): () => void {
     return this.#events.on(event, listener);
   }
 
   /**
-   * Stops auto-saving (and saves what is unsaved), waits for the calls under way, and closes the storage unless
-   * `ownsStorage` is false. Idempotent; every later call is a ClosedError.
+   * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
+   * `ownsStorage` is false. Idempotent; every later call throws a ClosedError.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closed ??= this.#close();
+    return this.#closed;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -319,11 +302,10 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   /** Reads the state before its first await, so that the caller may change it afterwards. */
   async #save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
-    const autoSave = this.#autoSaves.get(taskId);
-    const digest = autoSave && this.#writer.digest(state);
+    const digest = this.#autoSaves.has(taskId) ? this.#writer.digest(state) : undefined;
     return this.#track(async () => {
       const saved = await this.#writer.append(taskId, state, options);
-      if (digest !== undefined) autoSave?.noteSaved(digest, saved.sequence);
+      if (digest !== undefined) this.#autoSaves.noteSaved(digest, saved);
       this.#options.logger.debug({ ...saved }, "Checkpoint saved");
       this.#events.emit("saved", saved);
       await this.#pruner.afterSave(taskId);
@@ -331,32 +313,34 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     });
   }
 
-  async #remove(taskId: string, ids: readonly string[] | "all"): Promise<number> {
-    const removed = await this.#pruner.remove(taskId, ids, "request");
-    this.#autoSaves.get(taskId)?.noteRemoved();
-    return removed;
+  #run<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.#assertOpen();
+    return this.#track(call);
   }
 
   async #track<Result>(call: () => Promise<Result>): Promise<Result> {
-    const underWay = call();
-    this.#underWay.add(underWay);
+    const running = call();
+    this.#inProgress.add(running);
     try {
-      return await underWay;
+      return await running;
     } finally {
-      this.#underWay.delete(underWay);
+      this.#inProgress.delete(running);
     }
   }
 
   #assertOpen(): void {
-    if (this.#closing !== undefined) throw new ClosedError("The checkpoint manager");
-    this.#warnings.ask();
+    if (this.#closed !== undefined) throw new ClosedError("The checkpoint manager");
+  }
+
+  #reportCorrupt(record: CorruptRecord): void {
+    this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
+    this.#events.emit("corrupt", record);
   }
 
   async #close(): Promise<void> {
-    this.#rekeyer.stop();
-    const stopped = await Promise.allSettled([...this.#autoSaves.values()].map((autoSave) => autoSave.stop()));
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
-    await this.#warnings.told();
+    this.#closing.abort();
+    const stopped = await this.#autoSaves.stopAll();
+    while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
     if (this.#options.ownsStorage) await this.#options.storage.close();
     const failed = stopped.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason;

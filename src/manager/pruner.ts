@@ -1,6 +1,6 @@
 import { CheckpointCorruptError, PlanOutdatedError } from "../contract/errors.js";
 import { checkTaskId } from "./arguments.js";
-import type { EventHub, RemovedCheckpoints } from "./events.js";
+import type { CheckpointEvents, EventHub } from "./events.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
 import {
@@ -15,13 +15,15 @@ import type { StateSchema } from "./schema.js";
 
 /** What a prune has removed. */
 export interface PruneResult {
-  /** How many tasks were looked at. */
+  /** How many tasks it looked at. */
   readonly tasks: number;
-  /** How many checkpoints were removed. */
+  /** How many checkpoints it removed. */
   readonly removed: number;
-  /** Their payloads' bytes. */
+  /** The sum of their payloads, in bytes. */
   readonly removedBytes: number;
 }
+
+type RemovedBy = CheckpointEvents["removed"]["by"];
 
 /** Removes checkpoints, by request and by policy. */
 export class Pruner<Schema extends StateSchema> {
@@ -35,19 +37,34 @@ export class Pruner<Schema extends StateSchema> {
     this.#events = events;
   }
 
-  async remove(taskId: string, ids: readonly string[] | "all", by: RemovedCheckpoints["by"]): Promise<number> {
+  async remove(taskId: string, ids: readonly string[] | "all", by: RemovedBy): Promise<number> {
     const removed = await this.#options.storage.remove(taskId, ids);
     if (removed > 0) this.#events.emit("removed", { taskId, ids, by });
     return removed;
   }
 
+  /** Removes the tasks whose id begins with `prefix`, in one step if the storage can do that. */
+  async removeTasks(prefix: string): Promise<number> {
+    const { storage } = this.#options;
+    const taskIds = (await this.#reader.tasks({ prefix, order: "taskId" })).map(({ taskId }) => taskId);
+    if (storage.removeTasks !== undefined) {
+      const removed = await storage.removeTasks(prefix);
+      for (const taskId of taskIds) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+      return removed;
+    }
+    let removed = 0;
+    for (const taskId of taskIds) removed += await this.remove(taskId, "all", "request");
+    return removed;
+  }
+
   async plan(taskId: string, policy: RetentionPolicy | undefined): Promise<RetentionPlan> {
+    checkTaskId(taskId);
     const used = this.#policy(policy);
     const summaries = await this.#reader.list({ taskId, order: "newest" });
     return planRetention(taskId, summaries, used, this.#options.clock());
   }
 
-  /** @throws {PlanOutdatedError} What the plan keeps is gone, or what it removes has another status now. */
+  /** @throws {PlanOutdatedError} A checkpoint it keeps is gone, or one it removes has another status now. */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
     const summaries = await this.#reader.list({ taskId: plan.taskId, order: "newest" });
@@ -55,7 +72,7 @@ export class Pruner<Schema extends StateSchema> {
     if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
-          "Nothing was removed; make a new plan.",
+          "Nothing of the task was removed; make a new plan.",
       );
     }
     const now = new Set(summaries.map(({ id }) => id));
@@ -89,7 +106,7 @@ export class Pruner<Schema extends StateSchema> {
         await this.#apply(await this.plan(taskId, retention), "retention");
         return;
       }
-      // `keepLast` alone needs no plan: whatever comes after the first N goes, and only that is read.
+      // `keepLast` alone needs no plan: it reads and removes only what comes after the newest N.
       const ids: string[] = [];
       for await (const record of storage.list({ taskId, order: "newest", skip: keepLast })) {
         if (!("corrupt" in record)) ids.push(record.id);
@@ -103,7 +120,7 @@ export class Pruner<Schema extends StateSchema> {
     }
   }
 
-  async #apply({ taskId, keep, remove }: RetentionPlan, by: RemovedCheckpoints["by"]): Promise<PruneResult> {
+  async #apply({ taskId, keep, remove }: RetentionPlan, by: RemovedBy): Promise<PruneResult> {
     const bytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
     if (remove.length === 0) return { tasks: 1, removed: 0, removedBytes: 0 };
     await this.#assertLeavesSomething(taskId, keep);
@@ -111,7 +128,7 @@ export class Pruner<Schema extends StateSchema> {
     return { tasks: 1, removed: await this.remove(taskId, ids, by), removedBytes: bytes };
   }
 
-  /** A plan is made of summaries, which don't show a damaged payload: what it keeps must be good for something. */
+  /** A plan is made from summaries, which don't show damaged payloads. At least one checkpoint it keeps must be intact. */
   async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
     if (ids.length === 0 || (await this.#reader.firstIntact(taskId, ids)) !== undefined) return;
@@ -129,12 +146,12 @@ export class Pruner<Schema extends StateSchema> {
   }
 }
 
-/** A plan may come from a file. @throws {TypeError} It is no plan. */
+/** @throws {TypeError} It isn't a plan: it may come from a file. */
 function checkPlan(plan: RetentionPlan): void {
   if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
     checkTaskId(plan.taskId);
     const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
     if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
-  throw new TypeError("prune takes a task's id, or a plan as planRetention gives it.");
+  throw new TypeError("applyPlan takes a plan that planRetention made.");
 }

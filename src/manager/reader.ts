@@ -1,4 +1,3 @@
-import type { KnownBodies } from "../codec/known-bodies.js";
 import { openPayload } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import {
@@ -11,30 +10,34 @@ import {
   summaryOf,
   type TaskSummary,
 } from "../contract/checkpoint.js";
-import { CheckpointCorruptError, CheckpointNotFoundError, UnsupportedFormatError } from "../contract/errors.js";
+import {
+  CheckpointCorruptError,
+  CheckpointNotFoundError,
+  isStackOverflow,
+  UnsupportedFormatError,
+} from "../contract/errors.js";
+import { checkId, checkTaskId } from "./arguments.js";
 import type { Migration, ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
 
 /**
- * Reads what a storage holds: checks seals and digests, decodes states, passes over what is corrupt and reports it.
- * Where something is corrupt and nothing intact is left, it throws.
+ * Reads from the storage: checks seals and digests, decodes states, skips and reports corrupt records. If records are
+ * corrupt and no intact one is left, it throws.
  */
 export class CheckpointReader<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
-  readonly #known: KnownBodies;
   readonly #onCorrupt: (record: CorruptRecord) => void;
 
-  constructor(options: ResolvedOptions<Schema>, known: KnownBodies, onCorrupt: (record: CorruptRecord) => void) {
+  constructor(options: ResolvedOptions<Schema>, onCorrupt: (record: CorruptRecord) => void) {
     this.#options = options;
-    this.#known = known;
     this.#onCorrupt = onCorrupt;
   }
 
-  /** The first intact checkpoint that the query finds. */
+  /** The query's first intact checkpoint. */
   async first(query: CheckpointQuery): Promise<Checkpoint<StateOf<Schema>> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
-      // Awaiting only where there is something to wait for keeps the plain path synchronous.
+      // Without transforms there is no promise: then this costs no turn of the event loop.
       const opening = this.#open(record);
       const opened = opening instanceof Promise ? await opening : opening;
       if (!isCorrupt(opened)) return opened;
@@ -44,7 +47,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     return undefined;
   }
 
-  /** Every intact checkpoint that the query finds, one at a time. */
+  /** The query's intact checkpoints, one at a time. */
   async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
     const { limit = Number.POSITIVE_INFINITY, ...unlimited } = query;
     const damage = new Damage();
@@ -69,6 +72,8 @@ export class CheckpointReader<Schema extends StateSchema> {
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
   async byId(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
+    checkTaskId(taskId);
+    checkId("A checkpoint id", id);
     const record = await this.#options.storage.get(taskId, id);
     if (record === undefined) throw notFound(taskId, id);
     const opened = await this.#open(record);
@@ -81,7 +86,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     );
   }
 
-  /** Summaries of what the query finds. */
+  /** The summaries of the query's checkpoints. */
   async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
     const damage = new Damage();
     const found: CheckpointSummary[] = [];
@@ -93,7 +98,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     return found;
   }
 
-  /** The newest checkpoint's summary; a corrupt newest one is an error, since what is asked is about exactly that one. */
+  /** The newest checkpoint's summary. A corrupt newest one is an error: an older one would be the wrong answer. */
   async newest(taskId: string): Promise<CheckpointSummary> {
     for await (const record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) {
       if (!isCorrupt(record)) return record;
@@ -115,7 +120,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     return false;
   }
 
-  /** The first of the checkpoints that is whole, payload and all. */
+  /** The id of the first of these checkpoints that is intact, its payload included. */
   async firstIntact(taskId: string, ids: readonly string[]): Promise<string | undefined> {
     for (const id of ids) {
       const record = await this.#options.storage.get(taskId, id);
@@ -129,6 +134,7 @@ export class CheckpointReader<Schema extends StateSchema> {
 
   /** Whether anything of the task is stored, damaged or not. */
   async has(taskId: string): Promise<boolean> {
+    checkTaskId(taskId);
     for await (const _record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) return true;
     return false;
   }
@@ -152,7 +158,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     this.#onCorrupt(record);
   }
 
-  /** A query that found nothing may have passed over damage: that is an answer only if the task has something intact. */
+  /** A query that skipped damage and found nothing: "nothing" is a valid answer only if the task has an intact checkpoint. */
   async #requireIntact(taskId: string, damage: Damage): Promise<void> {
     for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
       if (!isCorrupt(await this.#open(record))) return;
@@ -167,11 +173,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     try {
       const broken = brokenSeal(record);
       if (broken !== undefined) return corruptRecord(record, broken);
-      const opened = openPayload(record.payload, {
-        transforms: this.#options.transforms,
-        context: record,
-        known: this.#known,
-      });
+      const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
       if (!(opened instanceof Promise)) return this.#checkpoint(record, opened.state);
       return opened.then(
         ({ state }) => this.#checkpoint(record, state),
@@ -188,9 +190,9 @@ export class CheckpointReader<Schema extends StateSchema> {
     const current = this.#migrate(record, stored, what);
     const state =
       schema === undefined
-        ? // Without a schema StateOf is what its user said it is; by default unknown.
+        ? // Without a schema, StateOf is unknown, or the type that the caller chose.
           (current as StateOf<Schema>)
-        : decodeWithSchema(schema, current, `${what} was left untouched, but the schema refuses what it holds`);
+        : decodeWithSchema(schema, current, `${what} was left untouched, but the schema refuses its state`);
     return { ...summaryOf(record), state };
   }
 
@@ -199,7 +201,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     if (record.stateVersion > stateVersion) {
       throw new UnsupportedFormatError(
         `${what} holds a state of version ${record.stateVersion}; this program knows versions up to ${stateVersion}. ` +
-          "It was left untouched; run the newer program.",
+          "It was left untouched; load it with the newer program.",
       );
     }
     let state = stored;
@@ -229,7 +231,7 @@ function migrate(migration: Migration, state: unknown, what: string): unknown {
   }
 }
 
-/** The corrupt records that one call has come across. */
+/** The corrupt records that one call has met. */
 class Damage {
   #count = 0;
   #first: CorruptRecord | undefined;
@@ -252,7 +254,7 @@ class Damage {
   }
 }
 
-/** Without opening its payload, which may need a key or a schema. */
+/** Checks seal and digest, which needs neither key nor schema. */
 function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
   const reason = damageIn(record);
   return reason === undefined ? undefined : corruptRecord(record, reason);
@@ -263,17 +265,19 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
   return id === undefined
     ? new CheckpointNotFoundError(`Task ${task} has no checkpoint.`, { taskId })
     : new CheckpointNotFoundError(
-        `Task ${task} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. list() shows those it has.`,
+        `Task ${task} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. list() shows the task's checkpoints.`,
         { taskId, id },
       );
 }
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.message, error);
+  // A schema or a migration that walked through it came to the end of the stack.
+  if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
   throw error;
 }
 
-/** Stands for a record that came from the storage and is not what it must be. */
+/** The CorruptRecord for a record that could be read but is damaged. */
 export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;

@@ -1,33 +1,28 @@
-import { checkKeys, isCorrupt, type RepairStep, type StorageAdapter } from "../contract/adapter.js";
+import { checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointSummary, damageIn, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
+import type { RepairStep } from "../contract/findings.js";
 import { checkFunction, checkSignal } from "./arguments.js";
 
-/** How `repair` goes about it. */
+/** The options of `repair`. */
 export interface RepairOptions {
-  /** What killed writes have left behind is removed once it is older than this. Default one hour. */
+  /** Removes leftovers of killed writes that are older than this. Default one hour. */
   readonly leftoversOlderThanMs?: number | undefined;
-  /** Changes nothing, and tells what a repair would do now. Default false. */
+  /** Changes nothing and reports what a repair would do. Default false. */
   readonly dryRun?: boolean | undefined;
-  /** Ends it between two steps, with the signal's reason as the error; another repair goes on from there. */
+  /** Stops between two steps; `repair` then throws the signal's reason. Another repair continues from there. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each step. */
   readonly onProgress?: ((step: RepairStep) => void) | undefined;
 }
 
-/** What `repair` has done, or, of a dry run, would do. */
+/** What `repair` did, or would do in a dry run. */
 export interface RepairResult {
   readonly dryRun: boolean;
   /** One for each finding. */
   readonly steps: readonly RepairStep[];
-  /** The tasks that have lost a checkpoint, and the newest intact one that they have now. */
-  readonly tasks: readonly RepairedTask[];
-}
-
-export interface RepairedTask {
-  readonly taskId: string;
-  /** `undefined` where none is left. */
-  readonly newest: CheckpointSummary | undefined;
+  /** The tasks that lost a checkpoint, and their newest intact one; `undefined` if none is left. */
+  readonly tasks: readonly { readonly taskId: string; readonly newest: CheckpointSummary | undefined }[];
 }
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -35,14 +30,14 @@ const HOUR_MS = 60 * 60 * 1000;
 /** @throws {UnsupportedOperationError} The adapter offers no repair. */
 export async function repairStorage(storage: StorageAdapter, options: RepairOptions): Promise<RepairResult> {
   const { leftoversOlderThanMs = HOUR_MS, dryRun = false, signal, onProgress } = checked(options);
-  if (storage.repair === undefined) {
+  if (storage.maintenance === undefined) {
     throw new UnsupportedOperationError(
-      `The ${storage.name} adapter offers no repair. Nothing was changed; verify() tells what is damaged, and remove() takes a checkpoint away.`,
+      `The ${storage.name} adapter has no repair. Nothing was changed; verify() finds what is damaged, and remove() removes a checkpoint.`,
     );
   }
   const steps: RepairStep[] = [];
   signal?.throwIfAborted();
-  for await (const step of storage.repair({ leftoversOlderThanMs, dryRun })) {
+  for await (const step of storage.maintenance.repair({ leftoversOlderThanMs, dryRun })) {
     steps.push(step);
     onProgress?.(step);
     signal?.throwIfAborted();
@@ -51,7 +46,7 @@ export async function repairStorage(storage: StorageAdapter, options: RepairOpti
   for (const { action, finding } of steps) {
     if (action === "quarantined" && finding.taskId !== undefined) affected.add(finding.taskId);
   }
-  const tasks: RepairedTask[] = [];
+  const tasks: RepairResult["tasks"][number][] = [];
   for (const taskId of affected) {
     const task = await newestOf(storage, taskId);
     if (task) tasks.push(task);
@@ -59,8 +54,8 @@ export async function repairStorage(storage: StorageAdapter, options: RepairOpti
   return { dryRun, steps, tasks };
 }
 
-/** By seal and digest: it needs neither a key nor a schema. `undefined` where a finding that was left is in the way. */
-async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairedTask | undefined> {
+/** Found by seal and digest, without key or schema. `undefined` if damage that was left prevents reading the task. */
+async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {
       if (!isCorrupt(record) && damageIn(record) === undefined) return { taskId, newest: summaryOf(record) };

@@ -3,33 +3,36 @@ import { type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
 import { checkInteger } from "./arguments.js";
 
 /**
- * What of a task is kept. A checkpoint stays if any keep rule claims it; a policy without keep rules claims all of
- * them. Then the limits take away. At least one part must be given.
+ * Which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it; a policy without keep rules
+ * claims all. Then the limits remove checkpoints, claimed or not. A policy needs at least one part.
  *
- * Whatever the policy says, a task doesn't change its standing: the newest checkpoint of an incomplete task always
- * stays, and that of a completed task stays as long as an unfinished one does, since without it the task would be
- * offered for resuming.
+ * No policy makes a task look incomplete or complete when it isn't. The newest checkpoint of an incomplete task always
+ * stays. The newest checkpoint of a completed task stays as long as an unfinished older one stays: without it the task
+ * would be offered for resuming.
  *
- * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in UTC. Which checkpoint is newer is told by
- * sequence alone: a clock that was set wrong can put a checkpoint into the wrong day, but never before its elders.
+ * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in UTC. Sequences alone say which checkpoint is
+ * newer: a wrong clock can put a checkpoint into the wrong day, but never before older ones.
  */
 export interface RetentionPolicy {
-  /** Claims the newest so many, from 1. "None at all" is `maxBytes: 0`, not `keepLast: 0`. */
+  /** Claims this many newest checkpoints, from 1. To keep none, use `maxBytes: 0`. */
   readonly keepLast?: number | undefined;
-  /** Claims what is at most so many milliseconds old, from 1. */
+  /** Claims checkpoints that are at most this many milliseconds old, from 1. */
   readonly keepWithinMs?: number | undefined;
-  /** Claims the newest of each hour, for the so many most recent hours that have any; from 1, as all of these. */
+  /** Claims the newest checkpoint of each hour, for this many most recent hours that have one; from 1. */
   readonly keepHourly?: number | undefined;
+  /** The same for days. */
   readonly keepDaily?: number | undefined;
+  /** The same for weeks. */
   readonly keepWeekly?: number | undefined;
+  /** The same for months. */
   readonly keepMonthly?: number | undefined;
   /** Claims every checkpoint of these stages. */
   readonly keepStages?: readonly string[] | undefined;
-  /** Takes away what is older, claimed or not; from 0. */
+  /** Removes older checkpoints, claimed or not; from 0. */
   readonly maxAgeMs?: number | undefined;
   /**
-   * Takes away until the task's payloads fit, from 0: checkpoints that are `completed` first, then the oldest first,
-   * and the task's newest last of all.
+   * Removes checkpoints until the task's payloads fit, from 0: `completed` ones first, then the oldest first. The task's
+   * newest checkpoint goes last.
    */
   readonly maxBytes?: number | undefined;
 }
@@ -37,11 +40,11 @@ export interface RetentionPolicy {
 /** One checkpoint of a plan. */
 export interface PlannedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** Why it stays, or why it goes, in words for people; at least one. */
+  /** Why it stays or goes, in words for people; at least one. */
   readonly reasons: readonly string[];
 }
 
-/** What a policy would keep and remove of one task. Plain JSON: it can be written to a file and read back. */
+/** Which checkpoints of one task a policy keeps and removes. Plain JSON: it can be written to a file and read back. */
 export interface RetentionPlan {
   readonly taskId: string;
   /** The policy, without the parts that were `undefined`. */
@@ -57,13 +60,13 @@ export interface RetentionPlan {
 }
 
 /**
- * What `policy` would keep and remove at `nowMs`, each with its reasons. Reads nothing, removes nothing, and leaves its
- * arguments as they are. A plan of what a plan keeps, made at the same time with the same policy, removes nothing more.
+ * Which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function: it reads and removes
+ * nothing, and leaves its arguments as they are. Planning again with what a plan keeps removes nothing more.
  *
- * @param taskId - Stands in the plan, for tasks too that have no checkpoint.
- * @param summaries - All checkpoints of that task, in any order. One whose `createdAt` is no date is in no bucket and
- *   has no age: only `keepLast`, `keepStages` and `maxBytes` concern it.
- * @throws {TypeError} A checkpoint of another task; or the policy is refused, see {@link checkRetentionPolicy}.
+ * @param taskId - The task that the plan is for, even if it has no checkpoint.
+ * @param summaries - All checkpoints of that task, in any order. One with an invalid `createdAt` is in no bucket and has
+ *   no age: only `keepLast`, `keepStages` and `maxBytes` apply to it.
+ * @throws {TypeError} A checkpoint belongs to another task, or the policy is empty or has an unknown part.
  * @throws {RangeError} `nowMs` is no time, or a part of the policy is out of range.
  */
 export function planRetention(
@@ -77,7 +80,7 @@ export function planRetention(
   const foreign = summaries.find((summary) => summary.taskId !== taskId);
   if (foreign !== undefined) {
     throw new TypeError(
-      `A plan is for one task: checkpoint ${foreign.id} is of task ${JSON.stringify(foreign.taskId)}, not ${JSON.stringify(taskId)}.`,
+      `A plan is for one task: checkpoint ${foreign.id} belongs to task ${JSON.stringify(foreign.taskId)}, not ${JSON.stringify(taskId)}.`,
     );
   }
 
@@ -98,8 +101,8 @@ export function planRetention(
 }
 
 /**
- * Why a plan no longer fits what is stored of its task: something it keeps is gone, or something it removes has another
- * status now. `undefined` where it fits: new checkpoints don't outdate a plan, nor does what is gone of those it removes.
+ * Why a plan no longer fits its task: a checkpoint it keeps is gone, or one it removes has another status now.
+ * `undefined` if it fits. New checkpoints don't outdate a plan, nor do checkpoints it removes that are gone already.
  *
  * @param summaries - All checkpoints of the task now, in any order.
  */
@@ -116,19 +119,19 @@ export function whyOutdated(plan: RetentionPlan, summaries: Iterable<CheckpointS
 }
 
 /**
- * Refuses a policy that says nothing, says it in words that don't exist, or in numbers that mean nothing.
+ * Refuses a policy that is empty, has an unknown part, or has a number out of range.
  *
- * Keep rules are from 1: `keepLast: 0` could mean "no such rule" as well as "keep nothing", and the second can't be
- * undone. Leave a rule out to have it off. Limits are from 0, which can mean only one thing.
+ * Keep rules start at 1, because `keepLast: 0` could mean "no such rule" or "keep nothing", and the second can't be
+ * undone. To switch a rule off, leave it out. Limits start at 0, which is unambiguous.
  *
- * @throws {TypeError} Empty or with `undefined` alone, an unknown part, a wrong type.
- * @throws {RangeError} A number that isn't whole or is too small; no stages, or an empty one.
+ * @throws {TypeError} The policy is empty, or a part is unknown or has a wrong type.
+ * @throws {RangeError} A number isn't whole or is too small; no stage is given, or an empty one.
  */
 export function checkRetentionPolicy(policy: RetentionPolicy): void {
   checkKeys("A retention policy", policy, POLICY_KEYS);
   if (Object.keys(givenParts(policy)).length === 0) {
     throw new TypeError(
-      'A retention policy must have at least one part. "Keep everything" is no policy; "keep nothing" is removeTask.',
+      "A retention policy must have at least one part. To keep everything, give no policy; to keep nothing, use removeTask.",
     );
   }
   for (const key of KEEP_NUMBERS) checkInteger(`${key} of a retention policy`, policy[key], 1);
@@ -140,7 +143,7 @@ const KEEP_NUMBERS = ["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "ke
 const LIMITS = ["maxAgeMs", "maxBytes"] as const;
 const POLICY_KEYS: readonly string[] = [...KEEP_NUMBERS, "keepStages", ...LIMITS];
 
-/** A checkpoint on its way into the plan. */
+/** A checkpoint while the plan is made. */
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
   /** Why it would stay. */
@@ -150,18 +153,18 @@ interface Verdict {
   stays: boolean;
 }
 
-/** Whether a rule claims a checkpoint, and in which words. Rules are asked once per checkpoint, newest first. */
+/** The reason why a rule claims a checkpoint, if it does. Called once per checkpoint, newest first. */
 type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
   readonly checkpoint: CheckpointSummary;
   /** How many are newer. */
   readonly newer: number;
-  /** NaN where `createdAt` is no date; every comparison with it is false then. */
+  /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
   readonly createdAtMs: number;
 }
 
-/** Each checkpoint by itself: keep rules and age. Newest first. */
+/** Applies what concerns each checkpoint alone: keep rules and age. Newest first. */
 function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
   const rules = keepRules(policy, nowMs);
   const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
@@ -177,7 +180,7 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
     });
 }
 
-/** What concerns a task as a whole: its newest checkpoint, and its size. */
+/** Applies what concerns the task as a whole: its newest checkpoint and its size. */
 function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINITY): void {
   const [newest, ...older] = verdicts;
   if (newest === undefined) return;
@@ -190,7 +193,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
 
   const tooMany = `over ${bytesText(maxBytes)} in all`;
   let bytes = bytesOf(verdicts.filter(({ stays }) => stays));
-  for (const verdict of inOrderOfLoss(older)) {
+  for (const verdict of inRemovalOrder(older)) {
     if (bytes <= maxBytes) break;
     if (!verdict.stays) continue;
     verdict.stays = false;
@@ -198,12 +201,12 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
     bytes -= verdict.checkpoint.sizeBytes;
   }
   if (incomplete || unfinishedStays()) return;
-  // Nothing depends on the newest any more, so it stands on its own merits.
+  // Nothing depends on the newest one any more, so the rules decide about it too.
   if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
   newest.stays = newest.objections.length === 0;
 }
 
-function inOrderOfLoss(newestFirst: readonly Verdict[]): Verdict[] {
+function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
   const oldestFirst = newestFirst.toReversed();
   const isCompleted = ({ checkpoint }: Verdict) => checkpoint.status === "completed";
   return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
@@ -232,7 +235,7 @@ function keepRules(policy: RetentionPolicy, nowMs: number): KeepRule[] {
   return rules.length > 0 ? rules : [() => "no keep rule: everything is kept"];
 }
 
-/** The first one seen of each bucket is its newest, and the first buckets seen are the most recent: by sequence. */
+/** Sees the newest checkpoints first, so the first one of each bucket is its newest, by sequence. */
 function newestOfEach(name: string, limit: number, bucketOf: (date: Date) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {
@@ -259,7 +262,7 @@ function monthOf(date: Date): string {
   return `${yearText(date.getUTCFullYear())}-${String(date.getUTCMonth() + 1).padStart(2, "0")}`;
 }
 
-/** `2026-W47`. A week belongs to the year that has its Thursday: 2027-01-01 is in 2026-W53. */
+/** `2026-W47`. A week belongs to the year of its Thursday: 2027-01-01 is in 2026-W53. */
 function isoWeekOf(date: Date): string {
   const daysSinceMonday = (date.getUTCDay() + 6) % 7;
   const thursday = new Date(date.getTime() + (3 - daysSinceMonday) * DAY);
@@ -278,7 +281,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** In the largest unit that is exact: `30 days`, `36 hours`, `1 minute`. */
+/** In the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
 function durationText(ms: number): string {
   if (ms % DAY === 0) return counted(ms / DAY, "day");
   if (ms % HOUR === 0) return counted(ms / HOUR, "hour");
@@ -287,7 +290,7 @@ function durationText(ms: number): string {
   return counted(ms, "millisecond");
 }
 
-/** In the largest unit that it fills, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
+/** In the largest unit that is at least 1, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
 function bytesText(bytes: number): string {
   for (const [unit, size] of BYTE_UNITS) if (bytes >= size) return `${Number((bytes / size).toFixed(2))} ${unit}`;
   return counted(bytes, "byte");
@@ -308,7 +311,7 @@ function bytesOf(verdicts: readonly Verdict[]): number {
   return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
 }
 
-/** A copy of what is not `undefined`: JSON has no word for it, and a plan must come back from a file as it was. */
+/** A copy without the parts that are `undefined`: JSON would drop them, and a plan read from a file must be the same. */
 function givenParts(policy: RetentionPolicy): RetentionPolicy {
   const given = Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
   return policy.keepStages === undefined ? given : { ...given, keepStages: [...policy.keepStages] };
@@ -320,6 +323,6 @@ function checkStages(stages: readonly string[] | undefined): void {
     throw new TypeError("keepStages of a retention policy must be an array of strings.");
   }
   if (stages.length === 0 || stages.includes("")) {
-    throw new RangeError("keepStages of a retention policy must name at least one stage, and no empty one.");
+    throw new RangeError("keepStages of a retention policy must have at least one stage, and no empty one.");
   }
 }

@@ -2,22 +2,22 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { StateInvalidError, type StateIssue } from "../contract/errors.js";
 
 /**
- * What a manager's `schema` may be: any synchronous Standard Schema (Zod, Valibot, ArkType, …). `Output` is what the
- * program works with, `Input` what is stored.
+ * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with `Output`;
+ * `Input` is stored.
  *
  * @see https://standardschema.dev
  */
 export type StateSchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
 
-/** The state that loading gives: the schema's output. */
+/** The state that loading returns: the schema's output. */
 export type StateOf<Schema extends StateSchema> = StandardSchemaV1.InferOutput<Schema>;
 
-/** The state that saving takes: the output, where the schema can encode (Zod); else the input, which is stored as it is. */
+/** The state that saving takes: the output if the schema can encode (Zod), else the input, which is stored as it is. */
 export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEncode: (...args: never[]) => unknown }
   ? StandardSchemaV1.InferOutput<Schema>
   : StandardSchemaV1.InferInput<Schema>;
 
-/** A Zod schema, recognised by what it offers: the core doesn't import Zod. */
+/** A Zod schema, recognised by its method: the core doesn't import Zod. */
 interface EncodingSchema {
   safeEncode(
     state: unknown,
@@ -25,7 +25,7 @@ interface EncodingSchema {
 }
 
 /**
- * The stored form of a state: what the schema's codecs encode it to, or the state itself where it has none.
+ * The stored form of a state: encoded by the schema's codecs, or the state itself if the schema can't encode.
  *
  * @throws {StateInvalidError} The schema refuses the state.
  * @throws {TypeError} The schema works asynchronously, or only in one direction.
@@ -41,7 +41,7 @@ export function encodeWithSchema(schema: StateSchema, state: unknown, what: stri
 }
 
 /**
- * The state that a stored form stands for.
+ * The state of a stored form.
  *
  * @throws {StateInvalidError} The schema refuses what is stored.
  * @throws {TypeError} The schema works asynchronously.
@@ -57,7 +57,7 @@ export function decodeWithSchema<Schema extends StateSchema>(
 function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
   const result = callSchema(() => schema["~standard"].validate(value));
   if (isThenable(result)) {
-    // Its failure, if any, has no other listener.
+    // Otherwise its rejection would be unhandled.
     result.then(undefined, () => undefined);
     throw new TypeError("The schema validates asynchronously, but checkpoints need a synchronous one.");
   }
@@ -65,7 +65,7 @@ function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what
   return result.value as StateOf<Schema>;
 }
 
-/** Promises of other libraries and realms too. */
+/** Also true for promises of other libraries and realms. */
 function isThenable<Result>(result: Result | PromiseLike<Result>): result is PromiseLike<Result> {
   return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
 }
@@ -74,7 +74,7 @@ function canEncode(schema: StateSchema): schema is StateSchema & EncodingSchema 
   return "safeEncode" in schema && typeof schema.safeEncode === "function";
 }
 
-/** Zod throws where a schema is asynchronous, or has a transform that knows no way back. */
+/** Explains Zod's errors for asynchronous schemas and one-way transforms. */
 function callSchema<Result>(call: () => Result): Result {
   try {
     return call();

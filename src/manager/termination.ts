@@ -1,7 +1,8 @@
 /**
- * Runs when the process is told to end.
+ * Runs when the process gets SIGINT or SIGTERM.
  *
- * @param isFinal - The process ends by the signal once every callback has settled; else its program listens, and decides.
+ * @param isFinal - True if the signal ends the process once all callbacks have settled. False if the program listens to
+ *   the signal itself and decides.
  */
 export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => Promise<void>;
 
@@ -10,13 +11,13 @@ const callbacks = new Set<TerminationCallback>();
 let ending = false;
 
 /**
- * Calls back once on the first SIGINT or SIGTERM, so that work can be saved. When all callbacks have settled, the
- * signal is raised again, so the process ends with the exit code it would have had. If the program listens to that
- * signal itself, ending is its business, and nothing is raised. A second signal ends the process at once.
+ * Calls back once on the first SIGINT or SIGTERM, so that work can be saved. When all callbacks have settled, it raises
+ * the signal again, so the process ends with its usual exit code. If the program listens to that signal itself, it
+ * decides when to end, and nothing is raised. A second signal ends the process at once.
  *
- * A callback must not reject: it handles its own errors.
+ * A callback must not reject; it handles its own errors.
  *
- * @returns Its unsubscribe.
+ * @returns A function that unsubscribes.
  */
 export function onTermination(callback: TerminationCallback): () => void {
   if (callbacks.size === 0 && !ending) for (const signal of SIGNALS) process.on(signal, end);
@@ -30,8 +31,8 @@ export function onTermination(callback: TerminationCallback): () => void {
 function end(signal: NodeJS.Signals): void {
   ending = true;
   const othersListen = process.listenerCount(signal) > cleanupListeners() + 1;
-  // From then on a second signal has its default effect: somebody who presses Ctrl-C twice means it. Not before all
-  // listeners have been called: one that cleans up and sees nobody else would end the process.
+  // From now on a second Ctrl-C has its default effect. Stop listening only after all listeners were called: signal-exit
+  // ends the process if it finds itself the last listener.
   queueMicrotask(stopListening);
   void Promise.allSettled([...callbacks].map(async (callback) => callback(signal, !othersListen))).then(() => {
     ending = false;
@@ -45,9 +46,8 @@ function stopListening(): void {
 }
 
 /**
- * The listeners of the package signal-exit, which proper-lockfile and execa clean up with: they leave ending the process
- * to others as long as others listen, and do end it when the signal is raised again. Its versions count each other's in
- * the same two places.
+ * How many listeners belong to signal-exit, which many libraries use to clean up. They don't end the process
+ * while others listen, so they don't count as the program's. All versions of signal-exit count in these two places.
  */
 function cleanupListeners(): number {
   const emitters: unknown[] = [

@@ -1,48 +1,42 @@
-import {
-  type CheckedRecord,
-  type CorruptRecord,
-  checkKeys,
-  isCorrupt,
-  type StorageAdapter,
-  type StorageFinding,
-} from "../contract/adapter.js";
+import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../contract/checkpoint.js";
+import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { checkFunction, checkSignal } from "./arguments.js";
 
-/** How `verify` goes about it. */
+/** The options of `verify`. */
 export interface VerifyOptions {
-  /** Leaves payloads unread: what only their digest would show isn't found. Default false. */
+  /** Skips payloads, so damage that only their digest shows is not found. Default false. */
   readonly quick?: boolean | undefined;
-  /** Ends it, with the signal's reason as the error. */
+  /** Stops it; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each checkpoint and each finding, with the counts so far. */
   readonly onProgress?: ((soFar: VerifyCounts) => void) | undefined;
 }
 
-/** How much was looked at. */
+/** How much was checked. */
 export interface VerifyCounts {
   readonly tasks: number;
-  /** Damaged ones count. */
+  /** Damaged ones included. */
   readonly checkpoints: number;
-  /** Their payloads' bytes, as far as their sizes can be told. */
+  /** The sum of their payloads, in bytes, as far as their sizes can be read. */
   readonly bytes: number;
   readonly findings: number;
 }
 
-/** What `verify` has found. */
+/** What `verify` found. */
 export interface VerifyResult extends Omit<VerifyCounts, "findings"> {
-  /** Empty where nothing is wrong. By task, in the order they were come across. */
+  /** Empty if nothing is wrong. */
   readonly findings: readonly StorageFinding[];
 }
 
-/** Looks at all that a storage holds and changes nothing; in constant memory but for what it finds. */
+/** Checks everything in a storage and changes nothing. Only the findings take memory. */
 export async function verifyStorage(storage: StorageAdapter, options: VerifyOptions): Promise<VerifyResult> {
   const { quick = false, signal, onProgress } = checked(options);
   const findings: StorageFinding[] = [];
   const counts = { tasks: 0, checkpoints: 0, bytes: 0 };
   let current: CheckedRecord | undefined;
   signal?.throwIfAborted();
-  for await (const item of storage.verify?.({ quick }) ?? everyRecord(storage, quick)) {
+  for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     signal?.throwIfAborted();
     if (item.kind === "checked") {
       if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
@@ -55,7 +49,7 @@ export async function verifyStorage(storage: StorageAdapter, options: VerifyOpti
   return { ...counts, findings };
 }
 
-/** What can be told of any storage: every record that its contract gives, those of damaged tasks included. */
+/** Verifies a storage without maintenance: checks every record that it returns. */
 async function* everyRecord(
   storage: StorageAdapter,
   quick: boolean,
@@ -66,7 +60,7 @@ async function* everyRecord(
     if (taskId === undefined) {
       if (isCorrupt(task)) yield corruptFinding(task);
     } else if (taskId !== last) {
-      // A task comes after what is damaged of it; one of which nothing is intact doesn't come at all.
+      // A task's CorruptRecord comes before the task, and alone if the task has nothing intact: look at each task once.
       last = taskId;
       const query = { taskId, order: "oldest" } as const;
       const records: AsyncIterable<StoredCheckpoint | CheckpointSummary | CorruptRecord> = quick
@@ -87,11 +81,11 @@ function findingOf(record: StoredCheckpoint | CheckpointSummary | CorruptRecord)
   if (reason === undefined) return undefined;
   const { taskId, id, sequence, createdAt } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
-  return { kind: "record", location, reason, taskId, id, sequence, createdAt };
+  return { kind: "damaged", location, reason, taskId, id, sequence, createdAt };
 }
 
 function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): StorageFinding {
-  return { kind: "record", ...found };
+  return { kind: "damaged", ...found };
 }
 
 /** @throws {TypeError} An option is misspelled, or of a wrong kind. */

@@ -1,85 +1,94 @@
 import { hash } from "node:crypto";
-import { encodeJson } from "../codec/json.js";
-import type { KnownBodies } from "../codec/known-bodies.js";
-import { byteLengthOf, makePayload } from "../codec/payload.js";
-import { isCorrupt } from "../contract/adapter.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  failureOf,
-  type Payload,
-  summaryOf,
-} from "../contract/checkpoint.js";
+import { type EncodedState, encodeJson } from "../codec/json.js";
+import { type MadePayload, makePayload, openPayload } from "../codec/payload.js";
+import { isCorrupt, sequenceOfSame } from "../contract/adapter.js";
+import { type CheckpointDraft, type CheckpointSummary, failureOf, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
-import { checkSaveOptions, copyMetadata, type ResolvedOptions, type SaveOptions } from "./options.js";
+import type { ResolvedOptions } from "./options.js";
+import { checkSaveOptions, copyMetadata, type SaveOptions } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
 
-/** The end of the year 9999: later times have another form in ISO 8601, and another order. */
+/** The end of the year 9999. Later times have another ISO 8601 form, which sorts differently. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
 
-/** Makes drafts of states and appends them, in call order. */
+/** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
-  readonly #known: KnownBodies;
-  /** The last append of each task, where payloads are made asynchronously. */
+  /** The last append of each task whose payload is being transformed. */
   readonly #queues = new Map<string, Promise<void>>();
 
-  constructor(options: ResolvedOptions<Schema>, known: KnownBodies) {
+  constructor(options: ResolvedOptions<Schema>) {
     this.#options = options;
-    this.#known = known;
   }
 
-  /** Reads the state, and without transforms reaches the adapter, before its first await. */
+  /** Reads the state before its first await. Without transforms it also reaches the adapter before that. */
   async append(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
     const { maxPayloadBytes, transforms, redaction, schema } = this.#options;
     const draft = this.#draft(taskId, options);
+    const canRetry = options.id !== undefined && transforms.length > 0;
+    const digest = canRetry ? this.digest(state) : undefined;
     const payload = makePayload(this.#stored(state), {
       maxBytes: maxPayloadBytes,
       transforms,
       context: draft,
       redacted: redaction?.state,
-      // What is acknowledged can be loaded again.
+      // A redacted state must still load.
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
 
-    const append = async (made: Payload): Promise<CheckpointSummary> => {
-      const whole = { ...draft, sizeBytes: byteLengthOf(made.body), payload: made };
-      const { expectedSequence } = options;
-      const sequence = await this.#options.storage.append(whole, { expectedSequence });
-      if (this.#options.createsIds) await this.#assertStored(whole, sequence);
-      this.#known.add(made);
-      return summaryOf({ ...whole, sequence });
+    const append = async (made: MadePayload): Promise<CheckpointSummary> => {
+      const whole = { ...draft, ...made };
+      const sequence = await this.#store(whole, options, digest);
+      const saved = summaryOf({ ...whole, sequence });
+      return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
     };
     return payload instanceof Promise ? this.#inOrder(taskId, payload, append) : append(payload);
   }
 
-  /** Tells whether two states would be stored alike, whatever transforms make of them. */
+  /** Equal for two states that would be stored alike, whatever the transforms make of them. */
   digest(state: SavedStateOf<Schema>): string {
     const { maxPayloadBytes, redaction } = this.#options;
-    const { encoding, text } = encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state);
-    return hash("sha256", `${encoding} ${text}`, "hex");
+    return digestOf(encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state));
   }
 
-  /** An adapter answers an id that it has, with the same state, by what it has: right for a retry, not for a new save. */
-  async #assertStored(draft: CheckpointDraft, sequence: number): Promise<void> {
-    const { taskId, id, createdAt } = draft;
-    const near = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
-    for await (const record of this.#options.storage.list(near)) {
-      // Removed or damaged in the meantime: then it isn't the answer to this question.
-      if (isCorrupt(record) || record.id !== id) return;
-      const { label, stage, status } = record;
-      if (createdAt === record.createdAt && label === draft.label && stage === draft.stage && status === draft.status)
-        return;
+  async #store(draft: CheckpointDraft, { expectedSequence }: SaveOptions, digest: string | undefined): Promise<number> {
+    const { storage, transforms } = this.#options;
+    try {
+      return await storage.append(draft, { expectedSequence });
+    } catch (error) {
+      if (digest === undefined || !(error instanceof CheckpointConflictError)) throw error;
+      // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.
+      const stored = await storage.get(draft.taskId, draft.id);
+      if (stored === undefined || isCorrupt(stored)) throw error;
+      const { state } = await openPayload(stored.payload, { transforms, context: stored });
+      if (digestOf(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
+      return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
+    }
+  }
+
+  /**
+   * The summary of an append that may have met its own id. After a retry of the caller's, it is what was stored the first
+   * time. An id that `createId` made twice is a conflict: a new save must not end as an old checkpoint.
+   */
+  async #asStored(saved: CheckpointSummary, options: SaveOptions): Promise<CheckpointSummary> {
+    const { taskId, id, sequence } = saved;
+    const query = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
+    for await (const stored of this.#options.storage.list(query)) {
+      // It was removed or damaged meanwhile.
+      if (isCorrupt(stored) || stored.id !== id) break;
+      if (options.id !== undefined) return stored;
+      if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
       throw new CheckpointConflictError(
-        `createId made ${JSON.stringify(id)}, which a checkpoint of task ${JSON.stringify(taskId)} has since ${record.createdAt}. ` +
+        `createId made ${JSON.stringify(id)}, the id of a checkpoint that task ${JSON.stringify(taskId)} has since ${stored.createdAt}. ` +
           "Nothing was saved; ids must be unique in their task.",
       );
     }
+    return saved;
   }
 
   #draft(taskId: string, options: SaveOptions) {
@@ -88,9 +97,9 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const failure = error === undefined ? undefined : failureOf(error);
     const nowMs = clock();
     if (!(Math.abs(nowMs) <= LAST_MS))
-      throw new RangeError(`The clock gives ${nowMs}, which is no time before the year 10000.`);
-    const id = createId({ taskId, stage, nowMs });
-    checkId("The id that createId made", id);
+      throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
+    const id = options.id ?? createId({ taskId, stage, nowMs });
+    if (options.id === undefined) checkId("The id that createId made", id);
     return {
       taskId,
       id,
@@ -111,14 +120,14 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
   }
 
-  /** Each payload takes its own time in the transforms; the adapter sees the drafts in call order all the same. */
+  /** Transforms of one payload may take longer than those of the next; the adapter still gets drafts in call order. */
   async #inOrder<Result>(
     taskId: string,
-    payload: Promise<Payload>,
-    append: (payload: Payload) => Promise<Result>,
+    payload: Promise<MadePayload>,
+    append: (made: MadePayload) => Promise<Result>,
   ): Promise<Result> {
     const appended = Promise.all([payload, this.#queues.get(taskId)]).then(([made]) => append(made));
-    // Whoever comes next waits for this one, however it ends.
+    // The next append waits for this one, even if it fails.
     const ended = appended.then(
       () => undefined,
       () => undefined,
@@ -130,4 +139,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
       if (this.#queues.get(taskId) === ended) this.#queues.delete(taskId);
     }
   }
+}
+
+function digestOf({ encoding, text }: EncodedState): string {
+  return hash("sha256", `${encoding} ${text}`, "hex");
 }

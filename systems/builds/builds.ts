@@ -1,9 +1,7 @@
-import { dirname, resolve } from "node:path";
-import { exposuresOf } from "../../adapters/exposure.js";
-import { CurrentStore } from "../../adapters/sqlite/current-store.js";
+import { resolve } from "node:path";
 import { lazyDriver } from "../../adapters/sqlite/driver.js";
 import { explain } from "../../adapters/sqlite/errors.js";
-import { databaseFiles } from "../../adapters/sqlite/opening.js";
+import { DatabaseFile } from "../../adapters/sqlite/opening.js";
 import { DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/options.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
@@ -20,17 +18,14 @@ import type {
   SavedBuild,
   SavedCheckpoint,
 } from "./checkpoint.js";
-import { ContentWarnings } from "./content-warnings.js";
 import { type BuildCheckpointsOptions, checkOptions } from "./options.js";
 import type { BuildStore, SaveOutcome } from "./store.js";
 import { type CheckpointDraft, checkBuildId, draftOf, type Encoding, stateDraftOf } from "./stored-form.js";
 import { BUILD_FORMAT } from "./tables.js";
-import { untilFree } from "./until-free.js";
 
 const DEFAULT_INTERVAL_MS = 30_000;
 const DEFAULT_RETENTION: RetentionPolicy = { keepLast: 50 };
 const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
-const DEFAULT_WARN_ABOVE_BYTES = 16 * 1024;
 
 /** What a database that isn't there gives. */
 const NOTHING = { item: undefined, damage: [] };
@@ -38,22 +33,20 @@ const NOTHING = { item: undefined, damage: [] };
 /** The builds of one database: arguments checked, calls made, what goes on beside them reported. */
 export class Builds {
   readonly #path: string;
-  readonly #current: CurrentStore<BuildStore>;
+  readonly #file: DatabaseFile<BuildStore>;
   readonly #busyTimeoutMs: number;
   readonly #retention: RetentionPolicy;
   readonly #encoding: Encoding;
   readonly #logger: Logger;
   readonly #onCorrupt: BuildCheckpointsOptions["onCorrupt"];
-  readonly #contentWarnings: ContentWarnings;
   readonly #autoSaves = new AutoSaves();
   #isClosed = false;
-  #isWarned = false;
 
   constructor(options: BuildCheckpointsOptions) {
     checkOptions(options);
     const { busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, retention = DEFAULT_RETENTION } = options;
     this.#path = resolve(options.path);
-    this.#current = new CurrentStore(
+    this.#file = new DatabaseFile(
       { path: this.#path, durability: "full", lockWaitMs: busyTimeoutMs, driver: lazyDriver(options.database) },
       BUILD_FORMAT,
     );
@@ -62,11 +55,9 @@ export class Builds {
     this.#encoding = {
       taskSchema: options.taskSchema,
       maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
-      warnAboveBytes: options.warnAboveBytes ?? DEFAULT_WARN_ABOVE_BYTES,
     };
     this.#logger = safeLogger(options.logger ?? warningLogger);
     this.#onCorrupt = options.onCorrupt;
-    this.#contentWarnings = new ContentWarnings(this.#logger);
   }
 
   save(checkpoint: NewCheckpoint): SavedCheckpoint {
@@ -152,7 +143,6 @@ export class Builds {
     this.#assertOpen();
     const draft = stateDraftOf(state, this.#encoding);
     this.#write((store) => store.saveState(draft));
-    this.#contentWarnings.warn(draft.buildId, `The state of build ${JSON.stringify(draft.buildId)}`, draft.largeTexts);
   }
 
   state(buildId: string): BuildState | null {
@@ -173,7 +163,7 @@ export class Builds {
   close(): void {
     this.#isClosed = true;
     this.#autoSaves.stopAll();
-    this.#current.close();
+    this.#file.close();
   }
 
   #autoSave(buildId: string, getState: () => BuildProgress | undefined): void {
@@ -188,15 +178,14 @@ export class Builds {
     }
   }
 
-  /** What was stored, once all that is to be said about it was said. */
-  #saved({ buildId, largeTexts }: CheckpointDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
+  /** What was stored. Logs what could not be removed after it. */
+  #saved({ buildId }: CheckpointDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
     if (retentionError !== undefined) {
       this.#logger.error(
         { buildId, error: retentionError },
         `Old checkpoints of build ${JSON.stringify(buildId)} could not be removed; checkpoint ${saved.id} is stored`,
       );
     }
-    this.#contentWarnings.warn(buildId, `Checkpoint ${saved.id} of build ${JSON.stringify(buildId)}`, largeTexts);
     return saved;
   }
 
@@ -246,31 +235,23 @@ export class Builds {
   /** Where there is no database, there is nothing to read. */
   #read<Result>(work: (store: BuildStore) => Result): Result | undefined {
     return this.#call(() => {
-      const store = this.#current.existing();
+      const store = this.#file.existing();
       return store && work(store);
     });
   }
 
   #write<Result>(work: (store: BuildStore) => Result): Result {
-    return this.#call(() => work(this.#current.orNew()));
+    return this.#call(() => work(this.#file.orNew()));
   }
 
   #call<Result>(work: () => Result): Result {
     // A state's getter, too, may have closed it.
     this.#assertOpen();
-    this.#warnOnce();
     try {
-      return untilFree(work, this.#busyTimeoutMs);
+      return work();
     } catch (error) {
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }
-  }
-
-  #warnOnce(): void {
-    if (this.#isWarned) return;
-    this.#isWarned = true;
-    const warnings = exposuresOf(dirname(this.#path), databaseFiles(this.#path));
-    for (const { path, message } of warnings) this.#logger.warn({ path }, message);
   }
 
   #assertOpen(): void {

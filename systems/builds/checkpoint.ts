@@ -3,8 +3,8 @@ export interface Checkpoint<Task = unknown> {
   id: string;
   buildId: string;
   /**
-   * When it was saved, in UTC and as SQLite writes it: `2026-11-22 01:02:03.123456`. Later than that of any checkpoint
-   * which the build had before, also where the clock was set back. For a `Date`: `new Date(`${timestamp}Z`)`.
+   * When it was saved, in UTC and as SQLite writes it: `2026-11-22 01:02:03`. Never before that of a checkpoint which
+   * the build has, also where the clock was set back. For a `Date`: `new Date(`${timestamp}Z`)`.
    */
   timestamp: string;
   tasks: Task[];

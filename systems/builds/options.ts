@@ -17,11 +17,6 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   readonly retention?: RetentionPolicy | undefined;
   /** What a task must be, checked on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
   readonly taskSchema?: Schema | undefined;
-  /**
-   * A text of more UTF-8 bytes than this, anywhere in what is saved, is warned about, once for each build and place: it
-   * is likely to be a file's content, of which a checkpoint should hold the path. Default 16,384 (16 KiB).
-   */
-  readonly warnAboveBytes?: number | undefined;
   /** The most bytes that the tasks may have as JSON, and the metadata. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
   /** How long a call waits for another process's lock, in milliseconds. Default 5,000. */
@@ -39,7 +34,6 @@ const KEYS = [
   "path",
   "retention",
   "taskSchema",
-  "warnAboveBytes",
   "maxPayloadBytes",
   "busyTimeoutMs",
   "onCorrupt",
@@ -55,7 +49,6 @@ export function checkOptions(options: BuildCheckpointsOptions): void {
   if (options.taskSchema !== undefined && typeof options.taskSchema?.["~standard"]?.validate !== "function") {
     throw new TypeError(`${NAME}.taskSchema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.`);
   }
-  checkInteger(`${NAME}.warnAboveBytes`, options.warnAboveBytes, 0);
   checkInteger(`${NAME}.maxPayloadBytes`, options.maxPayloadBytes, 1);
   checkFunction(`${NAME}.onCorrupt`, options.onCorrupt);
   checkLogger(NAME, options.logger);

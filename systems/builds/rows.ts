@@ -1,11 +1,6 @@
-import { excessOf } from "../../src/codec/json-excess.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { nestsTooDeep } from "../../src/contract/json-depth.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
-
-/** The array around the tasks. */
-const LEVELS_OF_A_COLUMN = 1;
 
 /** What is saved of a checkpoint, and what {@link checkpointOf} takes of a row, in this order. */
 export const CHECKPOINT_COLUMNS: readonly string[] = [
@@ -119,11 +114,7 @@ export function damaged(
 export function parse(json: unknown): unknown {
   if (typeof json !== "string") return new TypeError("It is no text.");
   try {
-    if (excessOf(json)) return new RangeError("It nests deeper than anything that is saved.");
-    const value: unknown = JSON.parse(json);
-    return nestsTooDeep(value, LEVELS_OF_A_COLUMN)
-      ? new RangeError("It nests deeper than anything that is saved.")
-      : value;
+    return JSON.parse(json);
   } catch (error) {
     return error;
   }

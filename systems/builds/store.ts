@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { SqliteConnection } from "../../adapters/sqlite/connection.js";
-import type { SqliteDatabase, SqliteRow } from "../../adapters/sqlite/driver.js";
+import type { SqliteConnection } from "../../adapters/sqlite/connection.js";
+import type { SqliteRow } from "../../adapters/sqlite/driver.js";
 import { isDamaged } from "../../adapters/sqlite/errors.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
@@ -14,10 +14,7 @@ import {
   BY_ROWID,
   INSERT,
   IS_TAKEN,
-  LATEST_TIME,
-  LATEST_UPDATE,
   LISTED,
-  LISTED_WITH_PHASE,
   NEWEST,
   REMOVE,
   REMOVE_CHECKPOINTS,
@@ -27,7 +24,6 @@ import {
   STATES,
 } from "./statements.js";
 import type { CheckpointDraft, StateDraft } from "./stored-form.js";
-import { isoOf, nextTimestamp } from "./time-order.js";
 
 /** What a save has done. */
 export interface SaveOutcome {
@@ -52,8 +48,8 @@ export class BuildStore {
   /** The last number that an id was made of: an id that retention has removed isn't made again. */
   #lastNumber = 0;
 
-  constructor(database: SqliteDatabase, path: string) {
-    this.#database = new SqliteConnection(database);
+  constructor(database: SqliteConnection, path: string) {
+    this.#database = database;
     this.#path = path;
   }
 
@@ -138,10 +134,7 @@ export class BuildStore {
   }
 
   saveState({ columns }: StateDraft): void {
-    this.#database.atomically(() => {
-      const [second, text] = this.#database.one(LATEST_UPDATE) ?? [];
-      this.#database.run(SAVE_STATE, ...columns, nextTimestamp(Date.now(), { second, text }));
-    });
+    this.#database.run(SAVE_STATE, ...columns, timestampOf(Date.now()));
   }
 
   /** @throws {CheckpointCorruptError} There is one, and it can't be read. */
@@ -169,10 +162,9 @@ export class BuildStore {
 
     const nowMs = Date.now();
     const id = draft.id ?? this.#newId(buildId, nowMs);
-    const [second, text] = this.#database.one(LATEST_TIME, buildId) ?? [];
-    const timestamp = nextTimestamp(nowMs, { second, text });
-    this.#database.run(INSERT, id, buildId, timestamp, tasks, currentPhase, metadata);
-    return { id, buildId, timestamp };
+    const parts = [id, buildId, tasks, currentPhase, metadata, timestampOf(nowMs), buildId];
+    const [timestamp] = this.#database.one(INSERT, ...parts) ?? [];
+    return { id, buildId, timestamp: String(timestamp) };
   }
 
   /** The save of an id that exists: the same again, as after a lost answer, or a conflict. */
@@ -196,7 +188,7 @@ export class BuildStore {
 
   /** Rows as {@link LISTED} gives them, in two heaps. */
   #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqliteRow[]; remove: readonly SqliteRow[] } {
-    const rows = this.#database.all(policy.keepStages === undefined ? LISTED : LISTED_WITH_PHASE, buildId);
+    const rows = this.#database.all(LISTED, buildId);
     const summaries = rows.map((row, newer) => summaryOf(buildId, row, rows.length - newer));
     const { keep, remove } = planRetention(buildId, summaries, policy, Date.now());
     const rowOf = ({ checkpoint }: (typeof keep)[number]) => rows[rows.length - checkpoint.sequence] ?? [];
@@ -230,17 +222,28 @@ export class BuildStore {
 
 /** A row as the core's retention sees it. A build isn't known to be done, so its newest checkpoint always stays. */
 function summaryOf(buildId: string, row: SqliteRow, sequence: number): CheckpointSummary {
-  const [, id, second, text, sizeBytes, currentPhase] = row;
+  const [, id, timestamp, sizeBytes, currentPhase] = row;
   return {
     taskId: buildId,
     id: String(id),
     sequence,
-    createdAt: isoOf(second, text),
-    ...(currentPhase === undefined ? undefined : { stage: `phase-${String(currentPhase)}` }),
+    createdAt: isoOf(timestamp),
+    stage: `phase-${String(currentPhase)}`,
     status: "running",
     stateVersion: 1,
     sizeBytes: typeof sizeBytes === "number" ? sizeBytes : 0,
   };
+}
+
+/** As `datetime('now')` writes it. */
+function timestampOf(nowMs: number): string {
+  return new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** A timestamp such as SQLite writes it, or in ISO 8601; `""` where it is none. */
+function isoOf(timestamp: unknown): string {
+  const ms = Date.parse(`${String(timestamp).replace(" ", "T").replace(/Z?$/, "Z")}`);
+  return Number.isNaN(ms) ? "" : new Date(ms).toISOString();
 }
 
 /** Whether a row of `CHECKPOINT_COLUMNS` says what the draft says. */

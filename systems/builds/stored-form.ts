@@ -4,13 +4,11 @@ import { checkKeys } from "../../src/contract/adapter.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
-import { type LargeText, largeTextsIn } from "./large-texts.js";
 
 /** How values become texts. */
 export interface Encoding {
   readonly taskSchema: StateSchema | undefined;
   readonly maxPayloadBytes: number;
-  readonly warnAboveBytes: number;
 }
 
 /** A checkpoint as it goes into its row: the JSON of its parts, read once and at once. */
@@ -21,14 +19,12 @@ export interface CheckpointDraft {
   readonly tasks: string;
   readonly currentPhase: number;
   readonly metadata: string | undefined;
-  readonly largeTexts: readonly LargeText[];
 }
 
 /** A build's state as it goes into its row. */
 export interface StateDraft {
   readonly buildId: string;
   readonly columns: readonly (string | number)[];
-  readonly largeTexts: readonly LargeText[];
 }
 
 /**
@@ -63,7 +59,6 @@ export function draftOf(
     tasks: jsonOf("tasks", tasks, encoding, context),
     currentPhase: given.currentPhase,
     metadata: metadata === undefined ? undefined : jsonOf("metadata", metadata, encoding, context),
-    largeTexts: largeTextsIn({ tasks, metadata }, encoding.warnAboveBytes),
   };
 }
 
@@ -92,7 +87,6 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
       currentPhase,
       json("logs", logs),
     ],
-    largeTexts: largeTextsIn({ tasks, completedTasks, failedTasks, logs }, encoding.warnAboveBytes),
   };
 }
 

@@ -1,12 +1,11 @@
-import { SqliteConnection } from "../../adapters/sqlite/connection.js";
-import type { SqliteDatabase } from "../../adapters/sqlite/driver.js";
+import type { SqliteConnection } from "../../adapters/sqlite/connection.js";
 import type { StoreFormat } from "../../adapters/sqlite/opening.js";
 import { APPLICATION_ID } from "../../adapters/sqlite/schema.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { CHECKPOINT_COLUMNS, STATE_COLUMNS } from "./rows.js";
 import { BuildStore } from "./store.js";
 
-/** The tables of the spec, column for column: databases of its own program are opened, and go on being its own. */
+/** The tables of the spec, column for column: databases of the spec's own program are used as they are. */
 const TABLES = `
   CREATE TABLE IF NOT EXISTS checkpoints (
     id TEXT PRIMARY KEY,
@@ -40,20 +39,19 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
 
 /** Builds in a database, which may hold other tables too. */
 export const BUILD_FORMAT: StoreFormat<BuildStore> = {
-  // The spec's program, and `touch` and the sqlite3 shell, leave one between opening a database and making its tables;
-  // it goes on from there, so its users must not be told to put back a backup.
+  // The spec's program, `touch` and the sqlite3 shell leave one between opening a database and making its tables.
   emptyFile: "new",
-  holds: (database, path) => buildTablesIn(database, path).length > 0,
+  isPresent: (database, path) => buildTablesIn(database, path).length > 0,
   migrate: makeTables,
   store: (database, path) => new BuildStore(database, path),
 };
 
-function makeTables(database: SqliteDatabase, path: string): void {
+function makeTables(database: SqliteConnection, path: string): void {
   const isWhole = () => buildTablesIn(database, path).length === Object.keys(COLUMNS).length;
   // A look takes no lock, and mostly nothing is missing.
   if (isWhole()) return;
-  new SqliteConnection(database).atomically(() => {
-    if (!isWhole()) database.exec(TABLES);
+  database.atomically(() => {
+    if (!isWhole()) database.database.exec(TABLES);
   });
 }
 
@@ -62,8 +60,7 @@ function makeTables(database: SqliteDatabase, path: string): void {
  *
  * @throws {UnsupportedFormatError} One of that name has other columns, or there is none and the file is another program's.
  */
-function buildTablesIn(database: SqliteDatabase, path: string): readonly string[] {
-  const connection = new SqliteConnection(database);
+function buildTablesIn(connection: SqliteConnection, path: string): readonly string[] {
   const rows = connection.all(
     "SELECT lower(name), type, wr FROM pragma_table_list WHERE schema = 'main' AND lower(name) IN ('checkpoints', 'build_states')",
   );
@@ -77,7 +74,7 @@ function buildTablesIn(database: SqliteDatabase, path: string): readonly string[
         `${missing.length > 0 ? `: it has no column ${missing.join(", ")}` : ""}. It was left untouched; choose another path.`,
     );
   });
-  const application = Number(database.pragma("application_id", { simple: true }));
+  const application = Number(connection.pragma("application_id"));
   if (found.length > 0 || application === 0 || application === APPLICATION_ID) return found;
   throw new UnsupportedFormatError(
     `The database ${path} belongs to another program: it has the application_id ${application}, and no tables of builds. ` +

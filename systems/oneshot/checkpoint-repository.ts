@@ -6,7 +6,7 @@ import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 import { FeatureCheckpoints } from "./storage.js";
 
 export interface CheckpointRepositoryOptions {
-  /** A checkpoint whose last update is longer ago is stale, in milliseconds; `Infinity` for never. Default 7 days. */
+  /** The age from which on a checkpoint is stale, in milliseconds since its last update; `Infinity` for never. Default 7 days. */
   readonly maxAgeMs?: number | undefined;
   /** Milliseconds since 1970. Default `Date.now`. */
   readonly clock?: (() => number) | undefined;
@@ -15,14 +15,14 @@ export interface CheckpointRepositoryOptions {
 export interface LoadOptions {
   /** Default: the repository's. */
   readonly maxAgeMs?: number | undefined;
-  /** Takes a stale one too. Default false. */
+  /** Accepts a stale checkpoint. Default false. */
   readonly force?: boolean | undefined;
 }
 
 /**
  * The checkpoints of features, one file each: `<baseDir>/.sdp/checkpoints/<feature>.json`, in the schema of the oneshot
  * spec. Every save is atomic and survives a killed process and a power cut; any number of processes may use one folder.
- * Files that the spec's own program wrote are read, and it reads what is written here.
+ * It reads the files of the spec's own program, and that program reads its files.
  *
  * @example
  * ```ts
@@ -50,7 +50,7 @@ export class CheckpointRepository {
   readonly #clock: () => number;
 
   /**
-   * @param baseDir - The project's folder. Nothing is made in it before the first save. Default: the current one.
+   * @param baseDir - The project's folder. The first save makes what is missing in it. Default: the current folder.
    * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
    */
   constructor(baseDir = ".", options: CheckpointRepositoryOptions = {}) {
@@ -60,23 +60,23 @@ export class CheckpointRepository {
     checkFunction("CheckpointRepositoryOptions.clock", options.clock);
     this.#maxAgeMs = options.maxAgeMs ?? DEFAULT_MAX_AGE_MS;
     this.#clock = options.clock ?? Date.now;
-    this.#checkpoints = new FeatureCheckpoints(baseDir, { clock: options.clock });
+    this.#checkpoints = new FeatureCheckpoints(baseDir);
     this.checkpointDir = this.#checkpoints.folder;
   }
 
   /**
-   * Saves the feature's checkpoint in the place of the one before, just as it is given: times are the caller's. Resolves
-   * once it is on disk; of several at once, one comes last and wins whole. Makes the folder where it isn't there.
+   * Saves the feature's checkpoint in place of the one before. The caller sets its times. Resolves once it is on disk. Of
+   * several saves at once, the last one wins as a whole.
    *
-   * @throws {StateInvalidError} It is not of the schema; nothing was saved.
-   * @throws {CheckpointCorruptError} What is there can't be read; it is not written over. `delete` it first.
+   * @throws {StateInvalidError} It doesn't fit the schema; nothing was saved.
+   * @throws {CheckpointCorruptError} The file that is there can't be read; it was left untouched. `delete` it first.
    * @throws {StorageError} The disk failed; what was saved before is intact.
    */
   async save(checkpoint: OneshotCheckpoint): Promise<void> {
     if (typeof checkpoint !== "object" || checkpoint === null) throw new TypeError("A checkpoint must be an object.");
     if ("feature_id" in checkpoint) {
       throw new TypeError(
-        "A checkpoint's field is featureId here, and feature_id in the file alone; so it is with the others.",
+        "A checkpoint has featureId, and only its file has feature_id. The other fields follow the same rule.",
       );
     }
     checkFeatureId("A checkpoint's featureId", checkpoint.featureId);
@@ -87,8 +87,8 @@ export class CheckpointRepository {
    * The feature's checkpoint.
    *
    * @throws {CheckpointNotFoundError} There is none.
-   * @throws {CheckpointStaleError} Its last update is longer ago (or further ahead) than `maxAgeMs`, and `force` isn't given.
-   * @throws {CheckpointCorruptError} It can't be read; the message names the file, which was left untouched.
+   * @throws {CheckpointStaleError} Its last update is longer ago (or further ahead) than `maxAgeMs`, without `force`.
+   * @throws {CheckpointCorruptError} The file can't be read; the message names it, and it was left untouched.
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
     checkFeatureId("A featureId", featureId);
@@ -98,8 +98,8 @@ export class CheckpointRepository {
     const found = await this.#checkpoints.find(featureId);
     if (found === undefined) {
       throw new CheckpointNotFoundError(
-        `Feature ${JSON.stringify(featureId)} has no checkpoint in ${this.checkpointDir}: it was never started, or has ` +
-          "been completed. list() shows those that are there.",
+        `Feature ${JSON.stringify(featureId)} has no checkpoint in ${this.checkpointDir}: it was never started, or was ` +
+          "completed. list() shows the features that have one.",
         { taskId: featureId },
       );
     }
@@ -107,18 +107,18 @@ export class CheckpointRepository {
     return found.state;
   }
 
-  /** Removes the feature's checkpoint, be it damaged or not. One that isn't there is no error. */
+  /** Removes the feature's checkpoint, damaged or not. If there is none, that is no error. */
   async delete(featureId: string): Promise<void> {
     checkFeatureId("A featureId", featureId);
     await this.#checkpoints.remove(featureId);
   }
 
-  /** The features that have a checkpoint, be it damaged or not, by id. */
+  /** The features that have a checkpoint, damaged or not, by id. */
   async list(): Promise<string[]> {
     return this.#checkpoints.features();
   }
 
-  /** Whether the feature has a checkpoint, be it damaged or not. */
+  /** Whether the feature has a checkpoint, damaged or not. */
   async exists(featureId: string): Promise<boolean> {
     checkFeatureId("A featureId", featureId);
     return this.#checkpoints.has(featureId);

@@ -1,13 +1,12 @@
 import { setMaxListeners } from "node:events";
-import { HeldProcess, ProcessStartError } from "../processes/held-process.js";
-import { endOrphanedGroup } from "../processes/process-group.js";
+import { ProcessStartError } from "../processes/command.js";
+import { CommandOutput } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import type { OneshotListener, WorkstreamFailure } from "./events.js";
-import type { FeatureJournal, WorkstreamProcess } from "./feature-journal.js";
+import type { FeatureJournal } from "./feature-journal.js";
 import { OutputLines, OutputTail } from "./output-lines.js";
 import type { CheckedWorkstream } from "./plan.js";
 
-/** How a run works. */
 export interface RunSettings {
   readonly jobs: number;
   /** Where the commands run. */
@@ -16,13 +15,21 @@ export interface RunSettings {
   readonly tailLines: number;
 }
 
-/** One run of a feature: starts what may start, and writes each step down before it takes the next. */
+export interface RunContext {
+  /** Ends what runs. */
+  readonly signal: AbortSignal;
+  /** For the watchdogs of the run's commands. */
+  readonly watched: number | undefined;
+  readonly tell: OneshotListener;
+}
+
+/** One run of a feature: starts what may start, and saves each step before it takes the next. */
 export class FeatureRun {
   readonly #workstreams: readonly CheckedWorkstream[];
   readonly #journal: FeatureJournal;
   readonly #settings: RunSettings;
-  readonly #tell: OneshotListener;
-  /** Ends what runs: the caller's signal, or our own once the run can't go on. */
+  readonly #context: RunContext;
+  /** The caller's signal, or our own once the run can't go on. */
   readonly #ending: AbortSignal;
   readonly #breakdown = new AbortController();
   readonly #begun = new Set<string>();
@@ -31,14 +38,15 @@ export class FeatureRun {
   constructor(
     workstreams: readonly CheckedWorkstream[],
     journal: FeatureJournal,
-    { signal, tell, ...settings }: RunSettings & { readonly signal: AbortSignal; readonly tell: OneshotListener },
+    settings: RunSettings,
+    context: RunContext,
   ) {
     this.#workstreams = workstreams;
     this.#journal = journal;
     this.#settings = settings;
-    this.#tell = tell;
-    this.#ending = AbortSignal.any([signal, this.#breakdown.signal]);
-    // Each workstream that runs listens to it. Ten of them are no leak, which Node would warn of.
+    this.#context = context;
+    this.#ending = AbortSignal.any([context.signal, this.#breakdown.signal]);
+    // Each running workstream listens to it. Node would warn of a leak from the eleventh on.
     setMaxListeners(0, this.#ending);
   }
 
@@ -48,27 +56,10 @@ export class FeatureRun {
   }
 
   /**
-   * Ends what a killed run has left running.
-   *
-   * @throws {ProcessStuckError} It can't be ended.
-   */
-  async endOrphans(orphans: readonly WorkstreamProcess[]): Promise<void> {
-    const ended = orphans.map(async (orphan) => {
-      const { workstream, pid } = orphan;
-      const hasRun = await endOrphanedGroup(orphan, this.#settings.killGraceMs);
-      this.#journal.forgetOrphan(workstream);
-      if (hasRun) this.#tell({ type: "orphanEnded", workstream, pid });
-    });
-    await throwFirst(ended);
-  }
-
-  /**
    * Runs all that is not completed, in the plan's order, side by side as far as `jobs` allows. Once one has failed, no
-   * other is started, and those that run come to their end. Resolves when nothing runs any more: when all is completed,
-   * nothing else can be done, or the signal has aborted.
+   * other is started, and those that run come to their end. Resolves when nothing runs any more.
    *
    * @throws {CheckpointConflictError | StorageError} A checkpoint could not be saved; what ran was ended.
-   * @throws {ProcessStuckError} A process group can't be ended.
    */
   async work(): Promise<void> {
     const running = new Set<Promise<void>>();
@@ -100,56 +91,48 @@ export class FeatureRun {
   async #run(workstream: CheckedWorkstream): Promise<void> {
     const { id } = workstream;
     const startedMs = performance.now();
-    const held = await this.#hold(workstream, startedMs);
-    if (held === undefined) return;
-    // On disk before it is let go: there is no moment in which it works unknown to the next run.
-    this.#journal.markStarted(id, held.identity);
-    try {
-      await this.#journal.save();
-    } catch (error) {
-      await held.abandon();
-      throw error;
-    }
-    if (this.#ending.aborted) {
-      await held.abandon();
-      this.#journal.markStopped(id);
-      return;
-    }
+    this.#journal.markStarted(id);
+    await this.#journal.save();
+    if (this.#ending.aborted) return this.#journal.markStopped(id);
+    this.#context.tell({ type: "workstreamStarted", workstream: id });
     const tail = new OutputTail(this.#settings.tailLines);
-    this.#tell({ type: "workstreamStarted", workstream: id, pid: held.identity.pid });
-    const result = await runCommand(held, {
-      killGraceMs: this.#settings.killGraceMs,
-      signal: this.#ending,
-      // Its lines are told; no more of it is kept than the tail.
-      maxOutputBytes: 0,
-      stdout: this.#linesOf(id, "stdout", tail),
-      stderr: this.#linesOf(id, "stderr", tail),
-    });
+    const result = await this.#runCommand(workstream, tail);
     const durationMs = performance.now() - startedMs;
-    if (result.aborted) {
+    if (result instanceof ProcessStartError) {
+      const reason = `could not be started: ${result.reason}`;
+      await this.#fail({ workstream: id, exitCode: null, signal: null, reason, outputTail: [], durationMs });
+    } else if (result.aborted) {
       this.#journal.markStopped(id);
-      this.#tell({ type: "workstreamStopped", workstream: id, durationMs });
+      this.#context.tell({ type: "workstreamStopped", workstream: id, durationMs });
     } else if (result.exitCode === 0) {
       this.#journal.markCompleted(id);
       await this.#journal.save();
-      this.#tell({ type: "workstreamFinished", workstream: id, durationMs });
+      this.#context.tell({ type: "workstreamFinished", workstream: id, durationMs });
     } else {
       const { exitCode, signal } = result;
-      const reason = reasonOf(result);
+      const reason = signal === null ? `exited with ${exitCode}` : `was ended by ${signal}`;
       await this.#fail({ workstream: id, exitCode, signal, reason, outputTail: tail.lines(), durationMs });
     }
   }
 
-  /** `undefined` where it can't be started, which is a failure of its own. */
-  async #hold({ id, command }: CheckedWorkstream, startedMs: number): Promise<HeldProcess | undefined> {
+  async #runCommand({ id, command }: CheckedWorkstream, tail: OutputTail): Promise<CommandResult | ProcessStartError> {
+    const { cwd, killGraceMs } = this.#settings;
     try {
-      return await HeldProcess.start({ shell: "sh", command, strict: true, cwd: this.#settings.cwd });
+      return await runCommand(
+        { shell: "sh", command, strict: true, cwd },
+        {
+          killGraceMs,
+          holds: this.#context.watched,
+          signal: this.#ending,
+          // The listener gets its lines; only the tail is kept.
+          output: new CommandOutput(0),
+          stdout: this.#linesOf(id, "stdout", tail),
+          stderr: this.#linesOf(id, "stderr", tail),
+        },
+      );
     } catch (error) {
-      if (!(error instanceof ProcessStartError)) throw error;
-      const durationMs = performance.now() - startedMs;
-      const reason = `could not be started: ${error.reason}`;
-      await this.#fail({ workstream: id, exitCode: null, signal: null, reason, outputTail: [], durationMs });
-      return undefined;
+      if (error instanceof ProcessStartError) return error;
+      throw error;
     }
   }
 
@@ -157,24 +140,13 @@ export class FeatureRun {
     this.#failures.push(failure);
     this.#journal.markFailed(failure.workstream);
     await this.#journal.save();
-    this.#tell({ type: "workstreamFailed", ...failure });
+    this.#context.tell({ type: "workstreamFailed", ...failure });
   }
 
   #linesOf(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputLines {
     return new OutputLines((line) => {
       tail.push(line);
-      this.#tell({ type: "output", workstream, stream, line });
+      this.#context.tell({ type: "output", workstream, stream, line });
     });
   }
-}
-
-function reasonOf({ exitCode, signal }: CommandResult): string {
-  return signal === null ? `exited with ${exitCode}` : `was ended by ${signal}`;
-}
-
-/** Waits for all, then throws what the first of them was rejected with. */
-async function throwFirst(promises: readonly Promise<void>[]): Promise<void> {
-  const settled = await Promise.allSettled(promises);
-  const rejected = settled.find((result) => result.status === "rejected");
-  if (rejected !== undefined) throw rejected.reason;
 }

@@ -3,7 +3,7 @@ export {
   type CheckpointRepositoryOptions,
   type LoadOptions,
 } from "./checkpoint-repository.js";
-export { OneshotError, type OneshotErrorCode, type PlanIssue } from "./errors.js";
+export { OneshotError, type OneshotErrorCode } from "./errors.js";
 export type { ListedWorkstream, OneshotEvent, OneshotListener, WorkstreamFailure } from "./events.js";
 export type { OneshotOptions } from "./oneshot-options.js";
 export type { OneshotPlan, Workstream } from "./plan.js";

@@ -10,33 +10,33 @@ import { checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 
 export interface OneshotOptions {
   /**
-   * What is to be done: a plan, or the path of its file (YAML or JSON). Default: with `resume`, the file that the run
-   * before it read; else `<baseDir>/.sdp/plans/<feature>.yaml`, `.yml` or `.json`.
+   * The plan, or the path of its file (YAML or JSON). Default: with `resume`, the file that the run before used; else
+   * `<baseDir>/.sdp/plans/<feature>.yaml`, `.yml` or `.json`.
    */
   readonly plan?: OneshotPlan | string | undefined;
-  /** The project's folder: checkpoints are in its `.sdp/checkpoints`. Default: the current one. */
+  /** The project's folder: checkpoints are in its `.sdp/checkpoints`. Default: the current folder. */
   readonly baseDir?: string | undefined;
   /** Where the commands run. Default: `baseDir`. */
   readonly cwd?: string | undefined;
   /** How many workstreams may run side by side, from 1. Default 1. */
   readonly jobs?: number | undefined;
-  /** Goes on from the feature's checkpoint: runs what it doesn't have as completed. Default false. */
+  /** Continues from the feature's checkpoint: runs what is not completed there. Default false. */
   readonly resume?: boolean | undefined;
-  /** Begins anew, whatever the feature's checkpoint says; one that can't be read is set aside. Default false. */
+  /** Starts anew without regard to the feature's checkpoint. A damaged one is set aside. Default false. */
   readonly restart?: boolean | undefined;
-  /** With `resume`: a checkpoint whose last update is longer ago is refused, in milliseconds. Default 7 days. */
+  /** With `resume`: the greatest age of a checkpoint, in milliseconds since its last update. Default 7 days. */
   readonly maxAgeMs?: number | undefined;
-  /** With `resume`: goes on from a stale checkpoint too. Default false. */
+  /** With `resume`: accepts a stale checkpoint. Default false. */
   readonly force?: boolean | undefined;
-  /** Who works on the feature, for the checkpoint. Default: who worked on it before, else a random id. */
+  /** The agent that works on the feature, for the checkpoint. Default: the agent of the run before, or a random id. */
   readonly agentId?: string | undefined;
   /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** How many of the last lines of a failed workstream's output its failure has, from 0. Default 20. */
+  /** How many last lines of output a workstream's failure holds, from 0. Default 20. */
   readonly tailLines?: number | undefined;
-  /** Pauses the run: what runs is ended, `paused` is saved, and `runOneshot` rejects with the signal's reason. */
+  /** Pauses the run: ends what runs, saves `paused`, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Is told what happens, as it happens. What it throws is logged and changes nothing. */
+  /** Called for each event of the run. What it throws is logged and changes nothing. */
   readonly onEvent?: OneshotListener | undefined;
   /** Default: warnings and errors are process warnings. */
   readonly logger?: Logger | undefined;
@@ -124,5 +124,5 @@ const OPTION_KEYS = [
   "clock",
 ] satisfies (keyof OneshotOptions)[];
 
-/** Timers take no more. */
+/** The longest time that a timer takes. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;

@@ -1,11 +1,11 @@
 import { StringDecoder } from "node:string_decoder";
-import type { OutputSink } from "../processes/output-sink.js";
+import type { OutputSink } from "../processes/command-output.js";
 
-/** A line that is longer is told in pieces, so that memory stays bounded whatever a command writes. */
+/** A longer line comes in pieces, so that memory stays bounded. */
 const MAX_LINE_LENGTH = 64 * 1024;
 const MAX_TAIL_LINE_LENGTH = 2_000;
 
-/** Takes one stream of a command and tells its lines, whole, as they come. */
+/** Splits one stream of a command into lines, as they come. */
 export class OutputLines implements OutputSink {
   readonly #decoder = new StringDecoder("utf8");
   readonly #tell: (line: string) => void;

@@ -4,21 +4,15 @@ import { z } from "zod";
 export interface Workstream {
   /** Unique in its plan. */
   readonly id: string;
-  /** A command line for `sh`; its first command that fails ends it. */
+  /** A command line for `sh`; it ends at the first command that fails. */
   readonly command: string;
   /** The ids of the workstreams that have to be completed before it starts. Default: none. */
   readonly dependsOn?: readonly string[] | undefined;
 }
 
-/** What a feature's run does. In a file, `dependsOn` may be written `depends_on` too. */
+/** What a feature's run does. A file may write `depends_on` for `dependsOn`. */
 export interface OneshotPlan {
   readonly workstreams: readonly Workstream[];
-}
-
-/** What is wrong in a plan, and where: keys and indices from the top. */
-export interface PlanComplaint {
-  readonly path: readonly PropertyKey[];
-  readonly message: string;
 }
 
 /** A workstream of a plan that has been checked. */
@@ -26,144 +20,85 @@ export interface CheckedWorkstream extends Workstream {
   readonly dependsOn: readonly string[];
 }
 
-/** A plan without faults, or its faults. */
-export type PlanCheck =
-  | { readonly workstreams: readonly CheckedWorkstream[] }
-  | { readonly complaints: readonly PlanComplaint[] };
+/** The workstreams of a plan, or what is wrong with it. */
+export type PlanCheck = { readonly workstreams: readonly CheckedWorkstream[] } | { readonly issues: readonly string[] };
 
-/** Checks a plan: its form first, then how its workstreams hang together. */
-export function checkPlan(value: unknown): PlanCheck {
-  const parsed = planSchema.safeParse(value);
-  if (!parsed.success) return { complaints: parsed.error.issues.flatMap(formComplaints) };
-  const { workstreams } = parsed.data;
-  const entries = workstreams.map(({ id, command, depends_on, dependsOn }, index): PlanEntry => {
-    const key = depends_on === undefined ? "dependsOn" : "depends_on";
-    const needs = depends_on ?? dependsOn ?? [];
-    return { id, command, dependsOn: needs, at: (n) => ["workstreams", index, key, n], index };
-  });
-  const complaints = [...repeated(entries), ...unknown(entries)];
-  const all = complaints.length === 0 ? cycle(entries) : complaints;
-  if (all.length > 0) return { complaints: all };
-  return { workstreams: entries.map(({ id, command, dependsOn }) => ({ id, command, dependsOn })) };
-}
-
-interface PlanEntry extends CheckedWorkstream {
-  readonly index: number;
-  /** Where its n-th dependency stands. */
-  readonly at: (n: number) => PropertyKey[];
+/** Checks a plan: the form first, then how the workstreams depend on each other. */
+export function checkPlan(plan: unknown): PlanCheck {
+  const { success, data, error } = planSchema.safeParse(plan);
+  if (!success) return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
+  const { workstreams } = data;
+  const issues = [...repeatedIds(workstreams), ...unknownIds(workstreams)];
+  if (issues.length > 0) return { issues };
+  const cycle = findCycle(workstreams).map((id) => JSON.stringify(id));
+  if (cycle.length > 0) return { issues: [`workstreams wait for each other: ${cycle.join(" depends on ")}`] };
+  return { workstreams };
 }
 
 const text = z.string({
-  error: ({ input }) => {
-    if (input === undefined) return "is missing";
-    const isScalar = typeof input === "number" || typeof input === "boolean" || input === null;
-    return isScalar ? `must be text: write it in quotes, "${String(input)}"` : "must be text";
-  },
+  error: ({ input }) => (input === undefined ? "is missing" : "must be text; put a number or true in quotes"),
 });
 
-const idSchema = text.refine((id) => /^\P{Cc}+$/u.test(id) && id.trim() !== "" && id.isWellFormed(), {
-  error: "must be text of one line, and not empty",
+const id = text.regex(/^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u, "must be one line of text, and not empty");
+
+const ids = z.array(id, "must be a list of ids").default([]);
+
+const workstream = z
+  .strictObject({
+    id,
+    command: text
+      .refine((command) => command.trim() !== "", "must not be empty")
+      .refine((command) => !command.includes("\0"), "must not hold a NUL character: no command line can"),
+    dependsOn: ids,
+    depends_on: ids,
+  })
+  .transform(({ depends_on, dependsOn, ...rest }) => ({ ...rest, dependsOn: [...dependsOn, ...depends_on] }));
+
+const planSchema = z.strictObject({
+  workstreams: z
+    .array(workstream, { error: ({ input }) => (input === undefined ? "is missing" : "must be a list of workstreams") })
+    .min(1, "must not be empty: there is nothing to do"),
 });
 
-const idsSchema = z.array(idSchema, { error: "must be a list of ids" }).optional();
-
-const planSchema = z.strictObject(
-  {
-    workstreams: z
-      .array(
-        z
-          .strictObject(
-            {
-              id: idSchema,
-              command: text
-                .refine((command) => command.trim() !== "", "must not be empty")
-                .refine((command) => !command.includes("\0"), "can't hold a NUL character: no command line can"),
-              depends_on: idsSchema,
-              dependsOn: idsSchema,
-            },
-            { error: formError('an object with "id", "command" and, if it depends on others, "depends_on"') },
-          )
-          .refine((workstream) => workstream.depends_on === undefined || workstream.dependsOn === undefined, {
-            error: 'has both "depends_on" and "dependsOn": put them into one',
-          }),
-        { error: ({ input }) => (input === undefined ? "is missing" : "must be a list of workstreams") },
-      )
-      .min(1, "must not be empty: there would be nothing to do"),
-  },
-  { error: formError('an object with the list "workstreams"') },
-);
-
-/** For an object that is none; its unknown keys are told one by one, elsewhere. */
-function formError(form: string) {
-  return ({ code }: { readonly code?: string | undefined }) =>
-    code === "unrecognized_keys" ? undefined : `must be ${form}`;
-}
-
-function formComplaints(issue: z.core.$ZodIssue): PlanComplaint[] {
-  const { path, message } = issue;
-  if (issue.code !== "unrecognized_keys") return [{ path, message: `${nameOf(path)} ${message}` }];
-  const known = path.length === 0 ? "workstreams" : "id, command, depends_on";
-  return issue.keys.map((key) => ({
-    path: [...path, key],
-    message: `${nameOf(path)} has ${JSON.stringify(key)}, which means nothing here. There are: ${known}`,
-  }));
-}
-
-function repeated(entries: readonly PlanEntry[]): PlanComplaint[] {
-  return entries.flatMap(({ id, index }) => {
-    const first = entries.findIndex((other) => other.id === id);
+function repeatedIds(workstreams: readonly CheckedWorkstream[]): string[] {
+  return workstreams.flatMap(({ id }, index) => {
+    const first = workstreams.findIndex((other) => other.id === id);
     if (first === index) return [];
-    const path = ["workstreams", index, "id"];
-    return [{ path, message: `${nameOf(path)} ${JSON.stringify(id)} is the id of workstreams[${first}] already` }];
+    return [`workstreams[${index}].id: ${JSON.stringify(id)} is the id of workstreams[${first}] already`];
   });
 }
 
-function unknown(entries: readonly PlanEntry[]): PlanComplaint[] {
-  const ids = new Set(entries.map(({ id }) => id));
-  return entries.flatMap((entry) =>
-    entry.dependsOn.flatMap((id, n) => {
-      if (ids.has(id)) return [];
-      return [
-        {
-          path: entry.at(n),
-          message: `${JSON.stringify(entry.id)} depends on ${JSON.stringify(id)}, which the plan doesn't have`,
-        },
-      ];
-    }),
+function unknownIds(workstreams: readonly CheckedWorkstream[]): string[] {
+  const known = new Set(workstreams.map(({ id }) => id));
+  return workstreams.flatMap(({ id, dependsOn }, index) =>
+    dependsOn
+      .filter((other) => !known.has(other))
+      .map((other) => {
+        const which = `workstreams[${index}].depends_on: ${JSON.stringify(id)} depends on ${JSON.stringify(other)}`;
+        return `${which}, which the plan doesn't have`;
+      }),
   );
 }
 
-/** One cycle, where there is any. */
-function cycle(entries: readonly PlanEntry[]): PlanComplaint[] {
-  const byId = new Map(entries.map((entry) => [entry.id, entry]));
-  const ended = new Set<string>();
-  // A path of its own and no recursion: a chain may be longer than the stack is deep.
-  for (const start of entries) {
-    const path: { readonly entry: PlanEntry; next: number }[] = ended.has(start.id) ? [] : [{ entry: start, next: 0 }];
-    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
-      const n = top.next++;
-      const entry = byId.get(top.entry.dependsOn[n] ?? "");
-      if (n >= top.entry.dependsOn.length) {
-        ended.add(top.entry.id);
-        path.pop();
-      } else if (entry !== undefined && !ended.has(entry.id)) {
-        const from = path.findIndex((step) => step.entry === entry);
-        if (from !== -1) {
-          const ids = [...path.slice(from).map((step) => step.entry.id), entry.id].map((id) => JSON.stringify(id));
-          return [{ path: top.entry.at(n), message: `workstreams wait for each other: ${ids.join(" depends on ")}` }];
-        }
-        path.push({ entry, next: 0 });
-      }
-    }
+/** The ids of one cycle, the first one again at its end; empty if there is none. */
+function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
+  // Take away what waits for nothing that is left. A cycle is what stays.
+  const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
+  for (let size = -1; size !== left.size; ) {
+    size = left.size;
+    for (const [id, { dependsOn }] of left) if (!dependsOn.some((other) => left.has(other))) left.delete(id);
   }
-  return [];
+  const path: string[] = [];
+  let [next] = left.keys();
+  while (next !== undefined && !path.includes(next)) {
+    path.push(next);
+    next = left.get(next)?.dependsOn.find((id) => left.has(id));
+  }
+  return next === undefined ? [] : [...path.slice(path.indexOf(next)), next];
 }
 
 /** `workstreams[2].command`; `the plan` for the whole. */
 function nameOf(path: readonly PropertyKey[]): string {
-  if (path.length === 0) return "the plan";
-  return path.reduce<string>((name, key) => {
-    if (typeof key === "number") return `${name}[${key}]`;
-    return name === "" ? String(key) : `${name}.${String(key)}`;
-  }, "");
+  const name = path.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
+  return name.slice(1) || "the plan";
 }

@@ -1,11 +1,10 @@
+import { join } from "node:path";
 import { nanoid } from "nanoid";
-import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
 import { safeLogger } from "../../src/manager/logger.js";
 import { interruptibly } from "../processes/interruption.js";
-import { ProcessStuckError } from "../processes/process-group.js";
-import { isUnderWay, Runner } from "../processes/runner.js";
+import { isBeingRun, RunLock, runLockPath } from "../processes/run-lock.js";
 import { OneshotError } from "./errors.js";
 import { safeListener, type WorkstreamFailure } from "./events.js";
 import { FeatureJournal } from "./feature-journal.js";
@@ -14,19 +13,19 @@ import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-op
 import { type LoadedPlan, loadPlan } from "./plan-file.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, describeAge } from "./staleness.js";
-import { FeatureCheckpoints } from "./storage.js";
+import { FeatureCheckpoints, type StoredFeature } from "./storage.js";
 
-/** What came of a run that came to its end by itself. */
+/** How a run ended that was not paused. */
 export interface OneshotResult {
-  /** All is completed, and the checkpoint is gone. Else it says `failed`, and `resume` goes on from it. */
+  /** All is completed, and the checkpoint is removed. Else the checkpoint says `failed`, and `resume` continues. */
   readonly success: boolean;
-  /** Those of the plan, in the order in which they were completed, by earlier runs too. */
+  /** In the order in which they were completed, by earlier runs too. */
   readonly completed: readonly string[];
   /** In the order in which they failed. */
   readonly failed: readonly WorkstreamFailure[];
-  /** What wasn't started because of that, in the plan's order. */
+  /** What was not started because of that, in the plan's order. */
   readonly notStarted: readonly string[];
-  /** It went on from a checkpoint. */
+  /** It resumed from a checkpoint. */
   readonly resumed: boolean;
 }
 
@@ -36,14 +35,14 @@ export interface OneshotResult {
  * completed, the file is removed.
  *
  * What is acknowledged is not done again: a workstream that the checkpoint has as completed is run by no later
- * `resume`. One that a killed run has left running is ended first, with its process group; so it never runs twice at a
- * time. (This takes one machine: what runs on another one can't be seen.)
+ * `resume`. If this process dies, watchdogs end the workstreams that run; the next run waits for that, so none runs
+ * twice at a time. (On one machine: a run on another one isn't seen.)
  *
- * Where one fails, no other is started; those that run come to their end, since their work counts, and then `failed` is
+ * If one fails, no other is started; those that run come to their end, since their work counts, and then `failed` is
  * saved. SIGINT and SIGTERM end what runs, save `paused`, and then end this process as they would have.
  *
  * Each command runs under `sh` in a process group of its own without stdin; what it leaves running in its group is
- * ended with it.
+ * ended with it. Unix only.
  *
  * @example
  * ```ts
@@ -61,12 +60,11 @@ export interface OneshotResult {
  * ```
  *
  * @param feature - Any non-empty string of at most 512 UTF-16 units.
- * @returns Also where a workstream failed: then `success` is false, and `failed` says why.
- * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); a process group can't be ended; or
- *   `INTERRUPTED`, where this process listens to the signal itself.
+ * @returns Also if a workstream failed: then `success` is false, and `failed` says why.
+ * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
+ *   listens to the signal itself.
  * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given; or it is
- *   being run already, and that run goes on untouched; or somebody else has changed the checkpoint meanwhile, and what
- *   ran was ended.
+ *   being run already, and that run is untouched; or somebody else has changed the checkpoint, and what ran was ended.
  * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
  * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
  * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
@@ -78,72 +76,67 @@ export interface OneshotResult {
 export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
   checkText("A feature", feature, 1, MAX_TASK_ID_LENGTH);
   const settings = resolveOptions(options);
-  const { signal, clock, baseDir } = settings;
+  const { signal, baseDir } = settings;
   signal?.throwIfAborted();
-  const checkpoints = new FeatureCheckpoints(baseDir, { clock });
-  const found = await findStart(feature, checkpoints, settings);
+  const checkpoints = new FeatureCheckpoints(baseDir);
+  const lockPath = runLockPath(join(baseDir, ".sdp"), feature);
+  const found = await findStart(feature, checkpoints, { ...settings, lockPath });
   const { plan: recorded } = found?.state.waymark ?? {};
   const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded });
-  const runner = await Runner.begin();
+  const lock = await RunLock.take(lockPath);
+  if (lock === undefined) throw alreadyRun(feature, found?.state);
   try {
-    return await interruptibly((ending) => run({ feature, settings, checkpoints, found, plan, runner }, ending), {
+    return await interruptibly((ending) => run({ feature, settings, checkpoints, found, plan, lock }, ending), {
       signal,
       reason: (name) => new OneshotError("INTERRUPTED", `${name} came while ${feature} was run; it is paused.`),
     });
-  } catch (error) {
-    if (!(error instanceof ProcessStuckError)) throw error;
-    throw new OneshotError("PROCESS_STUCK", error.message, { cause: error });
   } finally {
-    runner.end();
+    lock.release();
   }
 }
 
-/** All that a run stands on. */
 interface RunParts {
   readonly feature: string;
   readonly settings: Settings;
   readonly checkpoints: FeatureCheckpoints;
-  readonly found: Checkpoint<OneshotCheckpoint> | undefined;
+  readonly found: StoredFeature | undefined;
   readonly plan: LoadedPlan;
-  readonly runner: Runner;
+  readonly lock: RunLock;
 }
 
-/** The checkpoint that is there and can be read, once it is sure that this run may take its place. */
+/** The feature's checkpoint, if this run may take its place. */
 async function findStart(
   feature: string,
   checkpoints: FeatureCheckpoints,
-  { resume, restart, maxAgeMs, clock }: Settings,
-): Promise<Checkpoint<OneshotCheckpoint> | undefined> {
+  { resume, restart, maxAgeMs, clock, lockPath }: Settings & { readonly lockPath: string },
+): Promise<StoredFeature | undefined> {
   const found = await checkpoints.find(feature).catch((error: unknown) => {
-    // It is set aside once the run can begin.
+    // It is set aside once the run begins.
     if (restart && error instanceof CheckpointCorruptError) return undefined;
     throw error;
   });
+  if (isBeingRun(lockPath)) throw alreadyRun(feature, found?.state);
   if (found === undefined) {
     if (!resume) return undefined;
-    // A run that was killed in its very last moment has left its lock, and nothing else.
-    await checkpoints.remove(feature, { expectedSequence: 0 });
     throw new CheckpointNotFoundError(
       `Feature ${JSON.stringify(feature)} has nothing to resume: there is no checkpoint of it in ${checkpoints.folder}. ` +
         "Either it was completed, or never started: then start it.",
       { taskId: feature },
     );
   }
-  await assertNotUnderWay(found.state);
   if (!resume && !restart) throw alreadyThere(found.state, clock());
   if (resume) assertFresh(found.state, maxAgeMs, clock());
   return found;
 }
 
 async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult> {
-  const { feature, settings, checkpoints, found, plan, runner } = parts;
+  const { feature, settings, checkpoints, found, plan, lock } = parts;
   const { logger, clock, jobs } = settings;
   const { workstreams } = plan;
   const startedMs = performance.now();
   const tell = safeListener(settings.onEvent, logger);
   const resumed = settings.resume;
   const agentId = settings.agentId ?? (resumed ? found?.state.agentId : undefined) ?? nanoid();
-  const orphans = found?.state.waymark?.processes ?? [];
   const journal = new FeatureJournal(
     checkpoints,
     {
@@ -151,16 +144,16 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
       agentId,
       startTime: (resumed ? found?.state.startTime : undefined) ?? new Date(clock()),
       completed: (resumed ? found?.state.completedWs : undefined) ?? [],
-      orphans,
-      runner: runner.identity,
       workstreams,
       planFile: plan.file,
-      sequence: found?.sequence ?? 0,
+      revision: found?.revision,
     },
     clock,
   );
   if (settings.restart && found === undefined) await setDamagedAside(parts);
-  await claim(parts, journal);
+  // From now on the feature is this run's: of two that come at once, one gets here.
+  await journal.save();
+  await lock.claim(() => safeLogger(logger).info({ feature }, waitText(feature)));
   if (journal.unplanned.length > 0)
     safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
   tell({
@@ -175,8 +168,8 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   const runEnded = (status: "completed" | "failed" | "paused") =>
     tell({ type: "runEnded", status, completed: journal.completed, durationMs: performance.now() - startedMs });
 
-  const work = new FeatureRun(workstreams, journal, { ...settings, signal, tell });
-  /** What is on disk stands in any case, and is gone on with just as well: the caller is told why the run ended. */
+  const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
+  /** Never rejects: the entry before it is as good to resume from, and the caller waits for why the run ended. */
   const close = async (status: "paused" | "failed") => {
     try {
       await journal.close(status);
@@ -186,7 +179,6 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     }
   };
   try {
-    await work.endOrphans(orphans);
     await work.work();
     if (workstreams.every(({ id }) => journal.hasCompleted(id))) {
       await journal.complete();
@@ -209,45 +201,34 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   };
 }
 
-/** Nothing is written over what can't be read, and nobody but its owner may delete it: it gets another name. */
+/** Nothing is written over what can't be read: it gets another name. */
 async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Promise<void> {
   const aside = await checkpoints.setAside(feature);
   if (aside === undefined) return;
   safeLogger(settings.logger).warn(
     { ...aside },
     `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
-      "and the feature begins anew. What a killed run may have left running is not known without it: look for that yourself.",
+      "and the feature begins anew.",
   );
+}
+
+function waitText(feature: string): string {
+  return `The last run of feature ${JSON.stringify(feature)} was killed; waiting until its commands have ended`;
 }
 
 function unplannedText(feature: string, { unplanned }: FeatureJournal): string {
   const ids = unplanned.map((id) => JSON.stringify(id)).join(", ");
   return (
     `The checkpoint of feature ${JSON.stringify(feature)} has ${ids} as completed, which the plan doesn't have: not counted. ` +
-    "If that is a misspelling, what was meant is run again."
+    "If that is a misspelling, the right one is run again."
   );
 }
 
-/** Writes the first entry: from now on the feature is this run's. Of two that come at once, one gets here. */
-async function claim({ feature, checkpoints }: RunParts, journal: FeatureJournal): Promise<void> {
-  try {
-    await journal.save();
-  } catch (error) {
-    if (error instanceof CheckpointConflictError) {
-      const other = await checkpoints.find(feature);
-      if (other !== undefined) await assertNotUnderWay(other.state);
-    }
-    throw error;
-  }
-}
-
-/** @throws {CheckpointConflictError} It says who runs it. */
-async function assertNotUnderWay({ featureId, agentId, waymark, startTime }: OneshotCheckpoint): Promise<void> {
-  const runner = waymark?.runner;
-  if (runner === undefined || !(await isUnderWay(runner))) return;
-  throw new CheckpointConflictError(
-    `Feature ${JSON.stringify(featureId)} is being run already, by process ${runner.pid} (agent ${JSON.stringify(agentId)}, ` +
-      `started ${startTime.toISOString()}). Nothing was changed; wait for it, or end that process and resume.`,
+function alreadyRun(feature: string, running: OneshotCheckpoint | undefined): CheckpointConflictError {
+  const by = running && ` by agent ${JSON.stringify(running.agentId)}, started ${running.startTime.toISOString()}`;
+  return new CheckpointConflictError(
+    `Feature ${JSON.stringify(feature)} is being run already${by ?? ""}. Nothing was changed; wait for that run, or end it ` +
+      "and resume.",
   );
 }
 

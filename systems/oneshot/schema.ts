@@ -2,34 +2,26 @@ import { z } from "zod";
 import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { isoDate } from "../iso-date.js";
 
-/** Where a feature's run stands: the spec's words are the core's. */
+/** The status of a feature's run, in the spec's words. */
 export type OneshotStatus = CheckpointStatus;
 
-const processSchema = z.object({ pid: z.number().int().positive(), startTime: z.string() });
-
 /**
- * What a run needs beyond the spec's schema, under one key, so that whoever knows the spec alone passes over it. A
- * checkpoint without it (another program's) can be gone on with too.
+ * What a run needs beyond the spec's schema, under one key that other programs ignore. A checkpoint without it, from
+ * another program, can be resumed too.
  */
 export const OneshotRunStateSchema = z.object({
-  /** The plan's file, seen from the base folder; absent where the plan came as an object. */
+  /** The plan's file, relative to the base folder; absent if the plan came as an object. */
   plan: z.string().optional(),
-  /** The program that runs the feature, while it does: its process, and which of its runs. */
-  runner: processSchema.extend({ runId: z.string() }).optional(),
-  /** The workstreams that were let go and have not ended yet: their process groups, and what tells these from others. */
-  processes: z
-    .array(processSchema.extend({ workstream: z.string(), group: z.number().int().positive(), token: z.string() }))
-    .optional(),
 });
 
 export type OneshotRunState = z.output<typeof OneshotRunStateSchema>;
 
-/** The file `.sdp/checkpoints/<feature>.json`, as the spec has it. */
+/** The file `.sdp/checkpoints/<feature>.json`, as the spec describes it. */
 export const OneshotFileSchema = z.object({
   feature_id: z.string().min(1),
   agent_id: z.string(),
   status: z.enum(CHECKPOINT_STATUSES),
-  /** Null is what Go makes of a list that was never added to. */
+  /** Go writes null for a list that was never added to. */
   completed_ws: z.array(z.string()).nullable(),
   current_ws: z.string(),
   start_time: isoDate,
@@ -75,15 +67,15 @@ export const OneshotCheckpointSchema = z.codec(
   },
 );
 
-/** Where a feature's run stands: the spec's `Checkpoint`. */
+/** The state of a feature's run: the spec's `Checkpoint`. */
 export interface OneshotCheckpoint {
   readonly featureId: string;
-  /** Who works on it. */
+  /** The agent that works on it. */
   readonly agentId: string;
   readonly status: OneshotStatus;
-  /** The workstreams that are done, in the order in which they ended. Going on reads this alone. */
+  /** The workstreams that are done, in the order in which they ended. A resumed run reads only this. */
   readonly completedWs: readonly string[];
-  /** The earliest in the plan of those that run; of none, of those that failed or were stopped. `""` where all is done. */
+  /** The running workstream that is first in the plan. If none runs, the first failed or stopped one; `""` if all are done. */
   readonly currentWs: string;
   readonly startTime: Date;
   readonly lastUpdate: Date;
@@ -92,10 +84,6 @@ export interface OneshotCheckpoint {
 }
 
 /** As JSON has it: absence, and no `undefined`. */
-function withoutUndefined({ plan, runner, processes }: OneshotRunState): OneshotRunState {
-  return {
-    ...(plan === undefined ? undefined : { plan }),
-    ...(runner === undefined ? undefined : { runner }),
-    ...(processes === undefined ? undefined : { processes }),
-  };
+function withoutUndefined({ plan }: OneshotRunState): OneshotRunState {
+  return plan === undefined ? {} : { plan };
 }

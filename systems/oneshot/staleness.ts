@@ -6,13 +6,13 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A week: a run that stopped on a Friday is gone on with on a Monday. */
+/** A week: a run that stopped on a Friday can be resumed on Monday. */
 export const DEFAULT_MAX_AGE_MS = 7 * DAY;
 
-/** Clocks differ, by a whole time zone where one is set wrong; not by more than that. */
+/** Clocks differ by a whole time zone at most, if one is set wrong. */
 const MOST_SKEW_MS = DAY;
 
-/** @throws {TypeError | RangeError} Neither a number of milliseconds from 0 nor Infinity. */
+/** @throws {TypeError | RangeError} It is not a number of milliseconds from 0. Infinity is one. */
 export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
   if (maxAgeMs === undefined) return;
   if (typeof maxAgeMs !== "number") throw new TypeError(`${what} must be a number of milliseconds.`);
@@ -20,8 +20,8 @@ export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
 }
 
 /**
- * @throws {CheckpointStaleError} Its last update is longer ago than `maxAgeMs`; or further ahead than that and than
- *   clocks differ, so that nobody knows how old it is.
+ * @throws {CheckpointStaleError} Its last update is longer ago than `maxAgeMs`. Or it is further ahead than that and than
+ *   clocks differ, so its age is unknown.
  */
 export function assertFresh({ featureId, lastUpdate }: OneshotCheckpoint, maxAgeMs: number, nowMs: number): void {
   const ageMs = nowMs - lastUpdate.getTime();
@@ -34,12 +34,12 @@ export function assertFresh({ featureId, lastUpdate }: OneshotCheckpoint, maxAge
     : `is stale: its last update was ${by} ago`;
   throw new CheckpointStaleError(
     `The checkpoint of feature ${JSON.stringify(featureId)} ${what} (${lastUpdate.toISOString()}), and at most ` +
-      `${describeAge(mostMs)} are accepted. It was left untouched; force it to be used, accept more, or begin anew.`,
+      `${describeAge(mostMs)} are accepted. It was left untouched. Use force, accept a greater age, or start anew.`,
     ageMs,
   );
 }
 
-/** In the largest unit of which there is one: `3.5 days`. */
+/** In the largest unit that fits: `3.5 days`. */
 export function describeAge(ms: number): string {
   const [size, unit] = UNITS.find(([unitMs]) => ms >= unitMs) ?? [1, "ms"];
   const count = Math.floor((ms / size) * 10) / 10;

@@ -1,24 +1,23 @@
-import { nameOf } from "../../adapters/files/task-folder.js";
+import { nameOf } from "../../adapters/files/names.js";
 
 /**
- * The name of a checkpoint's file: `ckpt-2026-02-01T12-00-00-000Z-build.json`. Whatever the phase holds, it is one name
- * and no path: in it, letters, digits, `.`, `_` and `-` stay as they are, other bytes become `%XX`, and what is too long
- * is cut and followed by a hash.
+ * The name of a checkpoint's file: `ckpt-2026-02-01T12-00-00-000Z-build.json`. A phase is data and never a path: its
+ * letters, digits, `.`, `_` and `-` stay, other bytes become `%XX`, and a long name is cut and followed by a hash.
  *
- * @param timestamp - ISO 8601; what isn't a letter or a digit becomes `-`.
+ * @param timestamp - ISO 8601. What isn't a letter or a digit becomes `-`.
  */
 export function checkpointFilename(timestamp: string, phase: string): string {
   return `${timePart(timestamp)}${nameOf(phase)}.json`;
 }
 
-/** Whether a file of that name is a checkpoint's: `ckpt-*.json`, whoever wrote it. */
+/** Whether a file of that name holds a checkpoint, whichever program wrote it. */
 export function isCheckpointFilename(name: string): boolean {
   return name.startsWith("ckpt-") && name.endsWith(".json");
 }
 
 /**
- * The first millisecond from `nowMs` on that no checkpoint among the names has, in ISO 8601. Since no two checkpoints of
- * a folder share one, each has a name of its own, and `createdAt` alone tells which of them came later.
+ * The first millisecond from `nowMs` on that none of the files has, in ISO 8601. No two checkpoints of a folder share
+ * one, so each has its own file, and `createdAt` orders them.
  */
 export function freeTimestamp(names: readonly string[], nowMs: number): string {
   const length = timePart(new Date(nowMs).toISOString()).length;

@@ -1,36 +1,37 @@
-import { isJsonObject } from "../../adapters/files/sealed-record.js";
-import { UnreadableError } from "../../adapters/files/stored-file.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
-import { failureOf, type JsonObject, type JsonValue } from "../../src/contract/checkpoint.js";
+import { failureOf } from "../../src/contract/checkpoint.js";
+import { isRecord, UnreadableError } from "../json-object.js";
+
+/** The most bytes that a checkpoint's metadata may take. */
+const MAX_METADATA_BYTES = 64 * 1024 * 1024;
 
 /** A checkpoint's metadata as its file has it. */
 export interface StoredMetadata {
-  /** What `JSON.stringify` makes of it, for whoever knows the spec alone. */
-  readonly plain: JsonValue;
-  /** Where that loses something (a Date, a Map, `undefined`): the tagged form, from which it comes back as it was. */
-  readonly tagged?: JsonValue;
+  /** What `JSON.stringify` makes of it. The spec's own program reads this. */
+  readonly plain: unknown;
+  /** The tagged form, from which everything comes back as it was; only if JSON loses something (a Date, a Map). */
+  readonly tagged?: unknown;
 }
 
 /**
- * Reads the metadata at once, so that it may be changed afterwards.
+ * Reads the metadata at once, so the caller may change it afterwards.
  *
- * @throws {StateNotSerializableError} Something in it would be lost in any form (a function, a cycle).
- * @throws {PayloadTooLargeError} It is larger than `maxBytes`.
+ * @throws {StateNotSerializableError} Something in it has no stored form: a function, a cycle.
+ * @throws {PayloadTooLargeError} It takes more than 64 MiB.
  */
-export function encodeMetadata(metadata: Readonly<Record<string, unknown>>, maxBytes: number): StoredMetadata {
+export function encodeMetadata(metadata: Readonly<Record<string, unknown>>): StoredMetadata {
   // Under its key, so that errors say `$.metadata.onDone`.
-  const { encoding, text } = encodeJson({ metadata }, maxBytes);
-  const { metadata: stored } = JSON.parse(text) as { readonly metadata: JsonValue };
+  const { encoding, text } = encodeJson({ metadata }, MAX_METADATA_BYTES);
+  const { metadata: stored }: { readonly metadata: unknown } = JSON.parse(text);
   return encoding === "json" ? { plain: stored } : { plain: plainOf(decode(stored)), tagged: stored };
 }
 
 /**
- * The metadata of a file. Where both forms are there and no longer agree, somebody has edited the plain one, and that
- * one counts.
+ * The metadata of a file. If the plain form no longer matches the tagged one, somebody has edited it: then it counts.
  *
- * @throws {UnreadableError} It has a tagged form that can't be read.
+ * @throws {UnreadableError} The tagged form is damaged.
  */
-export function decodeMetadata(plain: JsonObject, tagged: JsonValue | undefined): Record<string, unknown> {
+export function decodeMetadata(plain: Record<string, unknown>, tagged: unknown): Record<string, unknown> {
   if (tagged === undefined) return plain;
   let decoded: unknown;
   try {
@@ -42,20 +43,11 @@ export function decodeMetadata(plain: JsonObject, tagged: JsonValue | undefined)
   return isSame && isRecord(decoded) ? decoded : plain;
 }
 
-/** The tagged form in a file's `waymark` key, if there is any. */
-export function taggedMetadataIn(waymark: JsonValue | undefined): JsonValue | undefined {
-  return isJsonObject(waymark) ? waymark["metadata"] : undefined;
-}
-
-function decode(tagged: JsonValue): unknown {
+function decode(tagged: unknown): unknown {
   return decodeJson("json-tagged", JSON.stringify(tagged));
 }
 
-/** What JSON.stringify makes of it, which for a BigInt is an error: it becomes its digits. */
-function plainOf(value: unknown): JsonValue {
+/** What JSON.stringify makes of it. A BigInt, for which that is an error, becomes its digits. */
+function plainOf(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? `${item}` : item)));
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

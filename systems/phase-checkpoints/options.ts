@@ -7,28 +7,25 @@ import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger
 import { appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
 import type { InvalidCheckpointFile } from "./storage.js";
 
-/** What every function of the system takes. A misspelled option is refused. */
+/** The options of every function of this system. A misspelled option is refused. */
 export interface CheckpointOptions {
-  /** The checkpoints' folder, made by the first checkpoint. Default: `~/.pai/checkpoints`. */
+  /** The checkpoints' folder; the first checkpoint makes it. Default: `~/.pai/checkpoints`. */
   readonly checkpointsDir?: string | undefined;
   /**
-   * The file whose `state.checkpointRef` names the newest checkpoint, where there is such a file. Default: `seed.json`
-   * beside the checkpoints' folder, so `~/.pai/seed.json`.
+   * The file whose `state.checkpointRef` names the newest checkpoint, if that file exists. Default: `seed.json` beside
+   * the checkpoints' folder, so `~/.pai/seed.json`.
    */
   readonly seedPath?: string | undefined;
-  /** The session that a new checkpoint belongs to. Default: an id that this process made up. */
+  /** The session of a new checkpoint. Default: a random id, the same for the whole process. */
   readonly sessionId?: string | undefined;
   /**
-   * Is told of each checkpoint that was created or completed. Default: appends a line of JSON to a file beside the
+   * Called for each checkpoint that was created or completed. Default: appends a line of JSON to a file beside the
    * checkpoints' folder, named after it: `~/.pai/checkpoints.events.jsonl`.
    */
   readonly logEvent?: LogPhaseCheckpointEvent | undefined;
-  /** Is told of files among the checkpoints that can't be read. They are passed over and left as they are. */
+  /** Called for each file among the checkpoints that can't be read. Such files are skipped and left as they are. */
   readonly onInvalidFile?: ((file: InvalidCheckpointFile) => void) | undefined;
-  /**
-   * Is told what failed beside the checkpoint itself, which is safe all the same: `seed.json` or the event log could not
-   * be written. Default: process warnings.
-   */
+  /** Told if `seed.json` or the event log can't be written; the checkpoint itself is safe. Default: process warnings. */
   readonly logger?: Logger | undefined;
 }
 
@@ -42,7 +39,7 @@ export interface ResolvedCheckpointOptions {
   readonly logger: Logger;
 }
 
-export const CHECKPOINT_OPTION_KEYS = [
+const OPTION_KEYS = [
   "checkpointsDir",
   "seedPath",
   "sessionId",
@@ -52,9 +49,9 @@ export const CHECKPOINT_OPTION_KEYS = [
 ] satisfies (keyof CheckpointOptions)[];
 
 /**
- * The checkpoints' folder: `~/.pai/checkpoints`, or the one given as an absolute path.
+ * The checkpoints' folder: `~/.pai/checkpoints`, or `dir` as an absolute path.
  *
- * @throws {TypeError | RangeError} It is no path.
+ * @throws {TypeError | RangeError} `dir` can't be a path.
  */
 export function resolveCheckpointsDir(dir?: string): string {
   if (dir === undefined) return join(homedir(), ".pai", "checkpoints");
@@ -62,21 +59,28 @@ export function resolveCheckpointsDir(dir?: string): string {
   return resolve(dir);
 }
 
-/** @throws {TypeError | RangeError} An option is misspelled, or none that it can be; the message names it. */
+/**
+ * @param more - The options of one function alone.
+ * @throws {TypeError | RangeError} An option is misspelled or wrong; the message names it.
+ */
 export function resolveCheckpointOptions(
   options: CheckpointOptions,
   what = "CheckpointOptions",
-  keys: readonly string[] = CHECKPOINT_OPTION_KEYS,
+  ...more: readonly string[]
 ): ResolvedCheckpointOptions {
-  checkKeys(what, options, keys);
-  const { seedPath, sessionId, logEvent, onInvalidFile } = options;
+  checkKeys(what, options, [...OPTION_KEYS, ...more]);
+  const { seedPath, sessionId, logEvent, onInvalidFile, logger: given = warningLogger } = options;
   if (seedPath !== undefined) checkPath("seedPath", seedPath);
   if (sessionId !== undefined) checkText("sessionId", sessionId, 1);
   checkFunction("logEvent", logEvent);
   checkFunction("onInvalidFile", onInvalidFile);
+  for (const level of ["debug", "info", "warn", "error"] as const) {
+    if (typeof given?.[level] !== "function")
+      throw new TypeError(`logger must have the method ${level}, as pino's have.`);
+  }
   const checkpointsDir = resolveCheckpointsDir(options.checkpointsDir);
   const beside = dirname(checkpointsDir);
-  const logger = safeLogger(checkedLogger(options.logger));
+  const logger = safeLogger(given);
   return {
     checkpointsDir,
     seedPath: seedPath === undefined ? join(beside, "seed.json") : resolve(seedPath),
@@ -103,15 +107,4 @@ function sessionOfThisProcess(): string {
 function checkPath(what: string, path: string): void {
   checkText(what, path, 1);
   if (path.includes("\0")) throw new TypeError(`${what} must be a path; it holds a NUL character.`);
-}
-
-function checkedLogger(logger: Logger | undefined): Logger {
-  if (logger === undefined) return warningLogger;
-  for (const level of ["debug", "info", "warn", "error"] as const) checkLevel(logger, level);
-  return logger;
-}
-
-function checkLevel(logger: Logger, level: keyof Logger): void {
-  if (typeof logger?.[level] === "function") return;
-  throw new TypeError(`CheckpointOptions.logger must have the method ${level}, as pino's loggers have.`);
 }

@@ -1,29 +1,23 @@
 import { nanoid } from "nanoid";
-import { exposuresOf } from "../../adapters/exposure.js";
 import { failureOf } from "../../src/contract/checkpoint.js";
 import { checkText } from "../../src/manager/arguments.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";
-import {
-  CHECKPOINT_OPTION_KEYS,
-  type CheckpointOptions,
-  type ResolvedCheckpointOptions,
-  resolveCheckpointOptions,
-} from "./options.js";
+import { type CheckpointOptions, type ResolvedCheckpointOptions, resolveCheckpointOptions } from "./options.js";
 import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
 import { clearCheckpointRef, setCheckpointRef } from "./seed.js";
 import { CheckpointFolder, type StoredCheckpointFile } from "./storage.js";
 
-/** What `createCheckpoint` answers: the checkpoint's id and its file's name in the folder, or what went wrong. */
+/** The answer of `createCheckpoint`: the checkpoint's id and its file's name in the folder, or what went wrong. */
 export type CheckpointResult =
   | { readonly ok: true; readonly checkpointId: string; readonly file: string }
   | { readonly ok: false; readonly error: string };
 
-/** What `completeCheckpoint` answers. */
+/** The answer of `completeCheckpoint`. */
 export type CompletionResult = { readonly ok: true } | { readonly ok: false; readonly error: string };
 
 export interface ListCheckpointsOptions extends CheckpointOptions {
-  /** Only those that are completed, or only those that aren't. Default: all. */
+  /** Only completed checkpoints, or only those that aren't. Default: all. */
   readonly completed?: boolean | undefined;
 }
 
@@ -35,21 +29,20 @@ export interface CompleteCheckpointOptions extends CheckpointOptions {
   readonly withEarlier?: boolean | undefined;
 }
 
-/** What is older is cleaned up. */
 const DEFAULT_MAX_AGE_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 /**
- * Saves where the work stands as a new checkpoint, notes its id in `seed.json` and logs `checkpoint_created`. Resolves
- * once the checkpoint survives a killed process and a power cut. Where only the note or the log fails, the checkpoint is
- * safe: that goes to `options.logger`, and the answer is `ok`. Never throws.
+ * Saves a new checkpoint, writes its id to `seed.json` and logs `checkpoint_created`. Resolves once the checkpoint
+ * survives a killed process and a power cut. If only `seed.json` or the log fails, the checkpoint is safe: the answer is
+ * `ok`, and `options.logger` is told. Never throws.
  *
  * @param phase - The phase's name, any text; data, never a path.
  * @param phaseNumber - From 1 to 7.
  * @param taskSummary - The task in some eight words.
- * @param iscCriteria - Of each, id, subject and status are kept.
- * @param metadata - The phase's own state. Dates, Maps and more come back as they were; what could not (a function) is
- *   refused. May be changed once the call has returned its promise.
+ * @param iscCriteria - Each one's id, subject and status are kept.
+ * @param metadata - The phase's own state. Dates, Maps and more come back as they were. What has no stored form (a
+ *   function) is refused. The caller may change it as soon as the call has returned its promise.
  */
 export async function createCheckpoint(
   phase: string,
@@ -65,9 +58,8 @@ export async function createCheckpoint(
     checkText("A phase", phase, 1);
     const id = nanoid();
     const draft = { id, sessionId, phase, phaseNumber, completed: false, taskSummary, iscCriteria, metadata };
-    const contentAt = prepareCheckpointFile(draft);
-    const file = await folderOf(resolved).add(phase, contentAt);
-    await attempt(resolved, () => setCheckpointRef(seedPath, id), SEED_FAILED);
+    const file = await folderOf(resolved).add(phase, prepareCheckpointFile(draft));
+    await attempt(resolved, SEED_FAILED, () => setCheckpointRef(seedPath, id));
     await logEvent(resolved, { action: "checkpoint_created", checkpointId: id, phase });
     return { ok: true, checkpointId: id, file };
   } catch (error) {
@@ -76,7 +68,7 @@ export async function createCheckpoint(
 }
 
 /**
- * The checkpoint of that id, or null.
+ * The checkpoint with that id, or null.
  *
  * @throws {StorageError} The folder can't be read.
  */
@@ -86,23 +78,24 @@ export async function loadCheckpoint(
 ): Promise<CheckpointState | null> {
   const resolved = resolveCheckpointOptions(options);
   checkText("A checkpoint id", checkpointId);
-  return (await folderOf(resolved).find(checkpointId))?.state ?? null;
+  const found = folderOf(resolved)
+    .list()
+    .find(({ state }) => state.id === checkpointId);
+  return found?.state ?? null;
 }
 
 /**
- * The checkpoints, newest first by `createdAt`. Files that are no checkpoints are passed over. Empty where there is no
- * folder.
+ * The checkpoints, newest first by `createdAt`. Files that hold no checkpoint are skipped. Empty if there is no folder.
  *
  * @throws {StorageError} The folder can't be read.
  */
 export async function listCheckpoints(options: ListCheckpointsOptions = {}): Promise<CheckpointState[]> {
-  const resolved = resolveCheckpointOptions(options, "ListCheckpointsOptions", [
-    ...CHECKPOINT_OPTION_KEYS,
-    "completed",
-  ]);
+  const resolved = resolveCheckpointOptions(options, "ListCheckpointsOptions", "completed");
   const { completed } = options;
   checkBoolean("completed", completed);
-  const states = (await folderOf(resolved).list()).map(({ state }) => state);
+  const states = folderOf(resolved)
+    .list()
+    .map(({ state }) => state);
   return completed === undefined ? states : states.filter((state) => state.completed === completed);
 }
 
@@ -112,12 +105,14 @@ export async function listCheckpoints(options: ListCheckpointsOptions = {}): Pro
  * @throws {StorageError} The folder can't be read.
  */
 export async function detectIncompleteCheckpoint(options: CheckpointOptions = {}): Promise<CheckpointState | null> {
-  const [newest] = await listCheckpoints({ ...checkedOptions(options), completed: false });
-  return newest ?? null;
+  const newest = folderOf(resolveCheckpointOptions(options))
+    .list()
+    .find(({ state }) => !state.completed);
+  return newest?.state ?? null;
 }
 
 /**
- * Marks a checkpoint as completed, so that it isn't offered for resuming, clears its note in `seed.json` and logs
+ * Marks a checkpoint as completed, so it is no longer offered for resuming, removes its id from `seed.json` and logs
  * `checkpoint_completed`. Completing it again changes nothing. Never throws.
  */
 export async function completeCheckpoint(
@@ -125,8 +120,7 @@ export async function completeCheckpoint(
   options: CompleteCheckpointOptions = {},
 ): Promise<CompletionResult> {
   try {
-    const keys = [...CHECKPOINT_OPTION_KEYS, "withEarlier"];
-    const resolved = resolveCheckpointOptions(options, "CompleteCheckpointOptions", keys);
+    const resolved = resolveCheckpointOptions(options, "CompleteCheckpointOptions", "withEarlier");
     const { withEarlier = false } = options;
     checkBoolean("withEarlier", withEarlier);
     checkText("A checkpoint id", checkpointId);
@@ -134,7 +128,7 @@ export async function completeCheckpoint(
     const chosen = await folderOf(resolved).complete((all) => chooseToComplete(all, checkpointId, withEarlier));
     if (chosen.length === 0) return { ok: false, error: notFound(checkpointId, resolved.checkpointsDir) };
     const ids = chosen.map(({ id }) => id);
-    await attempt(resolved, () => clearCheckpointRef(resolved.seedPath, ids), SEED_FAILED);
+    await attempt(resolved, SEED_FAILED, () => clearCheckpointRef(resolved.seedPath, ids));
     for (const { id, phase, completed } of chosen.toReversed()) {
       if (!completed) await logEvent(resolved, { action: "checkpoint_completed", checkpointId: id, phase });
     }
@@ -145,13 +139,13 @@ export async function completeCheckpoint(
 }
 
 /**
- * Removes checkpoints that are older, completed or not: completed work first, then the oldest first. A note of one of
- * them in `seed.json` is cleared. Files that are no checkpoints stay.
+ * Removes old checkpoints, completed or not: completed work first, then the oldest first. If `seed.json` names one of
+ * them, that is cleared. Files that hold no checkpoint stay.
  *
  * @param olderThanDays - By `createdAt`, in days of 24 hours from 0; fractions too. Default 30.
  * @returns How many were deleted.
- * @throws {RangeError} `olderThanDays` is no such number.
- * @throws {StorageError} The folder can't be read or written; those deleted before are gone, the others intact.
+ * @throws {RangeError} `olderThanDays` is not such a number.
+ * @throws {StorageError} The folder can't be read or written. Those deleted before are gone, the others intact.
  */
 export async function cleanupCheckpoints(
   olderThanDays: number = DEFAULT_MAX_AGE_DAYS,
@@ -162,27 +156,20 @@ export async function cleanupCheckpoints(
     throw new RangeError(`olderThanDays must be a number of days from 0; it is ${String(olderThanDays)}.`);
   }
   const deleted = await folderOf(resolved).removeOlder(Date.now() - olderThanDays * DAY_MS, async (doomed) => {
-    // Before they go: a note of one that is gone would stay for good, should this be interrupted.
+    // Before the removal: if this is interrupted, seed.json must not name what is gone.
     const ids = doomed.map(({ id }) => id);
-    await attempt(resolved, () => clearCheckpointRef(resolved.seedPath, ids), SEED_FAILED);
+    await attempt(resolved, SEED_FAILED, () => clearCheckpointRef(resolved.seedPath, ids));
   });
   return { deleted };
 }
 
 const SEED_FAILED = "The checkpoints are safe, but state.checkpointRef of seed.json was not changed";
 
-/** Folders that this process has been warned of, or needn't be: there is no opening to do it at. */
-const looked = new Set<string>();
-
-function folderOf({ checkpointsDir, onInvalidFile, logger }: ResolvedCheckpointOptions): CheckpointFolder {
-  if (!looked.has(checkpointsDir)) {
-    looked.add(checkpointsDir);
-    for (const { path, message } of exposuresOf(checkpointsDir)) logger.warn({ path }, message);
-  }
+function folderOf({ checkpointsDir, onInvalidFile }: ResolvedCheckpointOptions): CheckpointFolder {
   return new CheckpointFolder(checkpointsDir, onInvalidFile);
 }
 
-/** The checkpoint, under every name that it was copied to, and those that come before the newest of these. */
+/** Every file with that id (a person may have copied one) and, if asked, the session's checkpoints before the newest. */
 function chooseToComplete(
   all: readonly StoredCheckpointFile[],
   checkpointId: string,
@@ -190,33 +177,28 @@ function chooseToComplete(
 ): StoredCheckpointFile[] {
   const named = all.findIndex(({ state }) => state.id === checkpointId);
   const sessionId = all[named]?.state.sessionId;
+  const isEarlier = (state: CheckpointState, index: number) => index > named && state.sessionId === sessionId;
   return all.filter(
-    ({ state }, index) =>
-      state.id === checkpointId || (withEarlier && index > named && state.sessionId === sessionId && named !== -1),
+    ({ state }, index) => state.id === checkpointId || (withEarlier && named !== -1 && isEarlier(state, index)),
   );
 }
 
 async function logEvent(options: ResolvedCheckpointOptions, event: PhaseCheckpointEvent): Promise<void> {
   const failed = `The checkpoint is safe, but its event ${event.action} was not logged`;
-  await attempt(options, async () => void (await options.logEvent("custom", event)), failed);
+  await attempt(options, failed, async () => void (await options.logEvent("custom", event)));
 }
 
-/** What comes after the checkpoint itself must not make it look as if it weren't there. */
+/** Does what follows the checkpoint itself. If it fails, only the logger is told: the checkpoint is there. */
 async function attempt(
   { logger }: ResolvedCheckpointOptions,
-  work: () => Promise<void>,
   failed: string,
+  work: () => Promise<void>,
 ): Promise<void> {
   try {
     await work();
   } catch (error) {
     logger.warn({ error }, failed);
   }
-}
-
-function checkedOptions(options: CheckpointOptions): CheckpointOptions {
-  resolveCheckpointOptions(options);
-  return options;
 }
 
 function checkBoolean(what: string, value: boolean | undefined): void {

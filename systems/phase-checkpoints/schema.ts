@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** One criterion of the work ("ideal state criterion") and how far it had come when the checkpoint was made. */
+/** One criterion of the work ("ideal state criterion") and its status when the checkpoint was made. */
 export const iscCriterionSnapshotSchema = z.object({
   id: z.string(),
   subject: z.string(),
@@ -9,7 +9,7 @@ export const iscCriterionSnapshotSchema = z.object({
 
 export type IscCriterionSnapshot = z.output<typeof iscCriterionSnapshotSchema>;
 
-/** What a file `ckpt-<timestamp>-<phase>.json` holds. */
+/** The content of a file `ckpt-<timestamp>-<phase>.json`. */
 export const checkpointStateSchema = z.object({
   id: z.string().min(1),
   sessionId: z.string(),
@@ -18,7 +18,7 @@ export const checkpointStateSchema = z.object({
   phaseNumber: z.number().min(1).max(7),
   /** ISO 8601 in UTC. */
   createdAt: z.iso.datetime(),
-  /** Whether this work is finished, and not to be offered for resuming. */
+  /** Whether this work is finished. Finished work is not offered for resuming. */
   completed: z.boolean(),
   /** The task in some eight words. */
   taskSummary: z.string(),
@@ -28,8 +28,3 @@ export const checkpointStateSchema = z.object({
 });
 
 export type CheckpointState = z.output<typeof checkpointStateSchema>;
-
-/** The schema's complaints on one line: where each is, and what is wrong. */
-export function describeIssues({ issues }: z.ZodError): string {
-  return issues.map(({ path, message }) => `${path.join(".") || "the whole"}: ${message}`).join("; ");
-}

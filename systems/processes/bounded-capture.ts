@@ -1,6 +1,6 @@
 /**
- * Keeps what a process writes, up to a bound: the first and the last part of it, since errors stand at either end. In
- * between, the text says how much was cut. Memory stays below twice the bound, however much is written.
+ * Keeps what a process writes, up to a bound: its beginning and its end, because errors are at either. Between them the
+ * text says how much was cut. Memory stays below twice the bound.
  */
 export class BoundedCapture {
   readonly #headBytes: number;
@@ -12,12 +12,12 @@ export class BoundedCapture {
   #total = 0;
 
   /**
-   * @param maxBytes - At most so many bytes are kept, from 0.
-   * @param headBytes - So many of them from the beginning. Default: half of them.
+   * @param maxBytes - How many bytes are kept, from 0.
+   * @param headBytes - How many of them from the beginning. Default: half.
    */
   constructor(maxBytes: number, headBytes = Math.floor(maxBytes / 2)) {
     this.#headBytes = headBytes;
-    this.#tailBytes = maxBytes - this.#headBytes;
+    this.#tailBytes = maxBytes - headBytes;
   }
 
   push(chunk: Buffer): void {
@@ -34,22 +34,18 @@ export class BoundedCapture {
     if (this.#tailLength > 2 * this.#tailBytes) this.#trimTail();
   }
 
-  /** What was written, as UTF-8; no character is cut in two. */
+  /** What was written so far, as UTF-8. A character that is cut in two, or has only begun, is left out. */
   text(): string {
-    this.#trimTail();
-    return boundedText(Buffer.concat(this.#head), Buffer.concat(this.#tail), this.#total);
-  }
-
-  /** The same, while it is still being written: a character that has come in part is left out. */
-  textSoFar(): string {
     this.#trimTail();
     const head = Buffer.concat(this.#head);
     const tail = Buffer.concat(this.#tail);
-    const all = Buffer.concat([head, tail]);
-    const begun = all.length - lastBoundary(all);
-    const inTail = Math.min(begun, tail.length);
-    const wholeHead = head.subarray(0, head.length - (begun - inTail));
-    return boundedText(wholeHead, tail.subarray(0, tail.length - inTail), this.#total - begun);
+    const isWhole = head.length + tail.length === this.#total;
+    const start = isWhole ? Buffer.concat([head, tail]) : head;
+    const first = start.subarray(0, lastBoundary(start));
+    if (isWhole) return first.toString("utf8");
+    const last = tail.subarray(firstBoundary(tail), lastBoundary(tail));
+    const cut = this.#total - first.length - last.length;
+    return `${first.toString("utf8")}\n[… ${cut.toLocaleString("en-US")} bytes cut …]\n${last.toString("utf8")}`;
   }
 
   #trimTail(): void {
@@ -61,30 +57,12 @@ export class BoundedCapture {
   }
 }
 
-/** The text, where it has at most `maxBytes` bytes as UTF-8; otherwise its ends, and how much was cut between them. */
+/** The text if it has at most `maxBytes` bytes as UTF-8, else its two ends and how much was cut between them. */
 export function boundText(text: string, maxBytes: number): string {
-  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return text;
+  if (Buffer.byteLength(text) <= maxBytes) return text;
   const capture = new BoundedCapture(maxBytes);
   capture.push(Buffer.from(text));
   return capture.text();
-}
-
-function boundedText(head: Buffer, tail: Buffer, total: number): string {
-  if (head.length + tail.length === total) return Buffer.concat([head, tail]).toString("utf8");
-  const start = head.subarray(0, lastBoundary(head));
-  const end = tail.subarray(firstBoundary(tail));
-  const cut = total - start.length - end.length;
-  return `${start.toString("utf8")}\n[… ${cut.toLocaleString("en-US")} bytes cut …]\n${end.toString("utf8")}`;
-}
-
-/** Where the last character begins that isn't whole; the length, where all are. */
-function lastBoundary(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const byte = bytes.readUInt8(bytes.length - back);
-    if (isContinuation(byte)) continue;
-    return back < sequenceLength(byte) ? bytes.length - back : bytes.length;
-  }
-  return bytes.length;
 }
 
 /** Where the first whole character begins. */
@@ -94,12 +72,17 @@ function firstBoundary(bytes: Buffer): number {
   return at;
 }
 
-function isContinuation(byte: number): boolean {
-  return (byte & 0xc0) === 0x80;
+/** Where the last character begins if it isn't whole, else the length. */
+function lastBoundary(bytes: Buffer): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes.readUInt8(bytes.length - back);
+    if (isContinuation(byte)) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return back < length ? bytes.length - back : bytes.length;
+  }
+  return bytes.length;
 }
 
-function sequenceLength(leadByte: number): number {
-  if (leadByte >= 0xf0) return 4;
-  if (leadByte >= 0xe0) return 3;
-  return leadByte >= 0xc0 ? 2 : 1;
+function isContinuation(byte: number): boolean {
+  return (byte & 0xc0) === 0x80;
 }

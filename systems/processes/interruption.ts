@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { onTermination } from "../../src/manager/termination.js";
 
-/** When work is told to end. */
 export interface InterruptionOptions {
   /** Ends the work too. */
   readonly signal: AbortSignal | undefined;
@@ -9,12 +8,12 @@ export interface InterruptionOptions {
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
-/** Far longer than a signal takes; then something holds it back, and the work's caller is told instead. */
+/** Far longer than a signal takes to arrive. If something holds it back, the caller gets the rejection. */
 const MAX_ARRIVAL_MS = 2_000;
 
 /**
- * Does work that SIGINT, SIGTERM and a signal of the caller's end: each aborts the signal that the work is given. On
- * SIGINT and SIGTERM, this process ends as it would have, once the work has settled.
+ * Does work that ends on SIGINT, on SIGTERM and on a signal of the caller's: each aborts the signal that the work is
+ * given. After SIGINT or SIGTERM this process ends as it would have, once the work has settled.
  */
 export async function interruptibly<Result>(
   work: (signal: AbortSignal) => Promise<Result>,
@@ -31,8 +30,8 @@ export async function interruptibly<Result>(
   try {
     return await running;
   } catch (error) {
-    // The signal is being raised again, and takes some turns of the event loop to arrive: this process is to end by it,
-    // and not by what its program makes of the rejection.
+    // The signal is raised again and takes some turns of the event loop to arrive: this process ends by it, and not by
+    // what its program makes of the rejection.
     if (isFinal) await delay(MAX_ARRIVAL_MS);
     throw error;
   } finally {

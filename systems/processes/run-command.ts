@@ -1,73 +1,71 @@
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { BoundedCapture } from "./bounded-capture.js";
-import type { HeldProcess, ProcessEnd } from "./held-process.js";
-import type { OutputSink } from "./output-sink.js";
+import { type Command, type CommandLine, type ProcessEnd, startCommand, type WatchOptions } from "./command.js";
+import type { CommandOutput, OutputSink } from "./command-output.js";
 
-export interface RunOptions {
-  /** After so many milliseconds its whole group is ended. Default: never. */
+export interface RunOptions extends WatchOptions {
+  /** After how many milliseconds its whole group is ended. Default: never. */
   readonly timeoutMs?: number | undefined;
-  /** How long a group has between SIGTERM and SIGKILL. */
-  readonly killGraceMs: number;
   /** Ends the whole group when it aborts. */
   readonly signal: AbortSignal;
-  /** At most so many bytes are kept of stdout, and of stderr. */
-  readonly maxOutputBytes: number;
-  /** Besides, so many bytes are kept of the end of stdout, for who looks for an answer there. Default: 0. */
-  readonly endBytes?: number | undefined;
+  /** What is kept of its output. */
+  readonly output: CommandOutput;
+  /** Where its output is shown. */
   readonly stdout: OutputSink;
   readonly stderr: OutputSink;
 }
 
 export interface CommandResult {
-  /** Null where a signal, the timeout or an abort ended it. */
+  /** Null if a signal, the timeout or an abort ended it. */
   readonly exitCode: number | null;
-  /** What ended it, where a signal did. */
+  /** What ended it, if a signal did. */
   readonly signal: NodeJS.Signals | null;
   /** Bounded; says what was cut. */
   readonly stdout: string;
-  /** The end of stdout, up to `endBytes`. */
+  /** See {@link CommandOutput}. */
   readonly stdoutEnd: string;
-  /** Bounded; its last lines, in brackets, say what is worth knowing besides the exit code. */
   readonly stderr: string;
   readonly timedOut: boolean;
-  /**
-   * It was ended because `signal` aborted, or that came while it was being ended for its timeout: its outcome means
-   * nothing.
-   */
+  /** `signal` aborted before it had ended, or while it was ended for its timeout: its outcome means nothing. */
   readonly aborted: boolean;
 }
 
-/**
- * How long output is waited for once its process has ended. All it wrote is in the pipe already; what comes later
- * comes from something it left behind, which may hold the pipe open for ever.
- */
-const DRAIN_MS = 1_000;
+/** How long its output may stay open once its group is gone. Only a process that has left the group holds it then. */
+const DRAIN_WAITS = 20;
+const DRAIN_WAIT_MS = 50;
 
 /**
- * Lets a held process go, passes its output on while it runs, and resolves when it has ended. What it leaves behind in
- * its group (a server started with `&`) is ended with it: otherwise nobody would know of it, and the next run of the
- * same command would meet it.
+ * Runs a command in a process group of its own, passes its output on while it runs, and resolves when nothing of the
+ * group is left. What the command leaves behind in its group (a server started with `&`) is ended with it, or the next
+ * run of the command would meet it. If this process dies, a watchdog ends the group.
  *
- * @throws {ProcessStuckError} Its group can't be ended.
+ * The last lines of its stderr, in brackets, say what is worth knowing besides the exit code.
+ *
+ * @throws {ProcessStartError} It can't be started.
  */
-export async function runCommand(held: HeldProcess, options: RunOptions): Promise<CommandResult> {
-  const stdout = new Pump(held.stdout, options.stdout, options.maxOutputBytes, options.endBytes);
-  const stderr = new Pump(held.stderr, options.stderr, options.maxOutputBytes);
+export async function runCommand(line: CommandLine, options: RunOptions): Promise<CommandResult> {
+  const { output, timeoutMs, signal } = options;
   try {
-    const end = await endOf(held, options);
-    const notes = [...notesOn(end, options), ...(await drain(held, [stdout, stderr], options.killGraceMs))];
-    const lines = notes.map((note) => `[waymark: ${note}]\n`).join("");
-    if (lines !== "") void options.stderr.write(Buffer.from(lines));
+    const command = await startCommand(line, options);
+    const stdout = new Pump(command.stdout, options.stdout, (chunk) => output.push("stdout", chunk));
+    const stderr = new Pump(command.stderr, options.stderr, (chunk) => output.push("stderr", chunk));
+    const { end, endedBy } = await endOf(command, options);
+    for (const pump of [stdout, stderr]) pump.hurry();
+    const hasLeft = await command.end({ isOver: true });
+    const held = await Promise.all([stdout.close(), stderr.close()]);
+
+    if (endedBy === "timeout") stderr.note(`timed out after ${timeoutMs} ms; its process group was ended`);
+    if (endedBy === undefined && end.signal !== null) stderr.note(`ended by ${end.signal}`);
+    if (endedBy === undefined && hasLeft) stderr.note("it left processes behind in its group, which were ended");
+    if (held.includes(true)) stderr.note("a process outside its group holds its output open; the rest is not kept");
     return {
-      exitCode: end.timedOut || end.aborted ? null : end.exitCode,
+      exitCode: endedBy === undefined ? end.exitCode : null,
       signal: end.signal,
-      stdout: stdout.text(),
-      stdoutEnd: stdout.end(),
-      stderr: withLastLines(stderr.text(), lines),
-      timedOut: end.timedOut,
-      // Who asks for an end while a timeout is under way doesn't want what the timeout would lead to.
-      aborted: end.aborted || (end.timedOut && options.signal.aborted),
+      stdout: output.stdout.text(),
+      stdoutEnd: output.stdoutEnd.text(),
+      stderr: output.stderr.text(),
+      timedOut: endedBy === "timeout",
+      aborted: endedBy === "abort" || (endedBy === "timeout" && signal.aborted),
     };
   } finally {
     options.stdout.end();
@@ -75,91 +73,49 @@ export async function runCommand(held: HeldProcess, options: RunOptions): Promis
   }
 }
 
-interface CommandEnd extends ProcessEnd {
-  readonly timedOut: boolean;
-  readonly aborted: boolean;
+interface CommandEnd {
+  readonly end: ProcessEnd;
+  /** What made us end it. */
+  readonly endedBy: "timeout" | "abort" | undefined;
 }
 
-/** Lets it go, and waits until it has ended: by itself, or by us. */
-async function endOf(held: HeldProcess, { timeoutMs, killGraceMs, signal }: RunOptions): Promise<CommandEnd> {
-  let timedOut = false;
-  let aborted = false;
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      // A group that can't be ended never reports its end either.
-      held.end(killGraceMs).catch(reject);
-    };
-    const timer =
-      timeoutMs === undefined
-        ? undefined
-        : setTimeout(() => {
-            timedOut = true;
-            stop();
-          }, timeoutMs);
-    const abort = () => {
-      // It is being ended already.
-      if (timedOut) return;
-      aborted = true;
-      stop();
-    };
-    void held.ended.then((end) => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", abort);
-      resolve({ ...end, timedOut, aborted });
-    });
-    signal.addEventListener("abort", abort, { once: true });
-    held.release();
-    if (signal.aborted) abort();
-  });
+/** Waits until the command has ended: by itself, or because we ended it. */
+async function endOf(command: Command, { timeoutMs, signal }: RunOptions): Promise<CommandEnd> {
+  let endedBy: CommandEnd["endedBy"];
+  const stop = (why: "timeout" | "abort") => {
+    endedBy ??= why;
+    void command.end({ isOver: false });
+  };
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => stop("timeout"), timeoutMs);
+  const abort = () => stop("abort");
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  const end = await command.ended;
+  clearTimeout(timer);
+  signal.removeEventListener("abort", abort);
+  return { end, endedBy };
 }
 
-function notesOn(end: CommandEnd, options: RunOptions): string[] {
-  if (end.timedOut) return [`timed out after ${options.timeoutMs} ms; its process group was ended`];
-  return end.signal === null || end.aborted ? [] : [`ended by ${end.signal}`];
-}
-
-/** Waits for the rest of the output, and ends what was left behind. Returns what there is to say about it. */
-async function drain(held: HeldProcess, pumps: readonly Pump[], killGraceMs: number): Promise<string[]> {
-  const notes: string[] = [];
-  for (const pump of pumps) pump.hurry();
-  const closed = Promise.all(pumps.map((pump) => pump.closed));
-  await settlesWithin(closed, DRAIN_MS);
-  if (await held.endRest(killGraceMs)) {
-    notes.push("it left processes behind in its group, which were ended");
-    await settlesWithin(closed, DRAIN_MS);
-  }
-  const stopped = pumps.map((pump) => pump.stop());
-  if (stopped.includes(true)) notes.push("a process outside its group holds its output open; the rest is not kept");
-  await closed;
-  return notes;
-}
-
-/** One stream of a process, on its way to the terminal and to the checkpoint. */
+/** One stream of a command, on its way to the terminal and to what is kept. */
 class Pump {
-  /** Resolves when nothing more comes. */
-  readonly closed: Promise<void>;
   readonly #stream: Readable;
-  readonly #capture: BoundedCapture;
-  readonly #end: BoundedCapture | undefined;
-  #hurried = false;
-  #readError: Error | undefined;
+  readonly #sink: OutputSink;
+  readonly #keep: (chunk: Buffer) => void;
+  readonly #closed: Promise<void>;
+  #isHurried = false;
+  #lastByte = NEWLINE;
 
-  constructor(stream: Readable, sink: OutputSink, maxBytes: number, endBytes = 0) {
+  constructor(stream: Readable, sink: OutputSink, keep: (chunk: Buffer) => void) {
     this.#stream = stream;
-    this.#capture = new BoundedCapture(maxBytes);
-    this.#end = endBytes === 0 ? undefined : new BoundedCapture(endBytes, 0);
-    this.closed = new Promise((resolve) => {
+    this.#sink = sink;
+    this.#keep = keep;
+    this.#closed = new Promise((resolve) => {
       stream.once("close", resolve);
     });
-    stream.on("error", (error) => {
-      this.#readError = error;
-    });
+    stream.on("error", ({ message }) => this.note(`its output can't be read to the end: ${message}`));
     stream.on("data", (chunk: Buffer) => {
-      this.#capture.push(chunk);
-      this.#end?.push(chunk);
-      const caughtUp = sink.write(chunk);
-      if (caughtUp === undefined || this.#hurried) return;
+      const caughtUp = this.#push(chunk);
+      if (caughtUp === undefined || this.#isHurried) return;
       stream.pause();
       void caughtUp.then(() => stream.resume());
     });
@@ -167,34 +123,31 @@ class Pump {
 
   /** From now on nothing waits for the terminal: what is left is no more than a pipe holds. */
   hurry(): void {
-    this.#hurried = true;
+    this.#isHurried = true;
     this.#stream.resume();
   }
 
-  /** @returns Whether it was still open. */
-  stop(): boolean {
-    if (this.#stream.destroyed) return false;
+  /** Waits for the rest of the stream. Returns whether somebody still held it open. */
+  async close(): Promise<boolean> {
+    // Several short waits: if this process was held up itself, it reads between them what has come long ago.
+    for (let waits = 0; waits < DRAIN_WAITS && !this.#stream.closed; waits++) {
+      await Promise.race([this.#closed, delay(DRAIN_WAIT_MS)]);
+    }
+    const isOpen = !this.#stream.closed;
     this.#stream.destroy();
-    return true;
+    return isOpen;
   }
 
-  text(): string {
-    const text = this.#capture.text();
-    if (this.#readError === undefined) return text;
-    return withLastLines(text, `[waymark: its output can't be read to the end: ${this.#readError.message}]\n`);
+  /** Adds a line of ours. */
+  note(text: string): void {
+    void this.#push(Buffer.from(`${this.#lastByte === NEWLINE ? "" : "\n"}[waymark: ${text}]\n`));
   }
 
-  end(): string {
-    return this.#end?.text() ?? "";
+  #push(chunk: Buffer): Promise<void> | undefined {
+    this.#lastByte = chunk.at(-1) ?? NEWLINE;
+    this.#keep(chunk);
+    return this.#sink.write(chunk);
   }
 }
 
-async function settlesWithin(promise: Promise<unknown>, ms: number): Promise<void> {
-  const timer = new AbortController();
-  await Promise.race([promise, delay(ms, undefined, { signal: timer.signal })]);
-  timer.abort();
-}
-
-function withLastLines(text: string, lines: string): string {
-  return text === "" || text.endsWith("\n") || lines === "" ? `${text}${lines}` : `${text}\n${lines}`;
-}
+const NEWLINE = 10;

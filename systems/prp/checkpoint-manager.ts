@@ -9,8 +9,8 @@ import { type PrpCheckpoints, SessionCheckpoints } from "./storage.js";
 
 export interface CheckpointConfig {
   /**
-   * How many checkpoints a task keeps, from 1. Default 5. While an executor runs a command, there is one more that says
-   * how far that has come: it takes no other's place.
+   * How many checkpoints a task keeps, from 1. Default 5. While an executor runs a command, there is one more, which
+   * says how far the command has come.
    */
   maxCheckpoints: number;
   /** Whether checkpoints are saved at all. Default true. */
@@ -23,8 +23,7 @@ const DEFAULTS: CheckpointConfig = { maxCheckpoints: 5, enabled: true, autoClean
 
 /**
  * Checkpoints of a session's PRPs, one file per task: `{sessionPath}/artifacts/{taskId}/checkpoints.json`. Every save
- * is atomic and survives a killed process and a power cut. Files that the original of this class wrote are read, and
- * gone on with.
+ * is atomic and survives a killed process and a power cut. Files of the spec's own program are read and extended.
  *
  * @example
  * ```ts
@@ -77,7 +76,7 @@ export class PrpCheckpointManager {
    *
    * @param taskId - Any non-empty string of at most 512 UTF-16 units.
    * @param error - What went wrong, if the checkpoint is about that; its message, code and stack are kept.
-   * @returns The checkpoint's id, `{taskId}_{timestamp}_{stage}_{unique end}`; `''` where checkpoints are not enabled.
+   * @returns The checkpoint's id, `{taskId}_{timestamp}_{stage}_{unique end}`; `''` if checkpoints are not enabled.
    * @throws {TypeError | RangeError} The task's name or the label is no well-formed string; nothing was saved.
    * @throws {StateInvalidError} The state is not of the schema; nothing was saved.
    * @throws {StorageError} The disk failed; what was saved before is intact.
@@ -100,7 +99,7 @@ export class PrpCheckpointManager {
     try {
       return dataOf(await this.#checkpoints.restore(taskId, checkpointId));
     } catch (error) {
-      // The core's own advises a method that this class doesn't have.
+      // The core's message advises a method that this class doesn't have.
       throw error instanceof CheckpointNotFoundError ? notFound(checkpointId, taskId) : error;
     }
   }
@@ -130,12 +129,12 @@ export class PrpCheckpointManager {
   /**
    * Removes the task's oldest checkpoints.
    *
-   * @param retain - How many stay, from 0; with 0 the task is gone. Default: `maxCheckpoints`.
+   * @param retain - How many stay, from 0; with 0 the task is removed. Default: `maxCheckpoints`.
    * @throws {CheckpointCorruptError} The task's file can't be read; it was left as it is.
    */
   async cleanup(taskId: string, retain?: number): Promise<void> {
     checkInteger("retain", retain, 0);
-    // Also before all of it goes: this reads the file, and refuses one that can't be read.
+    // Also before the task is removed: a file that can't be read is refused here.
     await this.#checkpoints.prune(taskId, { keepLast: (retain ?? this.#config.maxCheckpoints) || 1 });
     if (retain === 0) await this.#checkpoints.removeTask(taskId);
   }
@@ -166,7 +165,7 @@ export class PrpCheckpointManager {
   }
 
   /**
-   * What the executor writes to; `undefined` where checkpoints are not enabled.
+   * What the executor writes to; `undefined` if checkpoints are not enabled.
    *
    * @internal
    */

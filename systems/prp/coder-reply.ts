@@ -11,15 +11,15 @@ export interface CoderReply extends CoderResult {
 const files = z.array(z.string()).optional();
 const ReplySchema = CoderResultSchema.extend({ artifacts: files, files });
 
-/** How much of an answer that isn't one is quoted. */
+/** How much of an unusable answer is quoted. */
 const QUOTED = 300;
 
 /**
- * Finds the JSON result in what a coder has written: the last line, or a fenced block at the end, or all of it. Where
- * there is none, the result is an error that says what came instead.
+ * Finds the JSON result in what a coder has written: the last line, or a fenced block at the end, or all of it. If
+ * there is none, the result is an error that quotes what came instead.
  */
 export function parseCoderReply(response: string): CoderReply {
-  // Agents colour what they write. In JSON itself a control character can't stand.
+  // Agents colour their output. JSON itself has no control characters.
   const text = stripVTControlCharacters(response).trim();
   if (text === "") return failed("The coder wrote nothing, so there is no JSON result.");
   const lastLine = text.slice(text.lastIndexOf("\n") + 1);
@@ -44,7 +44,7 @@ function readReply(json: string): CoderReply | undefined {
     const checked = ReplySchema.safeParse(JSON.parse(json));
     return checked.success ? replyOf(checked.data) : undefined;
   } catch {
-    // Not JSON: the next place is looked at.
+    // Not JSON: the next candidate may be.
     return undefined;
   }
 }
@@ -53,7 +53,7 @@ function replyOf({ result, message, artifacts, files: named }: z.output<typeof R
   return { result, message, artifacts: artifacts ?? named ?? [] };
 }
 
-/** Line by line: a Markdown parser is at a megabyte of log for minutes. */
+/** Line by line: a Markdown parser takes minutes for a megabyte of log. */
 function lastFencedBlock(text: string): string | undefined {
   const lines = text.split("\n");
   const fence = /^\s*(`{3,}|~{3,})$/.exec(lines.pop() ?? "")?.[1];

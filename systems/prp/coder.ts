@@ -8,7 +8,7 @@ export interface CoderRequest {
   readonly taskId: string;
   /** All it needs to know, and how to answer. */
   readonly prompt: string;
-  /** The PRP's file, absolute; empty where the PRP came as an object. */
+  /** The PRP's file, absolute; empty if the PRP came as an object. */
   readonly prpPath: string;
   /** Where the work is done. */
   readonly cwd: string;
@@ -36,7 +36,7 @@ export type CoderAnswer =
  */
 export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
 
-/** A command's result is looked for in so many bytes at the end of its stdout, however little of that is kept. */
+/** How many bytes at the end of a command's stdout are searched for its result, however little of it is kept. */
 export const REPLY_BYTES = 1024 * 1024;
 
 /** A coder's turn is over. */
@@ -44,20 +44,20 @@ export interface CoderOutcome {
   /** What it wrote, bounded. */
   readonly response: string;
   readonly reply: CoderReply;
-  /** What it threw, where it threw. */
+  /** What it threw, if it threw. */
   readonly error?: unknown;
 }
 
 export interface FunctionCoderOptions {
   readonly timeoutMs?: number | undefined;
-  /** How long an aborted coder has to come to an end. */
+  /** How long an aborted coder has to end. */
   readonly graceMs: number;
 }
 
 /**
  * Calls a coder that is a function.
  *
- * @returns Its outcome; `undefined` where the request's signal aborted before it had one.
+ * @returns Its outcome; `undefined` if the request's signal aborted first.
  */
 export async function callCoder(
   coder: Exclude<Coder, string>,
@@ -66,11 +66,11 @@ export async function callCoder(
 ): Promise<CoderOutcome | undefined> {
   const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
   const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
-  // Settles in any case, so what comes of a coder that is given up is no unhandled rejection.
+  // Never rejects: a coder that is given up causes no unhandled rejection.
   const answered = answerOf(coder, { ...request, signal });
   const late = await Promise.race([answered, aborted(signal)]);
   if (late !== undefined) return late;
-  // A coder that heeds the signal is waited for; what it has finished by then still counts.
+  // A coder that heeds the signal gets time to end; what it finishes by then still counts.
   const patience = new AbortController();
   const last = await Promise.race([answered, delay(graceMs, undefined, { signal: patience.signal })]);
   patience.abort();

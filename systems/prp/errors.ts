@@ -5,16 +5,9 @@
  * - `PRP_INVALID`: the PRP has no gate that runs anything, two gates of one level, or a part of the wrong shape.
  * - `PRP_CHANGED`: the checkpoint belongs to another version of the PRP.
  * - `PROCESS_NOT_STARTED`: a gate or the coder could not be started (no such folder or shell); the work is paused.
- * - `PROCESS_STUCK`: a process group outlived SIGKILL, so the work can't go on beside it.
  * - `INTERRUPTED`: SIGINT or SIGTERM came while a PRP was executed.
  */
-export type PrpErrorCode =
-  | "PRP_UNREADABLE"
-  | "PRP_INVALID"
-  | "PRP_CHANGED"
-  | "PROCESS_NOT_STARTED"
-  | "PROCESS_STUCK"
-  | "INTERRUPTED";
+export type PrpErrorCode = "PRP_UNREADABLE" | "PRP_INVALID" | "PRP_CHANGED" | "PROCESS_NOT_STARTED" | "INTERRUPTED";
 
 /** What goes wrong with a PRP or its processes. What goes wrong with checkpoints is a `CheckpointError`. */
 export class PrpError extends Error {

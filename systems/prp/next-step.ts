@@ -2,12 +2,12 @@ import type { CoderOutcome } from "./coder.js";
 import { isSkipped, type PrpGate } from "./prp-document.js";
 import type { CheckpointExecutionState, CoderResult, PrpStage, ValidationGateResult } from "./schema.js";
 
-/** How far the work on a PRP has come: all that a checkpoint has to hold to go on from it. */
+/** How far the work on a PRP has come: all that a checkpoint must hold to resume from it. */
 export interface Position {
   readonly stage: PrpStage;
   readonly coderResponse?: string | undefined;
   readonly coderResult?: CoderResult | undefined;
-  /** Of the last response that could be used. */
+  /** Of the last usable response. */
   readonly validationResults: readonly ValidationGateResult[];
   /** How many fix attempts this round has seen. A new round begins when a failed PRP is executed again. */
   readonly fixAttempt: number;
@@ -21,7 +21,7 @@ export type Step =
   /** The coder works: on the PRP (attempt 0), or on what the gates found. */
   | { readonly kind: "coder"; readonly fixAttempt: number; readonly failedGates: readonly ValidationGateResult[] }
   | { readonly kind: "gate"; readonly gate: PrpGate & { readonly command: string } }
-  /** There is nothing left to run, or no way to go on. */
+  /** Nothing is left to run, or the work can't go on. */
   | { readonly kind: "finish"; readonly position: Position; readonly error?: string }
   /** It is finished. */
   | { readonly kind: "return" };
@@ -41,7 +41,7 @@ export function nextStep(position: Position, gates: readonly PrpGate[], maxFixAt
   return { kind: "finish", position: { ...position, stage: "failed" }, error };
 }
 
-/** Where the coder's outcome leads. A response that can't be used leaves the results of the one before it standing. */
+/** The position after the coder's outcome. An unusable response leaves the results of the one before it. */
 export function afterCoder(position: Position, fixAttempt: number, { response, reply }: CoderOutcome): Position {
   const { result, message, artifacts } = reply;
   return {
@@ -54,7 +54,7 @@ export function afterCoder(position: Position, fixAttempt: number, { response, r
   };
 }
 
-/** Where a gate's result leads. */
+/** The position after a gate's result. */
 export function afterGate(position: Position, result: ValidationGateResult, gates: readonly PrpGate[]): Position {
   const before = withSkipped(
     position.validationResults,
@@ -64,10 +64,10 @@ export function afterGate(position: Position, result: ValidationGateResult, gate
 }
 
 /**
- * Where a checkpoint's state says that the work stands. After `failed`, a new round of fix attempts begins: with the
- * gate that failed where there is a response to go on with (what passed on it is not run again), else with the coder.
+ * Where the work stands by a checkpoint's state. After `failed` a new round of fix attempts begins: with the gate that
+ * failed if there is a usable response (what passed on it is not run again), else with the coder.
  *
- * @param isForeign - Another program wrote it: one that says nothing more after a coder's error.
+ * @param isForeign - Another program wrote it, which writes no `failed` after a coder's error.
  */
 export function positionOf(state: CheckpointExecutionState, isForeign: boolean): Position {
   const { stage, coderResponse, coderResult, validationResults, fixAttempt = 0, waymark } = state;
@@ -79,7 +79,7 @@ export function positionOf(state: CheckpointExecutionState, isForeign: boolean):
   return position;
 }
 
-/** The results, and one for each of the gates that nobody runs. */
+/** The results, and one for each gate that is skipped. */
 function withSkipped(results: readonly ValidationGateResult[], gates: readonly PrpGate[]): ValidationGateResult[] {
   const missing = gates.filter((gate) => isSkipped(gate) && !results.some(({ level }) => level === gate.level));
   return [...results, ...missing.map(skippedResult)].sort((a, b) => a.level - b.level);

@@ -1,14 +1,14 @@
 import type { Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Logger } from "../../src/manager/logger.js";
-import type { OutputSink } from "../processes/output-sink.js";
+import type { OutputSink } from "../processes/command-output.js";
 
-/** Who writes. */
+/** Where output comes from. */
 export interface OutputSource {
   readonly taskId: string;
   readonly kind: "coder" | "gate";
   /** The gate's level. */
-  readonly level?: number;
+  readonly level?: number | undefined;
   readonly stream: "stdout" | "stderr";
 }
 
@@ -38,7 +38,7 @@ class FunctionSink implements OutputSink {
       try {
         output(text, source);
       } catch (error) {
-        // What is shown must not decide what is done: the gate goes on, and its output is kept anyway.
+        // A failing display must not fail the gate. Its output is kept anyway.
         failed = true;
         logger.error({ error, ...source }, "The output function threw; the rest of this output is not passed on");
       }
@@ -58,29 +58,27 @@ class StreamSink implements OutputSink {
   readonly #stream: Writable;
   readonly #onError: (error: Error) => void;
   #broken = false;
-  #wake: () => void = () => {};
 
   constructor(stream: Writable, logger: Logger) {
     this.#stream = stream;
     // Without a listener, a reader that goes away (`… | head`) would end the run with EPIPE.
     this.#onError = (error) => {
       this.#broken = true;
-      this.#wake();
       logger.warn({ error }, "The output can't be shown any more; it is still kept in the checkpoint");
     };
-    this.#stream.on("error", this.#onError);
+    stream.on("error", this.#onError);
   }
 
   write(chunk: Buffer): Promise<void> | undefined {
-    if (this.#broken || this.#stream.destroyed || this.#stream.writableEnded) return undefined;
-    if (this.#stream.write(chunk)) return undefined;
+    const stream = this.#stream;
+    if (this.#broken || stream.destroyed || stream.writableEnded || stream.write(chunk)) return undefined;
     return new Promise((resolve) => {
+      const events = ["drain", "close", "error"];
       const wake = () => {
-        this.#stream.off("drain", wake).off("close", wake);
+        for (const event of events) stream.off(event, wake);
         resolve();
       };
-      this.#wake = wake;
-      this.#stream.on("drain", wake).on("close", wake);
+      for (const event of events) stream.on(event, wake);
     });
   }
 

@@ -24,7 +24,7 @@ export function parsePrp(markdown: string, path: string): ParsedPrp {
   if (markdown.length > MAX_LENGTH || NESTED.test(markdown)) {
     throw new PrpError(
       "PRP_INVALID",
-      `${path} is no PRP that is read: it has more than ${MAX_LENGTH} characters, or a line in more than 50 quotes or lists.`,
+      `${path} can't be read as a PRP: it has more than ${MAX_LENGTH} characters, or a line in more than 50 quotes or lists.`,
     );
   }
   const root = fromMarkdown(markdown);
@@ -54,7 +54,7 @@ export function parsePrp(markdown: string, path: string): ParsedPrp {
 }
 
 const MAX_LENGTH = 1024 * 1024;
-/** The time that nested quotes and lists take to parse grows faster than their number, and walks through them recurse. */
+/** Deeply nested quotes and lists take ever longer to parse, and walking them recurses. */
 const NESTED = /^[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*){50}/m;
 
 type Root = ReturnType<typeof fromMarkdown>;
@@ -70,7 +70,7 @@ interface Level {
 /** The shell for each language that is one. */
 const SHELLS: Readonly<Record<string, "sh" | "bash">> = { bash: "bash", sh: "sh", shell: "sh", "": "sh" };
 
-/** What stands under each heading "Validation Loop" that isn't itself in a section of that name. */
+/** What is under each heading "Validation Loop" that isn't itself in such a section. */
 function validationLoopsOf(blocks: readonly Block[]): (readonly Block[])[] {
   const start = blocks.findIndex(
     (block) => block.type === "heading" && /^[^a-z]*validation loop\b/i.test(textOf(block)),
@@ -93,7 +93,7 @@ function levelsOf(loop: readonly Block[], path: string): Level[] {
   });
 }
 
-/** What stands under the heading at `start`: everything up to the next heading that isn't below it. */
+/** What is under the heading at `start`: everything up to the next heading of its level or above. */
 function sectionAt(blocks: readonly Block[], start: number): readonly Block[] {
   const heading = blocks[start];
   if (heading?.type !== "heading") return [];
@@ -108,7 +108,7 @@ function codeIn(block: Block): Code[] {
   return "children" in block ? block.children.flatMap(codeIn) : [];
 }
 
-/** The level's gate; `undefined` where it has code blocks, and no command. */
+/** The level's gate; `undefined` if it has code blocks but no command. */
 function gateOf(
   level: PrpGate["level"],
   description: string,
@@ -116,7 +116,7 @@ function gateOf(
   markdown: string,
 ): PrpGate | undefined {
   const commands = blocks.flatMap((block) => {
-    // Four blanks make a code block too, but mostly by accident.
+    // Four blanks make a code block too, but mostly by accident: only fenced ones count.
     const fenced = /^[`~]/.test(markdown.slice(block.position?.start.offset));
     const shell = fenced ? SHELLS[(block.lang ?? "").toLowerCase()] : undefined;
     return shell === undefined ? [] : [{ shell, text: block.value }];

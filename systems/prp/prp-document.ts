@@ -13,7 +13,7 @@ export const PrpGateSchema = z.strictObject({
     error: ({ input }) => `Levels are 1 to 4; this one is ${JSON.stringify(input) ?? "missing"}`,
   }),
   description: z.string(),
-  /** Null, blank, or nothing but comments where a person checks. */
+  /** Null, blank, or nothing but comments if a person checks. */
   command: z
     .string()
     .refine((command) => !command.includes("\0"), "A command can't hold a NUL character")
@@ -49,7 +49,7 @@ export type PrpDocument = z.output<typeof PrpDocumentSchema>;
 /** A PRP, ready to be executed. */
 export interface LoadedPrp {
   readonly taskId: string;
-  /** Absolute; empty where the PRP came as an object. */
+  /** Absolute; empty if the PRP came as an object. */
   readonly path: string;
   /** What the coder is told about the work itself. */
   readonly body: string;
@@ -84,9 +84,9 @@ export function isSkipped(gate: PrpGate): boolean {
   return gate.manual === true || gate.command === null;
 }
 
-const NOTHING_TELLS = "so nothing would tell whether its work is done";
+const NOTHING_TELLS = "so nothing can show that its work is done";
 
-/** A command in which nothing would run passes always: it counts as none. */
+/** A command that runs nothing always passes, so it counts as none. */
 function withoutIdleCommand(gate: PrpGate): PrpGate {
   const runs = gate.command?.split("\n").some((line) => /^\s*[^#\s]/.test(line));
   return runs === true ? gate : { ...gate, command: null };
@@ -129,7 +129,7 @@ function checkDocument(prp: PrpDocument): PrpDocument {
 async function readPrp(path: string): Promise<string> {
   try {
     const text = await readFile(path, "utf8");
-    // The Markdown parser passes over a BOM, and its offsets are then off by one; a shell takes "\r" for a character.
+    // The Markdown parser skips a BOM, which shifts its offsets by one; to a shell "\r" is a character.
     return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);

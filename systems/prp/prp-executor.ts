@@ -1,16 +1,10 @@
 import { resolve } from "node:path";
-import type { SetAside } from "../../adapters/files/set-aside.js";
+import type { SetAside } from "../../adapters/files/task-file.js";
 import { checkKeys } from "../../src/contract/adapter.js";
-import type { Checkpoint } from "../../src/contract/checkpoint.js";
-import {
-  CheckpointConflictError,
-  CheckpointNotFoundError,
-  UnsupportedOperationError,
-} from "../../src/contract/errors.js";
+import { UnsupportedOperationError } from "../../src/contract/errors.js";
 import { checkInteger, checkTaskId, checkText } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { interruptibly } from "../processes/interruption.js";
-import { ProcessStuckError } from "../processes/process-group.js";
 import { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
 import type { Coder } from "./coder.js";
 import { PrpError } from "./errors.js";
@@ -18,47 +12,41 @@ import type { PrpOutput } from "./output.js";
 import { loadPrp, type PrpDocument } from "./prp-document.js";
 import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
-import type { CheckpointExecutionState } from "./schema.js";
-import { makeSessionFolder } from "./session-folder.js";
 
 export interface PrpExecutorOptions {
   /** Who does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
   readonly coder: Coder;
-  /** How often the coder may try to fix what a gate has found, each round. Default 2. */
+  /** How often the coder may try to fix what the gates find, each round. Default 2. */
   readonly maxFixAttempts?: number | undefined;
   /** How long a gate may take, in milliseconds. Default 120,000. */
   readonly gateTimeoutMs?: number | undefined;
-  /** How long the coder may take, in milliseconds. Default: for ever. */
+  /** How long the coder may take, in milliseconds. Default: no limit. */
   readonly coderTimeoutMs?: number | undefined;
   /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
   /** How much of each gate's stdout, of its stderr, and of a response is kept, in bytes. Default 65,536. */
   readonly maxOutputBytes?: number | undefined;
   /**
-   * While the coder or a gate runs as a command, what it has written is saved at this interval, in milliseconds, where
-   * something new has come: the newest checkpoint then says how far it was when everything is killed. Default 30,000;
-   * 0 or Infinity: never. A coder that is a function has nothing to save.
+   * While a command runs, its new output is saved at this interval, in milliseconds: after a kill the newest checkpoint
+   * says how far it was. Default 30,000; 0 or Infinity: never. A coder that is a function has nothing to save.
    */
   readonly autoSaveIntervalMs?: number | undefined;
   /** Where the coder and the gates run. Default: the session's folder. */
   readonly cwd?: string | undefined;
-  /** What differs from the defaults of {@link CheckpointConfig}; or a manager, which then stays open after `close`. */
+  /** What differs from the defaults of {@link CheckpointConfig}; or a manager, which stays open after `close`. */
   readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
-  /** Where the coder's and the gates' output is shown while they run. Default: this process's stdout and stderr. */
+  /** Where the output of the coder and the gates is shown while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
   /** Default: warnings and errors are process warnings. */
   readonly logger?: Logger | undefined;
 }
 
 export interface ExecuteOptions {
-  /** Pauses the execution: what runs is ended, and `execute` rejects with the reason. Execute again to go on. */
+  /** Pauses the execution: what runs is ended, and `execute` rejects with the reason. Execute again to resume. */
   readonly signal?: AbortSignal | undefined;
-  /** Begins anew, whatever checkpoints there are; a file of them that can't be written is set aside. Default false. */
+  /** Begins anew, whatever the checkpoints say; a file of them that can't be written is set aside. Default false. */
   readonly restart?: boolean | undefined;
-  /**
-   * With true, there must be a checkpoint to go on from; with false, no unfinished work. Default: goes on from a
-   * checkpoint if there is one.
-   */
+  /** With true, there must be a checkpoint; with false, no unfinished work. Default: resumes if there is a checkpoint. */
   readonly resume?: boolean | undefined;
   /** The task's name. Default: the PRP's own id, or else the name of its file. */
   readonly taskId?: string | undefined;
@@ -89,20 +77,18 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 /**
  * Executes PRPs: runs a coder, then the validation gates level by level; lets the coder fix what they find, and runs
  * them again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
- * `failed`), so that a run that was killed is gone on with by executing the PRP again.
+ * `failed`). After a kill, execute the PRP again: it resumes from the newest one.
  *
  * What is acknowledged is not done again: once a response's checkpoint is on disk, no later `execute` calls the coder
- * for it, and no gate that has passed on that response is run again. A coder or gate that a killed run has left
- * running is ended first: its process group is named in a checkpoint before it is let go. (This takes one machine:
- * what runs on another one can't be seen.) What a command has written so far is saved while it runs.
+ * for it or runs a gate again that has passed on it. If this process dies, a watchdog ends the coder or gate that runs.
  *
- * Any number of tasks of one session may be executed at once, by one executor, by several, and by several processes; a
- * task that is being executed already is refused. They share `cwd`: give each its own where their coders would get into
- * each other's way.
+ * Any number of tasks of one session may be executed at once, by several executors and processes; a task that is being
+ * executed is refused (on one machine: an execution on another one isn't seen). They share `cwd`: give each its own if
+ * their coders would get into each other's way.
  *
- * Gates run in the order of their levels, each in a process group of its own without stdin; what one leaves running
- * in its group when it ends is ended. Its first failing command fails it. Node's pipes are sockets, so `>&2` works and
- * `>/dev/stderr` doesn't.
+ * Gates run in the order of their levels, each in a process group of its own without stdin. What a command leaves
+ * running in its group is ended with it. A gate's first failing command fails it. Unix only. Node's pipes are sockets,
+ * so `>&2` works and `>/dev/stderr` doesn't.
  *
  * @example
  * ```ts
@@ -118,10 +104,9 @@ export class PrpExecutor {
   readonly #settings: RunSettings;
   readonly #checkpoints: PrpCheckpointManager;
   readonly #ownsCheckpoints: boolean;
-  readonly #makesCwd: boolean;
 
   /**
-   * @param sessionPath - The session's folder; made by the first execution.
+   * @param sessionPath - The session's folder; the first execution with checkpoints makes it.
    * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
    * @throws {UnsupportedOperationError} On Windows, which has no process groups.
    */
@@ -129,7 +114,6 @@ export class PrpExecutor {
     checkText("sessionPath", sessionPath, 1);
     this.sessionPath = sessionPath;
     this.#settings = resolveOptions(sessionPath, options);
-    this.#makesCwd = options.cwd === undefined;
     const { checkpoints, logger } = options;
     this.#ownsCheckpoints = !(checkpoints instanceof PrpCheckpointManager);
     this.#checkpoints =
@@ -142,27 +126,26 @@ export class PrpExecutor {
   }
 
   /**
-   * Executes a PRP, or goes on with it from its newest checkpoint:
+   * Executes a PRP, or resumes it from its newest checkpoint:
    *
    * - `complete`: nothing runs; the result is given again.
-   * - `failed`: a new round of fix attempts begins, with the gate that failed; if there is no response to go on with,
-   *   with the coder.
-   * - anything else: the work goes on where it stopped. A function that is a coder is called again if its response
-   *   wasn't acknowledged.
+   * - `failed`: a new round of fix attempts begins with the gate that failed, or with the coder if there is no usable
+   *   response.
+   * - anything else: the work goes on where it stopped. A coder whose response wasn't acknowledged is called again.
    *
    * SIGINT and SIGTERM end what runs, save the task as paused, and then end this process as they would have.
    *
    * @param prp - The document, or the path of its Markdown file.
-   * @returns Also where a gate or the coder failed: then `success` is false, and `error` says why.
+   * @returns Also if a gate or the coder failed: then `success` is false, and `error` says why.
    * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`); or a
-   *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): then the work up to it is saved as paused.
-   * @throws {CheckpointConflictError} The task is being executed already; that execution goes on untouched. Or there is
+   *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work up to it is saved as paused.
+   * @throws {CheckpointConflictError} The task is being executed already; that execution is untouched. Or there is
    *   unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
    * @throws {CheckpointCorruptError} The task's checkpoints can't be read, or written; they were left untouched.
-   *   `restart` gives their file another name, `checkpoints.json.damaged-<time>`, and says so to the logger.
+   *   `restart` gives their file another name, `checkpoints.json.damaged-<time>`, and logs it.
    * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
-   *   folder can't be made: nothing was run.
+   *   folder or the task's lock can't be made: nothing was run.
    * @throws The signal's reason, once it aborts.
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
@@ -173,21 +156,19 @@ export class PrpExecutor {
     signal?.throwIfAborted();
     const loaded = await loadPrp(prp, taskId);
     checkTaskId(loaded.taskId);
-    if (this.#makesCwd) await makeSessionFolder(this.sessionPath);
-    const onSetAside = ({ path, movedTo, reason }: SetAside) =>
-      this.#settings.logger.warn({ path, movedTo, reason }, setAsideText(loaded.taskId, movedTo, reason));
-    const session = this.#checkpoints.enabledCheckpoints;
-    const journal = await RunJournal.open(session, loaded, restart ? { onSetAside } : undefined);
+    const { logger } = this.#settings;
+    const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded, {
+      restart,
+      resume,
+      onSetAside: (aside) => logger.warn({ ...aside }, setAsideText(loaded.taskId, aside)),
+      onWait: () => logger.info({ taskId: loaded.taskId }, waitText(loaded.taskId)),
+    });
     try {
-      if (!restart) assertMayBegin(loaded.taskId, journal.newest, resume);
       return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
         signal,
         reason: (name) =>
           new PrpError("INTERRUPTED", `${name} came while ${loaded.taskId} was executed; it is paused.`),
       });
-    } catch (error) {
-      if (!(error instanceof ProcessStuckError)) throw error;
-      throw new PrpError("PROCESS_STUCK", error.message, { cause: error });
     } finally {
       journal.close();
     }
@@ -203,31 +184,15 @@ export class PrpExecutor {
   }
 }
 
-function setAsideText(taskId: string, movedTo: string, reason: string): string {
+function setAsideText(taskId: string, { movedTo, reason }: SetAside): string {
   return (
-    `The checkpoints of task ${JSON.stringify(taskId)} can't be gone on with: ${reason}. Their file is set aside as ${movedTo}, ` +
-    "and the work begins anew. What a killed run may have left running may not be known without it: look for that yourself."
+    `The checkpoints of task ${JSON.stringify(taskId)} can't be resumed: ${reason}. Their file is set aside as ${movedTo}, ` +
+    "and the work begins anew."
   );
 }
 
-function assertMayBegin(
-  taskId: string,
-  newest: Checkpoint<CheckpointExecutionState> | undefined,
-  resume: boolean | undefined,
-): void {
-  const task = `Task ${JSON.stringify(taskId)}`;
-  if (resume === true && newest === undefined) {
-    throw new CheckpointNotFoundError(
-      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it.`,
-      { taskId },
-    );
-  }
-  if (resume === false && newest !== undefined && newest.status !== "completed") {
-    throw new CheckpointConflictError(
-      `${task} has been started already: ${newest.status} at ${newest.state.stage}, saved ${newest.createdAt}. ` +
-        "Nothing was changed; resume it to go on from there, or restart it to begin anew.",
-    );
-  }
+function waitText(taskId: string): string {
+  return `PRP ${taskId}: The last run was killed; waiting until its commands have ended`;
 }
 
 function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSettings {

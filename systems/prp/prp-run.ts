@@ -1,17 +1,17 @@
 import type { Logger } from "../../src/manager/logger.js";
 import { boundText } from "../processes/bounded-capture.js";
-import { HeldProcess, type HeldProcessOptions, ProcessStartError } from "../processes/held-process.js";
-import { endOrphanedGroup } from "../processes/process-group.js";
+import { type CommandLine, ProcessStartError } from "../processes/command.js";
+import { CommandOutput } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
 import { PrpError } from "./errors.js";
 import { afterCoder, afterGate, nextStep, type Position, positionOf, START, type Step } from "./next-step.js";
-import { type OutputSource, openSink, type PrpOutput } from "./output.js";
+import { openSink, type PrpOutput } from "./output.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { LoadedPrp } from "./prp-document.js";
 import type { RunJournal } from "./run-journal.js";
-import type { PrpRunState, PrpStage, ValidationGateResult, WorkProgress } from "./schema.js";
-import { OutputSoFar, ProgressSaver, progressText } from "./work-progress.js";
+import type { PrpStage, ValidationGateResult, Work, WorkProgress } from "./schema.js";
+import { progressOf, progressText, saveProgress } from "./work-progress.js";
 
 /** The executor's options with their defaults. */
 export interface RunSettings {
@@ -28,11 +28,11 @@ export interface RunSettings {
   readonly logger: Logger;
 }
 
-/** What came of a PRP. */
+/** How an execution ended. */
 export interface ExecutionResult {
   /** Every gate passed, or was skipped. */
   readonly success: boolean;
-  /** Of the last response that could be used. */
+  /** Of the last usable response. */
   readonly validationResults: ValidationGateResult[];
   /** Files that the coder says it made or changed. */
   readonly artifacts: string[];
@@ -40,25 +40,26 @@ export interface ExecutionResult {
   readonly error?: string;
   /** How often the coder was asked to fix what a gate had found. */
   readonly fixAttempts: number;
-  /** The checkpoint that the execution went on from. */
+  /** The checkpoint that the execution resumed from. */
   readonly resumedFrom?: { readonly id: string; readonly stage: PrpStage };
 }
 
-type Work = Extract<Step, { kind: "coder" | "gate" }>;
+type CoderStep = Extract<Step, { kind: "coder" }>;
+type GateStep = Extract<Step, { kind: "gate" }>;
 
-/** A command that waits to be let go, and what a checkpoint calls it. */
-interface Command {
-  readonly held: HeldProcess;
-  readonly process: NonNullable<PrpRunState["process"]>;
+/** Where the work stands after a step. */
+interface Done {
+  readonly position: Position;
+  readonly error?: unknown;
 }
 
-/** One execution of one PRP: works from position to position, and writes each down before it goes on. */
+/** One execution of one PRP: it works from position to position, and saves each before it goes on. */
 export class PrpRun {
   readonly #prp: LoadedPrp;
   readonly #settings: RunSettings;
   readonly #journal: RunJournal;
   readonly #signal: AbortSignal;
-  /** How far a command had come that was ended because the run is to pause. */
+  /** How far a command had come that was ended to pause the run. */
   #cutShort: { readonly progress: WorkProgress; readonly text: string } | undefined;
 
   constructor(prp: LoadedPrp, settings: RunSettings, journal: RunJournal, signal: AbortSignal) {
@@ -76,22 +77,23 @@ export class PrpRun {
     if (!restart && digest !== undefined && digest !== this.#prp.digest) {
       throw new PrpError(
         "PRP_CHANGED",
-        `The PRP of task ${JSON.stringify(this.#prp.taskId)} has changed since checkpoint ${id}: its text or its gates are ` +
-          "not what that work was done for. Nothing was changed; undo the change, or restart it to begin anew.",
+        `The PRP of task ${JSON.stringify(this.#prp.taskId)} has changed since checkpoint ${id}: that work was done for ` +
+          "another text or other gates. Nothing was changed; undo the change, or restart it to begin anew.",
       );
-    }
-    const left = state.waymark?.process;
-    if (left !== undefined && (await endOrphanedGroup(left, this.#settings.killGraceMs))) {
-      this.#log("warn", { ...left }, `Ended the ${left.kind} that a killed run had left behind`);
     }
     if (restart) return this.#work(START, "new");
     const resumedFrom = { id, stage: state.stage };
     const position = positionOf(state, state.waymark === undefined);
-    this.#log("info", { from: id }, `Resuming from ${state.stage}`);
+    const wasKilled = newest.status === "running" && state.waymark?.work !== undefined;
+    this.#log(
+      "info",
+      { from: id },
+      `Resuming from ${state.stage}${wasKilled ? ", where the last run was killed" : ""}`,
+    );
     return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
   }
 
-  /** @param origin - Whether the position is a new one, the saved one, or one that was made of it. */
+  /** @param origin - Whether the position is new, the saved one, or derived from the saved one. */
   async #work(start: Position, origin: "new" | "saved" | "reopened"): Promise<ExecutionResult> {
     const { maxFixAttempts } = this.#settings;
     let position = start;
@@ -118,24 +120,12 @@ export class PrpRun {
     }
   }
 
-  /** Saves the position, names in it the process that works on the step, and only then lets that one go. */
-  async #workOn(step: Work, position: Position, label: string): Promise<{ position: Position; error?: unknown }> {
+  /** Saves the position, and then works on the step. */
+  async #workOn(step: CoderStep | GateStep, position: Position, label: string): Promise<Done> {
     if (this.#signal.aborted) return this.#pause(position);
-    const command = await this.#prepare(step, position);
-    try {
-      await this.#journal.save(position, { label, process: command?.process });
-    } catch (error) {
-      await command?.held.abandon();
-      throw error;
-    }
-    if (this.#signal.aborted) {
-      await command?.held.abandon();
-      return this.#pause(position);
-    }
-    const done =
-      step.kind === "gate"
-        ? await this.#runGate(step, position, command)
-        : await this.#runCoder(step, position, command);
+    await this.#journal.save(position, { label, work: workOf(step) });
+    if (this.#signal.aborted) return this.#pause(position);
+    const done = step.kind === "gate" ? await this.#runGate(step, position) : await this.#runCoder(step, position);
     return done ?? this.#pause(position);
   }
 
@@ -145,49 +135,17 @@ export class PrpRun {
     try {
       await this.#journal.save(position, { label, status: "paused", progress });
     } catch (error) {
-      // The entry before it stands, and is gone on with just as well. The caller waits for why the run ended.
+      // The entry before it is as good to resume from. The caller waits for the reason why the run ended.
       this.#log("error", { error }, "The paused run could not be marked as such");
     }
     throw this.#signal.reason;
   }
 
-  /** Holds the step's process; `undefined` where it needs none (a coder that is a function). */
-  async #prepare(step: Work, position: Position): Promise<Command | undefined> {
-    const command = this.#commandOf(step);
-    if (command === undefined) return undefined;
-    try {
-      const held = await HeldProcess.start(command);
-      return { held, process: { ...held.identity, ...sourceOf(step) } };
-    } catch (cause) {
-      if (!(cause instanceof ProcessStartError)) throw cause;
-      // No coder can mend the machine. What was done up to here would be lost for a missing folder: it is saved first.
-      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused", error: cause });
-      const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
-      throw new PrpError(
-        "PROCESS_NOT_STARTED",
-        `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. What was done before is saved; ` +
-          "mend this and execute the PRP again to go on.",
-        { cause },
-      );
-    }
-  }
-
-  #commandOf(step: Work): HeldProcessOptions | undefined {
-    const { coder, cwd } = this.#settings;
-    if (step.kind === "gate") {
-      return { shell: step.gate.shell ?? "bash", command: step.gate.command, strict: true, cwd };
-    }
-    if (typeof coder !== "string") return undefined;
-    return { shell: "sh", command: coder, strict: false, cwd, input: this.#promptOf(step) };
-  }
-
-  async #runGate(
-    step: Extract<Work, { kind: "gate" }>,
-    position: Position,
-    held: Command | undefined,
-  ): Promise<{ position: Position } | undefined> {
-    const { level, description, command } = step.gate;
-    const ran = await this.#run(step, position, held, this.#settings.gateTimeoutMs);
+  /** `undefined` if the run was paused before the gate had ended. */
+  async #runGate(step: GateStep, position: Position): Promise<Done | undefined> {
+    const { level, description, command, shell = "bash" } = step.gate;
+    const line: CommandLine = { shell, command, strict: true, cwd: this.#settings.cwd };
+    const ran = await this.#run(line, step, position, this.#settings.gateTimeoutMs);
     if (ran.aborted) return undefined;
     const { exitCode, stdout, stderr } = ran;
     const success = exitCode === 0;
@@ -196,19 +154,17 @@ export class PrpRun {
     return { position: afterGate(position, result, this.#prp.gates) };
   }
 
-  async #runCoder(
-    step: Extract<Work, { kind: "coder" }>,
-    position: Position,
-    command: Command | undefined,
-  ): Promise<{ position: Position; error?: unknown } | undefined> {
-    const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes } = this.#settings;
+  /** `undefined` if the run was paused before the coder had answered. */
+  async #runCoder(step: CoderStep, position: Position): Promise<Done | undefined> {
+    const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const ran = await this.#run(step, position, command, timeoutMs);
+      const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#promptOf(step) };
+      const ran = await this.#run(line, step, position, timeoutMs);
       outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
     } else {
       const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
-      // A command's is bounded as it comes; twice, and the text would tell the wrong number of bytes.
+      // A command's response is bounded as it comes.
       outcome = answered && { ...answered, response: boundText(answered.response, maxOutputBytes) };
     }
     if (outcome === undefined) return undefined;
@@ -217,55 +173,68 @@ export class PrpRun {
     return { position: afterCoder(position, step.fixAttempt, outcome), error };
   }
 
-  /** Lets a held command go, and saves how far it has come until it has ended. */
+  /** Runs a command, and saves how far it has come until it has ended. */
   async #run(
-    step: Work,
+    line: CommandLine,
+    step: CoderStep | GateStep,
     position: Position,
-    command: Command | undefined,
     timeoutMs: number | undefined,
   ): Promise<CommandResult> {
-    if (command === undefined) throw new Error("A command is held before it is run.");
-    const { held, process } = command;
-    const { output, logger, killGraceMs, maxOutputBytes, autoSaveIntervalMs: intervalMs } = this.#settings;
-    const source = { taskId: this.#prp.taskId, ...sourceOf(step) };
-    const soFar = new OutputSoFar(sourceOf(step), maxOutputBytes);
-    const textOf = (progress: WorkProgress) => progressText(progress, step.kind === "coder" ? step.fixAttempt : 0);
-    const saver = new ProgressSaver(soFar, {
+    const { output: shown, logger, killGraceMs, maxOutputBytes, autoSaveIntervalMs: intervalMs } = this.#settings;
+    const work = workOf(step);
+    const source = { taskId: this.#prp.taskId, ...work };
+    const output = new CommandOutput(maxOutputBytes, step.kind === "coder" ? REPLY_BYTES : 0);
+    const soFar = () => {
+      const progress = progressOf(work, output);
+      return { progress, text: progressText(progress, step.kind === "coder" ? step.fixAttempt : 0) };
+    };
+    const stopSaving = saveProgress(output, {
       intervalMs,
-      save: (progress) =>
-        this.#journal.saveProgress(position, { label: capitalized(textOf(progress)), process, progress }),
+      save: () => {
+        const { progress, text } = soFar();
+        const label = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+        return this.#journal.save(position, { label, work, progress, isPassing: true });
+      },
       failed: (error) =>
         this.#log("error", { error }, "How far it has come could not be saved; it will be tried again"),
     });
     try {
-      const ran = await runCommand(held, {
+      const ran = await runCommand(line, {
         timeoutMs,
         killGraceMs,
-        maxOutputBytes,
-        endBytes: step.kind === "coder" ? REPLY_BYTES : 0,
+        holds: this.#journal.watched,
         signal: this.#signal,
-        stdout: soFar.through("stdout", openSink(output, { ...source, stream: "stdout" }, logger)),
-        stderr: soFar.through("stderr", openSink(output, { ...source, stream: "stderr" }, logger)),
+        output,
+        stdout: openSink(shown, { ...source, stream: "stdout" }, logger),
+        stderr: openSink(shown, { ...source, stream: "stderr" }, logger),
       });
-      if (ran.aborted) {
-        const progress = soFar.progress();
-        this.#cutShort = { progress, text: textOf(progress) };
-      }
+      if (ran.aborted) this.#cutShort = soFar();
       return ran;
+    } catch (cause) {
+      if (!(cause instanceof ProcessStartError)) throw cause;
+      // A coder can't mend the machine: the work up to here is saved, and waits for somebody who can.
+      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused", error: cause });
+      const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
+      throw new PrpError(
+        "PROCESS_NOT_STARTED",
+        `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. What was done before is saved; ` +
+          "mend this and execute the PRP again to go on.",
+        { cause },
+      );
     } finally {
-      // Whatever is saved next follows on what is being saved.
-      await saver.stop();
+      // The next save follows on the one under way.
+      await stopSaving();
     }
   }
 
-  #requestFor(step: Extract<Work, { kind: "coder" }>): CoderRequest {
+  #requestFor(step: CoderStep): CoderRequest {
     const { taskId, path: prpPath } = this.#prp;
     const { fixAttempt, failedGates } = step;
     const { cwd } = this.#settings;
     return { taskId, prpPath, cwd, fixAttempt, failedGates, prompt: this.#promptOf(step), signal: this.#signal };
   }
 
-  #promptOf({ fixAttempt, failedGates }: Extract<Work, { kind: "coder" }>): string {
+  #promptOf({ fixAttempt, failedGates }: CoderStep): string {
     if (failedGates.length === 0) return executionPrompt(this.#prp);
     return fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
   }
@@ -275,7 +244,7 @@ export class PrpRun {
   }
 }
 
-function sourceOf(step: Work): Pick<OutputSource, "kind" | "level"> {
+function workOf(step: CoderStep | GateStep): Work {
   return step.kind === "gate" ? { kind: "gate", level: step.gate.level } : { kind: "coder" };
 }
 
@@ -289,10 +258,6 @@ function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position
   }
   const last = validationResults.findLast(({ skipped }) => !skipped);
   return `Gate ${stage.slice(-1)} ${last?.success === false ? "failed" : "passed"}`;
-}
-
-function capitalized(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {

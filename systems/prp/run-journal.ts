@@ -1,110 +1,107 @@
-import type { SetAside } from "../../adapters/files/set-aside.js";
+import type { SetAside } from "../../adapters/files/task-file.js";
 import type { Checkpoint, CheckpointStatus } from "../../src/contract/checkpoint.js";
-import { CheckpointConflictError, CheckpointCorruptError } from "../../src/contract/errors.js";
-import { isUnderWay, Runner } from "../processes/runner.js";
+import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
+import { isBeingRun, RunLock } from "../processes/run-lock.js";
 import type { Position } from "./next-step.js";
 import type { LoadedPrp } from "./prp-document.js";
-import type { CheckpointExecutionState, PrpRunState, WorkProgress } from "./schema.js";
-import { type PrpCheckpoints, type SessionCheckpoints, statusOf } from "./storage.js";
+import type { CheckpointExecutionState, Work, WorkProgress } from "./schema.js";
+import type { SessionCheckpoints } from "./storage.js";
+
+export interface OpenOptions {
+  /** Begin anew, whatever the newest checkpoint says. */
+  readonly restart: boolean;
+  /** With true there must be a checkpoint; with false there must be no unfinished work. */
+  readonly resume: boolean | undefined;
+  /** With `restart`: the task's file is so damaged that it got another name. */
+  readonly onSetAside: (aside: SetAside) => void;
+  /** Commands of a killed run are still being ended. */
+  readonly onWait: () => void;
+}
 
 /** How a position is saved. */
 export interface EntryOptions {
   readonly label: string;
-  /** The work that may start once this entry is acknowledged. */
-  readonly process?: PrpRunState["process"] | undefined;
+  /** What starts once this entry is on disk. */
+  readonly work?: Work | undefined;
   /** How far the work has come that is under way, or was ended before its time. */
   readonly progress?: WorkProgress | undefined;
+  /** The next entry takes its place, so it pushes out no other checkpoint. Default false. */
+  readonly isPassing?: boolean;
   readonly error?: unknown;
   /** Default: the stage's. */
   readonly status?: CheckpointStatus;
 }
 
 /**
- * What one execution of a PRP writes down. Each entry is written only if the one before it still is the newest, so of
- * two executions of one task, one is refused before it has done anything.
+ * What one execution of a PRP writes down, under the task's lock. Each entry is written only on top of the one before
+ * it: if somebody else writes, this execution stops before it does anything more. Without a session nothing is written.
  */
 export class RunJournal {
   /** The newest checkpoint when the execution began. */
   readonly newest: Checkpoint<CheckpointExecutionState> | undefined;
   readonly #session: SessionCheckpoints | undefined;
   readonly #prp: LoadedPrp;
-  readonly #runner: Runner;
+  readonly #lock: RunLock | undefined;
+  readonly #onWait: () => void;
   #sequence: number | undefined;
-  /** The entries that the next one takes the place of. */
-  #passing: readonly string[] = [];
-  /** The last answer was an error: what it was about may be stored all the same. */
-  #isUnsure = false;
+  /** The entry that the next one takes the place of. */
+  #passing: string | undefined;
 
   private constructor(
-    session: SessionCheckpoints | undefined,
-    prp: LoadedPrp,
-    runner: Runner,
+    { session, prp, lock }: { session: SessionCheckpoints | undefined; prp: LoadedPrp; lock: RunLock | undefined },
     { newest, sequence }: Newest,
+    onWait: () => void,
   ) {
     this.newest = newest;
     this.#session = session;
     this.#prp = prp;
-    this.#runner = runner;
+    this.#lock = lock;
+    this.#onWait = onWait;
     this.#sequence = sequence;
   }
 
-  /**
-   * @param session - Without it nothing is written, and nothing read.
-   * @param restart.onSetAside - Told of the task's file where that is so damaged that it got another name, so that the
-   *   work can begin anew. Without `restart` it is an error.
-   * @throws {CheckpointConflictError} Another execution of the task is under way.
-   */
+  /** @throws {CheckpointConflictError} Another execution is under way, or there is unfinished work. */
   static async open(
     session: SessionCheckpoints | undefined,
     prp: LoadedPrp,
-    restart?: { readonly onSetAside: (aside: SetAside) => void } | undefined,
+    { restart, resume, onSetAside, onWait }: OpenOptions,
   ): Promise<RunJournal> {
-    const found = await findNewest(session?.checkpoints, prp.taskId, restart !== undefined);
-    const { newest } = found;
-    const other = newest?.status === "running" ? newest.state.waymark?.runner : undefined;
-    if (other !== undefined && (await isUnderWay(other))) {
-      throw new CheckpointConflictError(
-        `Task ${JSON.stringify(prp.taskId)} is being executed by process ${other.pid} already. Nothing was changed; ` +
-          "wait for it, or end that process and execute the PRP again.",
-      );
+    const { taskId } = prp;
+    const found = await findNewest(session, taskId, restart);
+    const path = session?.lockPath(taskId);
+    if (path !== undefined && isBeingRun(path)) throw beingExecuted(taskId);
+    if (!restart) assertMayBegin(taskId, found.newest, resume);
+    if (session === undefined || path === undefined) {
+      return new RunJournal({ session, prp, lock: undefined }, found, onWait);
     }
-    const aside = restart && (await session?.setAside(prp.taskId));
-    if (aside) restart.onSetAside(aside);
-    const start = aside ? { newest, sequence: 0 } : found;
-    return new RunJournal(session, prp, await Runner.begin(), start);
+    const lock = await RunLock.take(path);
+    if (lock === undefined) throw beingExecuted(taskId);
+    try {
+      const aside = restart ? await session.setAside(taskId) : undefined;
+      if (aside !== undefined) onSetAside(aside);
+      return new RunJournal({ session, prp, lock }, aside ? { ...found, sequence: 0 } : found, onWait);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  }
+
+  /** For the watchdogs of this execution's commands. */
+  get watched(): number | undefined {
+    return this.#lock?.watched;
   }
 
   /**
-   * Resolves once the entry is on disk.
+   * Resolves once the entry is on disk, the first one also when nothing of a killed run is left.
    *
-   * @throws {CheckpointConflictError} Another execution has written meanwhile; nothing was saved.
+   * @throws {CheckpointConflictError} Somebody else has written meanwhile; nothing was saved.
    */
-  async save(position: Position, options: EntryOptions): Promise<void> {
-    await this.#append(position, options, false);
-  }
-
-  /**
-   * Saves how far the work on a position has come. Whoever goes on from it goes on from that position. The next entry
-   * takes its place, so that of one command's work there is no more than one, and no other entry is pushed out.
-   */
-  async saveProgress(position: Position, options: EntryOptions & { readonly progress: WorkProgress }): Promise<void> {
-    await this.#append(position, options, true);
-  }
-
-  /** The execution is over, whatever came of it. */
-  close(): void {
-    this.#runner.end();
-  }
-
-  async #append(
+  async save(
     position: Position,
-    { label, process, progress, error, status }: EntryOptions,
-    isPassing: boolean,
+    { label, work, progress, isPassing = false, error, status }: EntryOptions,
   ): Promise<void> {
     if (this.#session === undefined) return;
-    if (this.#isUnsure) await this.#findOwnNewest(this.#session.checkpoints);
     const { artifacts, fixAttempt, validationResults, ...rest } = position;
-    const isUnderWay = (status ?? statusOf(position.stage)) === "running";
     const state: CheckpointExecutionState = {
       ...rest,
       prpPath: this.#prp.path,
@@ -113,13 +110,11 @@ export class RunJournal {
       timestamp: new Date(),
       waymark: {
         prpDigest: this.#prp.digest,
-        ...(isUnderWay ? { runner: this.#runner.identity } : undefined),
-        ...(process === undefined ? undefined : { process }),
+        ...(work === undefined ? undefined : { work }),
         ...(progress === undefined ? undefined : { progress }),
         ...(artifacts.length === 0 ? undefined : { artifacts: [...artifacts] }),
       },
     };
-    this.#isUnsure = true;
     const saved = await this.#session.append(this.#prp.taskId, label, state, {
       error,
       status,
@@ -127,46 +122,63 @@ export class RunJournal {
       replaces: this.#passing,
       isPassing,
     });
-    this.#isUnsure = false;
     this.#sequence = saved.sequence;
-    this.#passing = isPassing ? [saved.id] : [];
+    this.#passing = isPassing ? saved.id : undefined;
+    if (this.watched === undefined) await this.#lock?.claim(this.#onWait);
   }
 
-  /** Goes on from an entry of this execution that was stored although its answer was an error. */
-  async #findOwnNewest(checkpoints: PrpCheckpoints): Promise<void> {
-    const newest = await checkpoints.latest(this.#prp.taskId);
-    const { runner, progress } = newest?.state.waymark ?? {};
-    if (newest === undefined || runner?.runId !== this.#runner.identity.runId) return;
-    if (newest.sequence === this.#sequence) return;
-    this.#sequence = newest.sequence;
-    if (progress !== undefined) this.#passing = [...this.#passing, newest.id];
+  /** The execution is over, whatever came of it. */
+  close(): void {
+    this.#lock?.release();
+  }
+}
+
+function beingExecuted(taskId: string): CheckpointConflictError {
+  return new CheckpointConflictError(
+    `Task ${JSON.stringify(taskId)} is being executed already. Nothing was changed; wait for that execution, or end it ` +
+      "and execute the PRP again.",
+  );
+}
+
+function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: boolean | undefined): void {
+  const task = `Task ${JSON.stringify(taskId)}`;
+  if (resume === true && newest === undefined) {
+    throw new CheckpointNotFoundError(
+      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it.`,
+      { taskId },
+    );
+  }
+  if (resume === false && newest !== undefined && newest.status !== "completed") {
+    throw new CheckpointConflictError(
+      `${task} has been started already: ${newest.status} at ${newest.state.stage}, saved ${newest.createdAt}. ` +
+        "Nothing was changed; resume it to go on from there, or restart it to begin anew.",
+    );
   }
 }
 
 interface Newest {
   /** The newest that can be read. */
-  readonly newest: Checkpoint<CheckpointExecutionState> | undefined;
-  /** Of the newest, be it damaged; 0 for none, `undefined` where that one doesn't tell. */
+  readonly newest: RunJournal["newest"];
+  /** What the first entry is written on top of: 0 for nothing, `undefined` if the newest is damaged. */
   readonly sequence: number | undefined;
 }
 
 async function findNewest(
-  checkpoints: PrpCheckpoints | undefined,
+  session: SessionCheckpoints | undefined,
   taskId: string,
   isRestart: boolean,
 ): Promise<Newest> {
-  if (checkpoints === undefined) return { newest: undefined, sequence: 0 };
-  const damaged: (number | undefined)[] = [];
-  const forget = checkpoints.on("corrupt", (record) => {
-    if (record.taskId === taskId) damaged.push(record.sequence);
+  if (session === undefined) return { newest: undefined, sequence: 0 };
+  let isDamaged = false;
+  const forget = session.checkpoints.on("corrupt", (record) => {
+    if (record.taskId === taskId) isDamaged = true;
   });
   try {
-    const newest = await checkpoints.latest(taskId).catch((error: unknown) => {
+    const newest = await session.checkpoints.latest(taskId).catch((error: unknown) => {
       if (isRestart && error instanceof CheckpointCorruptError) return undefined;
       throw error;
     });
-    const sequences = [newest?.sequence ?? 0, ...damaged].filter((sequence) => sequence !== undefined);
-    return { newest, sequence: sequences.length > damaged.length ? Math.max(...sequences) : undefined };
+    return { newest, sequence: isDamaged ? undefined : (newest?.sequence ?? 0) };
   } finally {
     forget();
   }

@@ -20,18 +20,18 @@ export const ValidationGateResultSchema = z.object({
   level: z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)]),
   description: z.string(),
   success: z.boolean(),
-  /** What was run; null where there is nothing to run. */
+  /** What was run; null if there is nothing to run. */
   command: z.string().nullable(),
   stdout: z.string(),
   stderr: z.string(),
-  /** Null where it was skipped, timed out, or was ended by a signal. */
+  /** Null if it was skipped, timed out, or was ended by a signal. */
   exitCode: z.number().nullable(),
   skipped: z.boolean(),
 });
 
 export type ValidationGateResult = z.output<typeof ValidationGateResultSchema>;
 
-/** What a coder says of its work. */
+/** What a coder says about its work. */
 export const CoderResultSchema = z.object({
   result: z.enum(["success", "error", "issue"]),
   message: z.string(),
@@ -39,23 +39,22 @@ export const CoderResultSchema = z.object({
 
 export type CoderResult = z.output<typeof CoderResultSchema>;
 
-const processSchema = z.object({ pid: z.number().int().positive(), startTime: z.string() });
-
-/** Whose work it is. */
-const workSchema = {
+/** Who works: the coder, or a gate. */
+const WorkSchema = z.object({
   kind: z.enum(["coder", "gate"]),
   /** The gate's level. */
   level: z.number().int().optional(),
-};
+});
 
-/** How far a command has come that has not ended. Nothing is concluded from it: it is for people to read. */
-export const WorkProgressSchema = z.object({
-  ...workSchema,
-  /** For how long it had run, in milliseconds. */
+export type Work = z.output<typeof WorkSchema>;
+
+/** How far a command had come before its end. For people: a resumed run starts the command again. */
+export const WorkProgressSchema = WorkSchema.extend({
+  /** How long it had run, in milliseconds. */
   ranMs: z.number().int().min(0),
   /** How much it had written, on stdout and stderr. */
   bytes: z.number().int().min(0),
-  /** When it last wrote something; absent where it never has. */
+  /** When it last wrote something; absent if it never has. */
   lastOutputAt: isoDate.optional(),
   /** What it had written, each bounded by `maxOutputBytes`. */
   stdout: z.string(),
@@ -64,34 +63,21 @@ export const WorkProgressSchema = z.object({
 
 export type WorkProgress = z.output<typeof WorkProgressSchema>;
 
-/**
- * What the executor needs beyond the spec's state, under one key, so that whoever knows the spec alone passes over it.
- * States without it (another program's) can be gone on with too.
- */
+/** What the executor needs beyond the spec's state, under one key. Another program's states don't have it. */
 export const PrpRunStateSchema = z.object({
-  /** SHA-256 of what the PRP asks for and of its gates: a checkpoint of another version is not gone on with. */
+  /** SHA-256 of the PRP's text and gates: work on another version isn't resumed. */
   prpDigest: z.string().optional(),
-  /** The program that executes the PRP, while it does: its process, and which of its executions. */
-  runner: processSchema.extend({ runId: z.string() }).optional(),
-  /** The work that this checkpoint has started: its process group, and what tells it from a later one of that number. */
-  process: processSchema
-    .extend({
-      ...workSchema,
-      group: z.number().int().positive(),
-      token: z.string(),
-    })
-    .optional(),
+  /** What was started once this checkpoint was on disk; absent if the run stopped here. */
+  work: WorkSchema.optional(),
   /** In a checkpoint that was saved while a command ran, or when it was ended before its time. */
   progress: WorkProgressSchema.optional(),
   /** What the coder said it made, over all its responses. */
   artifacts: z.array(z.string()).optional(),
 });
 
-export type PrpRunState = z.output<typeof PrpRunStateSchema>;
-
 /** Where a PRP's execution stands. */
 export const CheckpointExecutionStateSchema = z.object({
-  /** The PRP's file; empty where the PRP came as an object. */
+  /** The PRP's file; empty if the PRP came as an object. */
   prpPath: z.string(),
   stage: z.enum(PRP_STAGES),
   /** All the coder wrote, bounded, or its reply as JSON. */
@@ -116,7 +102,7 @@ export const CheckpointDataSchema = z.object({
   label: z.string(),
   state: CheckpointExecutionStateSchema,
   createdAt: isoDate,
-  /** What went wrong, where the checkpoint is about an error. */
+  /** What went wrong, if the checkpoint is about an error. */
   error: z.object({ message: z.string(), code: z.string().optional(), stack: z.string().optional() }).optional(),
 });
 

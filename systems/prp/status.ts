@@ -2,18 +2,18 @@ import type { CorruptRecord } from "../../src/contract/adapter.js";
 import type { Checkpoint, CheckpointFailure, CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, StateInvalidError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import { checkText } from "../../src/manager/arguments.js";
-import { isUnderWay } from "../processes/runner.js";
+import { isBeingRun } from "../processes/run-lock.js";
 import type { CheckpointExecutionState, PrpStage, WorkProgress } from "./schema.js";
-import { type PrpCheckpoints, SessionCheckpoints } from "./storage.js";
+import { SessionCheckpoints } from "./storage.js";
 
 /** Where a task of a session stands, by its newest checkpoint. */
 export interface PrpTaskStatus {
   readonly taskId: string;
-  /** The PRP's file; empty where the PRP came as an object. */
+  /** The PRP's file; empty if the PRP came as an object. */
   readonly prpPath: string;
   readonly stage: PrpStage;
   readonly status: CheckpointStatus;
-  /** What the checkpoint says of itself: `Gate 2 passed`, `The coder so far: 12 KB in 3 min`. */
+  /** The checkpoint's label: `Gate 2 passed`, `The coder so far: 12 KB in 3 min`. */
   readonly label: string;
   readonly checkpointId: string;
   /** When the checkpoint was saved. */
@@ -21,39 +21,40 @@ export interface PrpTaskStatus {
   /** How many checkpoints the task has. */
   readonly checkpoints: number;
   /**
-   * Who executes the task. Absent where nobody does: its status is not `running`, or another program wrote it. With
-   * `isAlive: false` it died in the middle (executing the PRP again goes on); it is looked for on this machine alone.
+   * Whether the execution that is under way by its status is still alive. With `died` it ended in the middle, and
+   * executing the PRP again goes on. Absent with another status, and for another program's checkpoints. Only this
+   * machine's executions are seen.
    */
-  readonly runner?: { readonly pid: number; readonly isAlive: boolean };
+  readonly runner?: "alive" | "died";
   /** How often the coder was asked to fix what a gate had found. */
   readonly fixAttempts: number;
   /** Why it failed, or paused. */
   readonly error?: CheckpointFailure;
-  /** How far the coder or the gate had come that was running then, or was ended before its time. */
+  /** How far the coder or the gate had come that was running, or was ended before its time. */
   readonly progress?: WorkProgress;
 }
 
-/** Something of a session that can't be read. */
+/** A part of a session that can't be read. */
 export interface DamagedCheckpoint {
   /** Where it is. */
   readonly location: string;
   readonly reason: string;
-  /** Where that can be told. */
+  /** Absent if that isn't known. */
   readonly taskId?: string;
 }
 
 /** Where a session stands. */
 export interface PrpSessionStatus {
-  /** The most recent one first. */
+  /** The most recent first. */
   readonly tasks: readonly PrpTaskStatus[];
-  /** What can't be read. A task stands in `tasks` all the same if an older checkpoint of it can. */
+  /** What can't be read. The task is in `tasks` too if an older checkpoint of it can be read. */
   readonly damaged: readonly DamagedCheckpoint[];
 }
 
 /**
- * Where each task of a session stands. Changes nothing, and may be called while the session's tasks are executed.
+ * Where each task of a session stands. Changes nothing; may be called while tasks are executed.
  *
- * @param sessionPath - The session's folder. Without any checkpoint in it there are no tasks.
+ * @param sessionPath - The session's folder. It need not exist: then there are no tasks.
  * @throws {StorageError} A folder or a file can't be read.
  *
  * @example
@@ -62,7 +63,7 @@ export interface PrpSessionStatus {
  *
  * const { tasks, damaged } = await prpStatus("plan/001_session");
  * for (const { taskId, status, label, runner } of tasks) {
- *   console.log(taskId, runner?.isAlive === false ? "died" : status, label);
+ *   console.log(taskId, runner === "died" ? "died" : status, label);
  * }
  * ```
  */
@@ -76,10 +77,10 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
     const tasks: PrpTaskStatus[] = [];
     for (const { taskId, count } of await checkpoints.tasks({ order: "recent" })) {
       try {
-        const status = await statusOfTask(checkpoints, taskId, count);
+        const status = await statusOfTask(session, taskId, count);
         if (status !== undefined) tasks.push(status);
       } catch (error) {
-        // What is damaged has been reported as such; what the schema refuses is no damage, but can't be shown either.
+        // Damage has been reported already. What the schema refuses isn't damage, but it can't be shown either.
         if (error instanceof StateInvalidError || error instanceof UnsupportedFormatError) {
           damaged.set(`task ${taskId}`, { taskId, location: sessionPath, reason: error.message });
         } else if (!(error instanceof CheckpointCorruptError)) throw error;
@@ -91,24 +92,23 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
   }
 }
 
-/** All there is to say is in what is returned. */
+/** Everything is in the result. */
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** `undefined` where the task was removed in the meantime. */
+/** `undefined` if the task was removed in the meantime. */
 async function statusOfTask(
-  checkpoints: PrpCheckpoints,
+  session: SessionCheckpoints,
   taskId: string,
   count: number,
 ): Promise<PrpTaskStatus | undefined> {
   for (;;) {
-    const newest = await checkpoints.latest(taskId);
+    const newest = await session.checkpoints.latest(taskId);
     if (newest === undefined) return undefined;
-    const runner = newest.status === "running" ? newest.state.waymark?.runner : undefined;
-    if (runner === undefined) return taskStatus(newest, count);
-    const isAlive = await isUnderWay(runner);
-    // It may have ended well since its checkpoint was read: then it has left another one.
-    if (!isAlive && (await checkpoints.latest(taskId))?.id !== newest.id) continue;
-    return { ...taskStatus(newest, count), runner: { pid: runner.pid, isAlive } };
+    if (newest.status !== "running" || newest.state.waymark === undefined) return taskStatus(newest, count);
+    const runner = isBeingRun(session.lockPath(taskId)) ? "alive" : "died";
+    // It may have ended well since its checkpoint was read: then there is another one.
+    if (runner === "died" && (await session.checkpoints.latest(taskId))?.id !== newest.id) continue;
+    return { ...taskStatus(newest, count), runner };
   }
 }
 
@@ -134,7 +134,7 @@ function damagedOf({ location, reason, taskId }: CorruptRecord): DamagedCheckpoi
   return { location, reason, ...(taskId === undefined ? undefined : { taskId }) };
 }
 
-/** The same record is met when tasks are listed, and when one is read. */
+/** The same record is reported when tasks are listed and when one is read. */
 function keyOf({ location, id, sequence }: CorruptRecord): string {
   return JSON.stringify([location, id, sequence]);
 }

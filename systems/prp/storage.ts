@@ -4,12 +4,13 @@ import { type SetAside, TaskFileAdapter } from "../../adapters/files/task-file.j
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { CheckpointManager } from "../../src/manager/manager.js";
+import { runLockPath } from "../processes/run-lock.js";
 import { createCheckpointId } from "./checkpoint-id.js";
 import { type CheckpointExecutionState, CheckpointExecutionStateSchema } from "./schema.js";
 
 /**
- * A state as the file has it: plain JSON, as the spec's own program writes it, to any depth. What JSON has no word for
- * (an `undefined`, a -0) would make the core store the whole state in its tagged form, which that program can't read.
+ * A state as the file has it: plain JSON, as the spec's own program writes it. With what JSON has no word for (an
+ * `undefined`) the core would store the whole state in its tagged form, which that program can't read.
  */
 const StoredStateSchema = z.codec(
   z.custom<z.input<typeof CheckpointExecutionStateSchema>>(),
@@ -25,22 +26,21 @@ export type PrpCheckpoints = CheckpointManager<typeof StoredStateSchema>;
 
 export interface PrpCheckpointsOptions {
   readonly sessionPath: string;
-  /** Keep only so many per task. Without it, all are kept. */
+  /** How many are kept per task. Default: all. */
   readonly keepLast?: number | undefined;
   readonly logger?: Logger | undefined;
 }
 
-/** The checkpoints in `{sessionPath}/artifacts/{taskId}/checkpoints.json`, of every task. */
+/** The checkpoints of every task of a session, in `{sessionPath}/artifacts/{taskId}/checkpoints.json`. */
 export class SessionCheckpoints {
   readonly checkpoints: PrpCheckpoints;
   readonly #storage: TaskFileAdapter;
-  /** The same, without retention after each save. */
-  readonly #unpruned: PrpCheckpoints;
+  readonly #sessionPath: string;
   readonly #keepLast: number | undefined;
   readonly #logger: Logger;
 
   constructor({ sessionPath, keepLast, logger }: PrpCheckpointsOptions) {
-    const storage = new TaskFileAdapter({
+    this.#storage = new TaskFileAdapter({
       path: join(sessionPath, "artifacts"),
       // The spec's own program writes no stage and no status beside the state.
       adopt: ({ state }) => {
@@ -48,63 +48,56 @@ export class SessionCheckpoints {
         return success ? { stage: data, status: statusOf(data) } : {};
       },
     });
-    this.#storage = storage;
-    const options = { storage, schema: StoredStateSchema, createId: createCheckpointId, logger };
     this.checkpoints = new CheckpointManager({
-      ...options,
-      retention: keepLast === undefined ? undefined : { keepLast },
+      storage: this.#storage,
+      schema: StoredStateSchema,
+      createId: createCheckpointId,
+      logger,
     });
-    this.#unpruned = new CheckpointManager({ ...options, ownsStorage: false });
+    this.#sessionPath = sessionPath;
     this.#keepLast = keepLast;
     this.#logger = safeLogger(logger ?? warningLogger);
   }
 
-  /** Saves a state as the task's newest checkpoint. */
+  /** Saves a state as the task's newest checkpoint, and removes what it replaces and what is beyond `keepLast`. */
   async append(
     taskId: string,
     label: string,
     state: CheckpointExecutionState,
-    { error, status, expectedSequence, replaces = [], isPassing = false }: AppendOptions = {},
+    { error, status, expectedSequence, replaces, isPassing = false }: AppendOptions = {},
   ): Promise<CheckpointSummary> {
-    const isPlain = !isPassing && replaces.length === 0;
-    const saved = await (isPlain ? this.checkpoints : this.#unpruned).save(taskId, state, {
-      stage: state.stage,
-      label,
-      status: status ?? statusOf(state.stage),
-      error,
-      expectedSequence,
-    });
-    if (!isPlain) await this.#tidy(taskId, replaces, isPassing);
+    const { stage } = state;
+    const options = { stage, label, status: status ?? statusOf(stage), error, expectedSequence };
+    const saved = await this.checkpoints.save(taskId, state, options);
+    try {
+      // What is replaced goes first: it takes no other checkpoint's place.
+      if (replaces !== undefined) await this.checkpoints.remove(taskId, replaces);
+      const keepLast = isPassing ? undefined : this.#keepLast;
+      if (keepLast !== undefined) await this.checkpoints.prune(taskId, { keepLast });
+    } catch (cause) {
+      const what = `Old checkpoints of task ${JSON.stringify(taskId)} can't be removed; the new one is stored`;
+      this.#logger.error({ taskId, error: cause }, what);
+    }
     return saved;
   }
 
-  /** Renames the task's file, if it is so damaged that it can't be written. */
+  /** Where the lock of a task is. */
+  lockPath(taskId: string): string {
+    return runLockPath(this.#sessionPath, taskId);
+  }
+
+  /** Renames the task's file if it is so damaged that it can't be written. */
   async setAside(taskId: string): Promise<SetAside | undefined> {
     return this.#storage.setAside(taskId);
   }
 
   /** Waits for the calls under way. Idempotent. */
   async close(): Promise<void> {
-    await this.#unpruned.close();
     await this.checkpoints.close();
-  }
-
-  /** What is replaced goes first: it must take no other's place. Never rejects: the save is stored. */
-  async #tidy(taskId: string, replaced: readonly string[], isPassing: boolean): Promise<void> {
-    try {
-      for (const id of replaced) await this.#unpruned.remove(taskId, id);
-      if (isPassing || this.#keepLast === undefined) return;
-      await this.checkpoints.prune(taskId, { keepLast: this.#keepLast });
-    } catch (error) {
-      this.#logger.error(
-        { taskId, error },
-        `What is left over beside a new checkpoint of task ${JSON.stringify(taskId)} can't be removed; that one is stored`,
-      );
-    }
   }
 }
 
-/** How a checkpoint's stage counts among the core's statuses. */
+/** The core's status for a checkpoint's stage. */
 export function statusOf(stage: CheckpointExecutionState["stage"]): CheckpointStatus {
   if (stage === "complete") return "completed";
   return stage === "failed" ? "failed" : "running";
@@ -115,9 +108,9 @@ export interface AppendOptions {
   /** Default: the stage's. */
   readonly status?: CheckpointStatus | undefined;
   readonly expectedSequence?: number | undefined;
-  /** Checkpoints whose place it takes: removed once it is stored, before retention counts. */
-  readonly replaces?: readonly string[];
-  /** It will be replaced itself: it pushes out no other. */
+  /** The checkpoint whose place it takes. */
+  readonly replaces?: string | undefined;
+  /** It will be replaced itself, so it pushes out no other. */
   readonly isPassing?: boolean;
 }
 

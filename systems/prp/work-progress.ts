@@ -1,102 +1,55 @@
-import { BoundedCapture } from "../processes/bounded-capture.js";
-import type { OutputSink } from "../processes/output-sink.js";
-import type { OutputSource } from "./output.js";
-import type { WorkProgress } from "./schema.js";
+import type { CommandOutput } from "../processes/command-output.js";
+import type { Work, WorkProgress } from "./schema.js";
 
-/** What a command has written so far, on either of its streams. */
-export class OutputSoFar {
-  /** Of both streams, kept or not. */
-  bytes = 0;
-  readonly #source: Pick<OutputSource, "kind" | "level">;
-  readonly #stdout: BoundedCapture;
-  readonly #stderr: BoundedCapture;
-  readonly #startedMs = performance.now();
-  #lastOutputAt: Date | undefined;
-
-  /** @param maxBytes - At most so many are kept of each stream. */
-  constructor(source: Pick<OutputSource, "kind" | "level">, maxBytes: number) {
-    this.#source = source;
-    this.#stdout = new BoundedCapture(maxBytes);
-    this.#stderr = new BoundedCapture(maxBytes);
-  }
-
-  /** A sink that notes what passes through it. */
-  through(stream: "stdout" | "stderr", sink: OutputSink): OutputSink {
-    const capture = stream === "stdout" ? this.#stdout : this.#stderr;
-    return {
-      write: (chunk) => {
-        capture.push(chunk);
-        this.bytes += chunk.length;
-        this.#lastOutputAt = new Date();
-        return sink.write(chunk);
-      },
-      end: () => sink.end(),
-    };
-  }
-
-  progress(): WorkProgress {
-    return {
-      ...this.#source,
-      ranMs: Math.round(performance.now() - this.#startedMs),
-      bytes: this.bytes,
-      ...(this.#lastOutputAt === undefined ? undefined : { lastOutputAt: this.#lastOutputAt }),
-      stdout: this.#stdout.textSoFar(),
-      stderr: this.#stderr.textSoFar(),
-    };
-  }
+export function progressOf(work: Work, output: CommandOutput): WorkProgress {
+  return {
+    ...work,
+    ranMs: Math.round(performance.now() - output.startedMs),
+    bytes: output.bytes,
+    ...(output.lastAt === undefined ? undefined : { lastOutputAt: output.lastAt }),
+    stdout: output.stdout.text(),
+    stderr: output.stderr.text(),
+  };
 }
 
-export interface ProgressSaverOptions {
+export interface SavingOptions {
   /** 0: never. */
   readonly intervalMs: number;
-  readonly save: (progress: WorkProgress) => Promise<void>;
-  /** A save failed; the next interval tries again. */
+  readonly save: () => Promise<void>;
+  /** Called when a save failed; the next interval tries again. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Saves at intervals what a command has written, where something new has come. Never two saves at once; the timer
- * never keeps the process alive. The core's AutoSave would not do: each of its saves must follow on the entry before
- * it, and take the place of the last one of its kind.
+ * Saves at intervals what a command has written, if there is something new. Never two saves at once; the timer never
+ * keeps the process alive.
+ *
+ * @returns Ends it: resolves when nothing is being saved, and nothing will be.
  */
-export class ProgressSaver {
-  readonly #output: OutputSoFar;
-  readonly #options: ProgressSaverOptions;
-  readonly #timer: NodeJS.Timeout | undefined;
-  #savedBytes = 0;
-  #underWay: Promise<void> | undefined;
-
-  constructor(output: OutputSoFar, options: ProgressSaverOptions) {
-    this.#output = output;
-    this.#options = options;
-    if (options.intervalMs > 0) this.#timer = setInterval(() => this.#tick(), options.intervalMs).unref();
-  }
-
-  /** Resolves when nothing is being saved, and nothing will be. Never rejects. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#underWay;
-  }
-
-  #tick(): void {
-    if (this.#underWay !== undefined || this.#output.bytes === this.#savedBytes) return;
-    this.#underWay = this.#save().finally(() => {
-      this.#underWay = undefined;
-    });
-  }
-
-  async #save(): Promise<void> {
+export function saveProgress(output: CommandOutput, { intervalMs, save, failed }: SavingOptions): () => Promise<void> {
+  if (intervalMs === 0) return async () => {};
+  let savedBytes = 0;
+  let underWay: Promise<void> | undefined;
+  const saveNew = async () => {
+    const { bytes } = output;
     try {
-      const progress = this.#output.progress();
-      await this.#options.save(progress);
-      this.#savedBytes = progress.bytes;
+      await save();
+      savedBytes = bytes;
     } catch (error) {
-      this.#options.failed(error);
+      failed(error);
     }
-  }
+    underWay = undefined;
+  };
+  const timer = setInterval(() => {
+    if (underWay === undefined && output.bytes !== savedBytes) underWay = saveNew();
+  }, intervalMs).unref();
+  return async () => {
+    clearInterval(timer);
+    await underWay;
+  };
 }
 
-/** Whose progress, how much, how long: `the coder so far: 12 KB in 3 min`. */
+/** Who, how much, how long: `the coder so far: 12 KB in 3 min`. */
 export function progressText({ kind, level, bytes, ranMs }: WorkProgress, fixAttempt = 0): string {
   const who = kind === "gate" ? `gate ${level}` : fixAttempt === 0 ? "the coder" : `fix attempt ${fixAttempt}`;
   return `${who} so far: ${bytesText(bytes)} in ${durationText(ranMs)}`;

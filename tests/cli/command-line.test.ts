@@ -74,7 +74,7 @@ describe("an error", () => {
     [["tasks"], 2, /No storage is named. Pass --storage/],
     [["list", "", "--storage", "files:."], 2, /must not be empty/],
     [["import", "none.ndjson", "--storage", "files:x"], 3, /none.ndjson can't be read.*Nothing was imported/],
-    [["import", "--storage", "files:x"], 5, /standard input, line 1: there is nothing/],
+    [["import", "--storage", "files:x"], 5, /standard input, line 1: it is empty/],
   ])("%j ends with %i and one line that says what to do", async (args, code, message) => {
     const ended = await waymark({ cwd: await tempFolder() }, args);
     expect([ended.code, ended.stdout]).toEqual([code, ""]);
@@ -163,10 +163,10 @@ describe("the storage is", () => {
     expect(await taskIn("deep/er", {})).toBe("of-config");
   });
 
-  it("an adapter of one's own, where the configuration has one", async () => {
+  it("an adapter of the configuration", async () => {
     const { cwd, taskIn } = await places();
     const sdk = new URL("../../dist/adapters/index.js", import.meta.url).href;
-    const content = `import { openStorage } from "${sdk}"; export default { storage: await openStorage("files:of-flag") };`;
+    const content = `import { openStorage } from "${sdk}"; export default { storage: openStorage("files:of-flag") };`;
     writeFileSync(join(cwd, "waymark.config.mjs"), content);
     expect(await taskIn(".", {})).toBe("of-flag");
   });

@@ -1,4 +1,4 @@
-// What is damaged is told apart from what is whole, and can be removed on purpose.
+// Commands distinguish damaged checkpoints from intact ones, and can remove them on purpose.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -52,7 +52,7 @@ describe("waymark delete", () => {
     expect((await whole.run("delete", "t", "--yes")).code).toBe(3);
   });
 
-  it("finds whole checkpoints beside one that has lost its id, and says that this one can't go alone", async () => {
+  it("finds intact checkpoints beside one that lost its id, and says that this one can't be removed alone", async () => {
     const { cwd, run, manager } = await newPlace("tasks:store");
     for (let n = 1; n <= 3; n++) await manager.save("t", n);
     await manager.close();
@@ -77,7 +77,7 @@ describe("waymark copy", () => {
         5,
         `Copied 1 checkpoint to ${to}.\n1 of 3 identical; 2 can't be read, and were not copied\n`,
       ]);
-      expect(stderr.match(/passed over/g)).toHaveLength(2);
+      expect(stderr.match(/skipped a damaged record/g)).toHaveLength(2);
       expect(await recordsOf(cwd, to)).toMatchObject([{ sequence: 1 }]);
       expect(JSON.parse((await run("copy", "--to", to, "--json")).stdout)).toEqual({
         records: 3,
@@ -89,7 +89,7 @@ describe("waymark copy", () => {
     },
   );
 
-  it("tells it too where nothing of a task can be read", async () => {
+  it("also says so if nothing of a task can be read", async () => {
     const { run } = await damagedPlace(() => "{");
     const { code, stdout } = await run("copy", "--to", "files:to");
     expect([code, stdout]).toEqual([5, expect.stringContaining("0 of 3 identical; 3 can't be read")]);

@@ -94,24 +94,6 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(screen).toMatch(/verifying \[=*-+\] \d+% \| \d+ of 30/);
   });
 
-  it("verifies a damaged log as anywhere else: no bar opens the database, which would cost the log", async () => {
-    const { cwd, place, manager } = await filled();
-    const files = ["checkpoints.db", "checkpoints.db-wal"].map((name) => join(cwd, name));
-    const [database = "", log = ""] = files;
-    const killed = files.map((file) => readFileSync(file));
-    await manager.close();
-    files.forEach((file, index) => void writeFileSync(file, killed[index] ?? ""));
-    const damaged = readFileSync(log);
-    damaged[32 + 24 + 100] = 255 - (damaged[32 + 24 + 100] ?? 0);
-    writeFileSync(log, damaged);
-    const before = readFileSync(database);
-    const { code, screen } = await onTerminal(place, "verify");
-    expect(code).toBe(1);
-    expect(screen).toContain("1 finding");
-    expect(readFileSync(log).equals(damaged)).toBe(true);
-    expect(readFileSync(database).equals(before)).toBe(true);
-  });
-
   it("asks before it removes, and removes at yes", async () => {
     const { place, manager } = await filled();
     const { code, screen } = await onTerminal(place, "prune build-42 --keep-last 1", { answer: [/\[y\/N\] /, "y\n"] });

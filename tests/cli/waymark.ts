@@ -1,14 +1,17 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { CheckpointManager, type CheckpointManagerOptions, type StoredCheckpoint } from "waymark";
+import { Readable, Writable } from "node:stream";
+import { CheckpointManager, type CheckpointManagerOptions } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
+import { run } from "../../cli/src/run.js";
 import { tempFolder } from "../support/temp-folder.js";
 
 /** The command as npm links it. */
 export const WAYMARK = join(import.meta.dirname, "..", "..", "cli", "bin", "waymark.js");
 
-/** The folder that commands run in, and what they are told by the environment. */
+/** The folder that commands run in, and their environment. */
 export interface Place {
   readonly cwd: string;
   readonly env?: NodeJS.ProcessEnv;
@@ -20,19 +23,19 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** The environment without what would decide about storage and colours. */
+/** The environment without what decides about storage and colours. */
 export function cleanEnv(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const { WAYMARK_STORAGE: _storage, NO_COLOR: _no, FORCE_COLOR: _force, ...rest } = process.env;
   return { ...rest, ...more };
 }
 
-/** Starts `waymark` as a process of its own. */
+/** Starts `waymark` as a process of its own, as npm links it. */
 export function start(place: Place, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
   return spawn(process.execPath, [WAYMARK, ...args], { cwd: place.cwd, env: cleanEnv(place.env), ...options });
 }
 
-/** Runs `waymark` to its end, with no terminal anywhere. */
-export async function waymark(place: Place, args: readonly string[], input = ""): Promise<Ended> {
+/** Runs `waymark` as a process to its end, with no terminal anywhere: for what concerns the process, such as signals. */
+export async function waymarkProcess(place: Place, args: readonly string[], input = ""): Promise<Ended> {
   const child = start(place, args, { stdio: ["pipe", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
@@ -42,26 +45,58 @@ export async function waymark(place: Place, args: readonly string[], input = "")
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
   });
-  // A command that ends without reading has no use for it.
+  // A command may end without reading its input.
   child.stdin?.on("error", () => undefined).end(input);
   const [code] = await once(child, "close");
   return { code, stdout, stderr };
 }
 
-/** A folder with a storage in it, named by the variable, and a manager on it until it is closed. */
+let last: Promise<unknown> = Promise.resolve();
+
+/** Runs `waymark` to its end in this process, with no terminal anywhere. Runs of one file follow each other. */
+export function waymark(place: Place, args: readonly string[], input = ""): Promise<Ended> {
+  const ended = last.then(() => runHere(place, args, input));
+  last = ended.catch(() => undefined);
+  return ended;
+}
+
+async function runHere(place: Place, args: readonly string[], input: string): Promise<Ended> {
+  const [cwd, env] = [process.cwd(), process.env];
+  process.chdir(place.cwd);
+  process.env = cleanEnv(place.env);
+  const [stdout, stderr] = [new Collected(), new Collected()];
+  try {
+    const code = await run(args, { stdin: Readable.from([Buffer.from(input)]), stdout, stderr });
+    return { code, stdout: stdout.text, stderr: stderr.text };
+  } finally {
+    process.env = env;
+    process.chdir(cwd);
+  }
+}
+
+class Collected extends Writable {
+  text = "";
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.text += chunk.toString();
+    done();
+  }
+}
+
+/** A folder with a storage, named by WAYMARK_STORAGE, and a manager on it. The test closes the manager. */
 export async function newPlace(url = "sqlite:checkpoints.db", options: Partial<CheckpointManagerOptions> = {}) {
   const cwd = await tempFolder();
   const place: Place = { cwd, env: { WAYMARK_STORAGE: url } };
   const open = async (its = url) =>
-    new CheckpointManager({ storage: await openStorage(its, { relativeTo: cwd }), ...options });
+    new CheckpointManager({ storage: openStorage(its, { relativeTo: cwd }), ...options });
   const manager = await open();
   const run = (...args: string[]) => waymark(place, args);
   return { cwd, place, manager, run, open };
 }
 
-/** All that a storage holds, as it holds it. */
+/** All records of a storage, as they are stored. */
 export async function recordsOf(cwd: string, url: string): Promise<StoredCheckpoint[]> {
-  const storage = await openStorage(url, { relativeTo: cwd });
+  const storage = openStorage(url, { relativeTo: cwd });
   const records: StoredCheckpoint[] = [];
   for await (const task of storage.tasks({ order: "taskId" })) {
     if ("corrupt" in task) throw new Error(task.reason);

@@ -1,4 +1,4 @@
-// What commands say to a storage that isn't there, or is of another kind: an empty answer would be taken for the truth.
+// A storage that doesn't exist or is of another kind is an error: an empty answer would look true.
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -40,7 +40,7 @@ describe("a storage that isn't there", () => {
     expect((await run("copy", "--to", "files:backup")).code).toBe(3);
   });
 
-  it("is no error where it is there and empty; copy and export say that there was nothing", async () => {
+  it("is no error if it exists and is empty; copy and export say that there was nothing", async () => {
     const { cwd, run, manager } = await newPlace("files:empty");
     mkdirSync(join(cwd, "empty"));
     await manager.close();

@@ -2,10 +2,11 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { conformanceCases } from "waymark/conformance";
 
-const CONTRACT = new URL("../../src/contract/adapter.ts", import.meta.url);
+const CONTRACT = ["adapter", "findings"].map((name) => new URL(`../../src/contract/${name}.ts`, import.meta.url));
 
 it("has every case that the contract names", () => {
-  const named = [...readFileSync(CONTRACT, "utf8").matchAll(/\(cases?: ([^)]+)\)/g)].flatMap(
+  const contract = CONTRACT.map((file) => readFileSync(file, "utf8")).join("");
+  const named = [...contract.matchAll(/\(cases?: ([^)]+)\)/g)].flatMap(
     ([, names = ""]) => names.match(/[a-z]+\.[a-z-]+/g) ?? [],
   );
   const names = conformanceCases.map(({ name }) => name);

@@ -43,10 +43,10 @@ describe("the suite", () => {
     expect(everything.filter((title) => title.startsWith("processes."))).not.toHaveLength(0);
   });
 
-  it("says what an adapter owes where the adapter throws", async () => {
+  it("says what the adapter must do if the adapter throws", async () => {
     await expect(runCase("get.any", { newLocation: refusedLocation })).rejects.toThrow(
-      "get.any: an adapter gives any checkpoint of a task by its id, however many came after it; " +
-        "here a call failed instead: This location is refused.",
+      "get.any: an adapter gives any checkpoint of a task by its id, even after many newer ones; " +
+        "here a call failed: This location is refused.",
     );
   });
 
@@ -57,12 +57,12 @@ describe("the suite", () => {
 });
 
 describe("a harness's module", () => {
-  it("must damage records where the adapter is durable, and is told so", async () => {
+  it("must damage records if the adapter is durable", async () => {
     const obligation = /harness-without-damage\.js must export damage\(location, taskId, id, part\)/;
     await expect(runCase("corrupt.reported")).rejects.toThrow(obligation);
   });
 
-  it("must open something, and is told so", async () => {
+  it("must export open", async () => {
     const module = new URL("../fixtures/broken-adapters/altered.js", import.meta.url);
     await expect(runCase("get.any", { module })).rejects.toThrow(/altered\.js must export a function open\(location\)/);
   });

@@ -8,7 +8,7 @@ registerConformance(
     name: "json-file",
     module: new URL("./stores/json-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["repair", "replacePayload", "verify"],
+    offers: ["maintenance", "replacePayload"],
     newLocation: tempFolder,
   },
 );

@@ -8,7 +8,7 @@ registerConformance(
     name: "task-file",
     module: new URL("./stores/task-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["repair", "replacePayload", "verify"],
+    offers: ["maintenance", "replacePayload"],
     newLocation: tempFolder,
   },
 );

@@ -27,7 +27,7 @@ export async function printAnswers(adapter, kind, folder, calls) {
 }
 
 async function perform(adapter, method, args) {
-  const result = adapter[method](...args);
+  const result = method === "repair" ? adapter.maintenance.repair(...args) : adapter[method](...args);
   if (!(Symbol.asyncIterator in Object(result))) return result;
   const items = [];
   for await (const item of result) items.push(item);

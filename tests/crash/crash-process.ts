@@ -42,8 +42,8 @@ export interface Recording {
   readonly data?: boolean;
   readonly injection?: Injection;
   /**
-   * Whose calls are to be met. Each thread counts its own, and an injection meets whichever thread comes to that number
-   * first: so that thread makes its count run ahead, by calls that do nothing.
+   * The thread whose calls are met. Each thread counts its own calls, and an injection meets the one that reaches the number
+   * first. So that thread makes its count run ahead, by calls that do nothing.
    */
   readonly thread: SystemCall["thread"];
 }

@@ -140,7 +140,7 @@ function steady(path: string, folder: string): string {
 
 /**
  * Does the work for each item, several at a time, and gives the results in order. More at a time than there are processors,
- * since a killed process may leave a lock, and whoever comes next waits until it is stale.
+ * since a killed process may leave a lock, and the next one waits until it is stale.
  */
 export async function forAll<Item, Result>(
   items: readonly Item[],

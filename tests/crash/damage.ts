@@ -10,7 +10,7 @@ const DATE = "2026-01-02T03:04:05.678Z";
 /** What killed processes left a long time ago: a stolen lock, or a database that was being made. */
 const LEFTOVERS: Readonly<Record<StoreKind, string>> = {
   "json-file": join("t", ".lock-stolen"),
-  "task-file": join("t", "checkpoints.json.lock-stolen"),
+  "task-file": join("t", ".lock-stolen"),
   sqlite: "checkpoints.db.new-1-0123456789ab",
   "sqlite-normal": "checkpoints.db.new-1-0123456789ab",
 };

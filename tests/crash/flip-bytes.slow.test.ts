@@ -15,7 +15,8 @@ it.each(FLIPPED)("%s: whichever byte is damaged, no wrong state is given", { tim
   count({ what: "bytes flipped, and files cut", store: storage, operation: outcomes, tried, lost: wrong });
   expect(examples).toEqual([]);
   expect(wrong).toBe(0);
-  expect(reported + verified).toBeGreaterThan(0);
+  // SQLite takes a damaged log for one that ends there.
+  if (storage !== "sqlite's log") expect(reported + verified).toBeGreaterThan(0);
   // On files a damaged byte is harmless or reported, and nothing is left to verify.
   if (!storage.startsWith("sqlite")) expect(verified + torn).toBe(0);
 });

@@ -11,7 +11,8 @@ import {
   gzip,
   type TaskSummary,
 } from "waymark";
-import { openStorage } from "waymark/adapters";
+import { openAdapter } from "./open-adapter.mjs";
+import type { StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
 
 /** What a user sees of a damaged store. */
@@ -20,11 +21,11 @@ export type Outcome =
   | "intact"
   /** All that is given was saved, and what is missing was told: by a `corrupt` event, or by a typed error. */
   | "reported"
-  /** The reads tell nothing, and `verify` finds it. Never on files. */
+  /** Something is missing and the reads don't say so, but `verify` finds it. Never on files. */
   | "found by verify"
   /** All that is given was saved, the newest may be missing, and nothing tells: SQLite's rule for a log's torn tail. */
   | "torn tail"
-  /** Another state than was saved, an empty answer (but for a log's), an untyped error, a save that isn't there afterwards. */
+  /** Another state than was saved, something missing that `verify` doesn't find, an untyped error, a save that is lost. */
   | "wrong";
 
 /** How often each outcome was met, and what was wrong, for a person. */
@@ -134,8 +135,8 @@ function logStep(log: Buffer, at: number, stride: number): number {
 }
 
 function freshen(intact: string, copy: string): void {
-  for (const name of ["x.db-wal", "x.db-shm"]) rmSync(join(copy, name), { force: true });
-  for (const name of ["x.db", "x.db-wal"]) {
+  for (const name of ["checkpoints.db-wal", "checkpoints.db-shm"]) rmSync(join(copy, name), { force: true });
+  for (const name of ["checkpoints.db", "checkpoints.db-wal"]) {
     if (existsSync(join(intact, name))) writeFileSync(join(copy, name), readFileSync(join(intact, name)));
   }
 }
@@ -147,7 +148,7 @@ function restore(intact: string, copy: string): void {
 
 /** Two tasks of three checkpoints, one that was removed after it was the newest, and a status that was changed. */
 async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
-  const adapter = await openStorage(urlOf(storage, folder));
+  const adapter = await openAdapter(kindOf(storage), folder);
   const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
   const plain = new CheckpointManager({ storage: adapter, ownsStorage: false });
   for (const step of [1, 2, 3]) {
@@ -162,7 +163,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   const seen = await see(manager);
   if (storage !== "sqlite's log") {
     await manager.close();
-    if (storage === "sqlite") makePagesSmall(join(folder, "x.db"));
+    if (storage === "sqlite") makePagesSmall(join(folder, "checkpoints.db"));
     return seen;
   }
   // As a kill leaves it: with all that was saved last in the log alone.
@@ -183,12 +184,11 @@ function makePagesSmall(path: string): void {
 
 async function open(storage: Flipped, folder: string): Promise<CheckpointManager> {
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  return new CheckpointManager({ storage: await openStorage(urlOf(storage, folder)), transforms: [gzip()], logger });
+  return new CheckpointManager({ storage: await openAdapter(kindOf(storage), folder), transforms: [gzip()], logger });
 }
 
-function urlOf(storage: Flipped, folder: string): string {
-  if (storage === "json-file") return `files:${folder}`;
-  return storage === "task-file" ? `tasks:${folder}` : `sqlite:${join(folder, "x.db")}`;
+function kindOf(storage: Flipped): StoreKind {
+  return storage === "sqlite's log" ? "sqlite" : storage;
 }
 
 async function see(manager: CheckpointManager): Promise<Seen> {
@@ -204,8 +204,6 @@ async function see(manager: CheckpointManager): Promise<Seen> {
 interface Judged {
   readonly is: Outcome;
   readonly why?: string;
-  /** Where something was saved, nothing is, and nothing was told. */
-  readonly isEmpty?: boolean;
 }
 
 async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves: boolean): Promise<Judged> {
@@ -222,12 +220,11 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
   }
 }
 
-/** What no call told: of SQLite's log that is its rule, what its database hides `verify` must find, and files hide nothing. */
+/** What no call reported. SQLite's log may lose its tail; `verify` must find what a database hides; files hide nothing. */
 async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judged): Promise<Judged> {
   if (!storage.startsWith("sqlite")) return { ...judged, is: "wrong" };
   const { findings } = await manager.verify();
-  const mayHide = storage === "sqlite's log" || !judged.isEmpty;
-  if (findings.length > 0 && mayHide) return { is: "found by verify" };
+  if (findings.length > 0) return { is: "found by verify" };
   return storage === "sqlite's log" ? judged : { ...judged, is: "wrong" };
 }
 
@@ -297,13 +294,9 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
       else reports += 1;
     }
   }
-  if (missing.length > 0) {
-    return { is: "torn tail", why: missing.join("; "), isEmpty: missing.some((one) => one.endsWith(EMPTY)) };
-  }
+  if (missing.length > 0) return { is: "torn tail", why: missing.join("; ") };
   return { is: reports > 0 ? "reported" : "intact" };
 }
-
-const EMPTY = "nothing";
 
 /** `other …` where something was given that was never saved; `missing …` where something saved wasn't. */
 function differenceFrom(earlier: readonly CheckpointSummary[]) {
@@ -319,7 +312,7 @@ function differenceFrom(earlier: readonly CheckpointSummary[]) {
     const other = found.find((one) => !isOf(expected)(one) && !isOf(earlier)(one));
     if (other !== undefined) return `other ${JSON.stringify(other)}`;
     const current = found.filter(isOf(expected));
-    if (found.length === 0 && count > 0) return EMPTY;
+    if (found.length === 0 && count > 0) return "nothing";
     if (current.length < count) return `missing ${count - current.length}`;
     return first !== undefined && current[0]?.id !== first ? "missing the newest" : undefined;
   };
@@ -332,8 +325,8 @@ async function collect(items: AsyncIterable<Checkpoint>): Promise<Checkpoint[]> 
 }
 
 function filesIn(folder: string, storage: Flipped): string[] {
-  if (storage === "sqlite") return ["x.db"];
-  if (storage === "sqlite's log") return ["x.db-wal"].filter((name) => existsSync(join(folder, name)));
+  if (storage === "sqlite") return ["checkpoints.db"];
+  if (storage === "sqlite's log") return ["checkpoints.db-wal"].filter((name) => existsSync(join(folder, name)));
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".json"))
     .sort();

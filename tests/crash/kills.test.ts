@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import type { StoredCheckpoint } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
 import { count } from "./counts.js";
 import { type Answer, noStrace, recorded } from "./crash-process.js";
@@ -52,7 +52,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
   }
 });
 
-/** Every call that the operation makes on the store's files, and on which thread as its how manyth. */
+/** Every call that the operation makes on the store's files, with its thread and its number on that thread. */
 async function rehearse(site: CrashSite): Promise<Point[]> {
   const isEvery = triesEveryCall(site);
   const calls = isEvery ? ["%file", "%desc"] : [...CHANGING, ...OPENING];

@@ -1,11 +1,11 @@
+import type { StorageAdapter } from "waymark";
 import {
   type CheckpointDraft,
   isCorrupt,
   type Payload,
-  type StorageAdapter,
   type StorageRepair,
   type StoredCheckpoint,
-} from "waymark";
+} from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { draft } from "../unit/adapters/files/drafts.js";
 
@@ -18,6 +18,7 @@ export type Call =
   | readonly ["append", CheckpointDraft]
   | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
   | readonly ["remove", string, readonly string[] | "all"]
+  | readonly ["removeTasks", string]
   | readonly ["replacePayload", string, string, Payload, string]
   | readonly ["repair", StorageRepair]
   | readonly ["tasks", { readonly order: "taskId" }]
@@ -67,6 +68,7 @@ export const OPERATIONS: readonly Operation[] = [
   },
   { name: "removal", before: "history", calls: [["remove", "t", ["a1", "a3"]]] },
   { name: "removal of the task", before: "history", calls: [["remove", "t", "all"]] },
+  { name: "removal of tasks", before: "history", calls: [["removeTasks", "t"]], only: ["sqlite"] },
   { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
   { name: "repair", before: "damaged", calls: [REPAIR] },
@@ -159,11 +161,13 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
       return adapter.setStatus(call[1], call[2], call[3]);
     case "remove":
       return adapter.remove(call[1], call[2]);
+    case "removeTasks":
+      return adapter.removeTasks?.(call[1]);
     case "replacePayload":
       return adapter.replacePayload?.(call[1], call[2], call[3], call[4]);
     case "repair":
       // What is kept in memory can't be damaged.
-      return adapter.repair && collected(adapter.repair(call[1]));
+      return adapter.maintenance && collected(adapter.maintenance.repair(call[1]));
     case "tasks":
       return collected(adapter.tasks(call[1]));
     case "read":

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { isCorrupt, type StoredCheckpoint } from "waymark";
+import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
 import { count } from "./counts.js";
@@ -38,7 +38,7 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
       await Writer.more(saved, 1 + Math.floor(random() * MOST_BETWEEN));
       const victim = Math.floor(random() * VICTIMS);
       await writers[victim]?.kill();
-      // Whoever was killed may have held the lock: the others get on all the same, or fail, which ends them.
+      // The killed one may have held the lock: the others still get on, or they fail, which ends them.
       await Writer.more(saved, PROCESSES, "shared");
       writers[victim] = await Writer.start(kind, folder, `p${victim}-again${killed}`, saved);
     }
@@ -187,7 +187,7 @@ function startScript(name: string, args: readonly string[]) {
 
 /** What a new process finds wrong in a store that these were acknowledged of. */
 async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]) {
-  // Whoever was killed last holds no lock any more: there is no time to wait for one.
+  // The last one killed must hold no lock any more: there is no time to wait for it.
   const adapter = await openAdapter(kind, folder);
   onTestFinished(() => adapter.close());
   const wrong: string[] = [];

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { type CheckpointSummary, type CorruptRecord, isCorrupt, type StoredCheckpoint } from "waymark";
+import type { CheckpointSummary, CorruptRecord } from "waymark";
+import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { draft, isWhole } from "../unit/adapters/files/drafts.js";
 import type { Answer } from "./crash-process.js";
 import { WRONG_DATE } from "./damage.js";
@@ -120,7 +121,8 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
 }
 
 function wrongOrder(found: readonly Found[]): string[] {
-  const sequences = found.map(({ sequence = 0 }) => sequence);
+  // A damaged one needn't tell its sequence.
+  const sequences = found.flatMap(({ sequence }) => sequence ?? []);
   const ascends = sequences.every((sequence, at) => sequence > (sequences[at - 1] ?? 0));
   return ascends ? [] : [`sequences are ${sequences.join(", ")}`];
 }

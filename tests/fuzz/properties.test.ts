@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CheckpointError, CheckpointManager, gzip, type JsonValue, seal } from "waymark";
+import { CheckpointError, CheckpointManager, gzip } from "waymark";
+import type { JsonValue } from "waymark/adapter";
+import { seal } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { idOf, nameOf } from "../../adapters/files/task-folder.js";
+import { idOf, nameOf } from "../../adapters/files/names.js";
 import { printable } from "../../cli/src/printable.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 

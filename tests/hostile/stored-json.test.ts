@@ -1,4 +1,4 @@
-// What somebody who can write the store may put there: under a seal and a digest that hold, since anybody can make those.
+// Text that no encoder of ours wrote, under a seal and a digest that hold: anybody who can write the store can make those.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, truncateSync, writeFileSync } from "node:fs";
@@ -6,13 +6,12 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { CheckpointError, CheckpointManager, gzip, type StorageAdapter, type StoredCheckpoint } from "waymark";
+import { CheckpointError, CheckpointManager, gzip, type StateSchema, type StorageAdapter } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
-import { createBuildCheckpoints } from "waymark/builds";
-import { z } from "zod";
 import { bundled } from "../support/bundled.mjs";
 import { recordingLogger } from "../support/recording-logger.js";
 import { tempFolder } from "../support/temp-folder.js";
@@ -51,14 +50,16 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
       const one = draft("t", id, { body });
       await storage.append({ ...one, payload: { ...one.payload, encoding } });
     }
-    const manager = new CheckpointManager({ storage, logger: recordingLogger(), schema: z.json() });
+    const manager = new CheckpointManager({ storage, logger: recordingLogger() });
+    const isDeep = body === deepArray || body === deepObject;
     for (const id of ["c2", "c3"]) {
       const state = await manager.restore("t", id).then((found) => found.state, typed);
-      // Whoever gets it can walk through it.
-      if (state !== undefined) expect(JSON.parse(JSON.stringify(state))).toEqual(JSON.parse(JSON.stringify(state)));
+      // Plain JSON is given as it is, however deep. Tags are looked for, so their text must not end the stack.
+      if (isDeep) expect(state === undefined).toBe(id === "c3");
+      else if (state !== undefined) expect(typeof JSON.stringify(state)).toBe("string");
     }
     expect(await manager.list("t")).toHaveLength(3);
-    if (body === deepArray || body === deepObject) expect((await manager.latest("t"))?.id).toBe("c1");
+    if (isDeep) expect((await manager.latest("t"))?.id).toBe("c2");
     expect(Reflect.get({}, "polluted")).toBeUndefined();
     await manager.close();
   });
@@ -76,6 +77,16 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
     await expect(manager.latest("t")).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
     await manager.close();
   });
+});
+
+it("steps back where the schema's walk through a state comes to the end of the stack", async () => {
+  const storage = new MemoryAdapter();
+  await storage.append(draft("t", "c1"));
+  await storage.append(draft("t", "c2", { body: deepArray }));
+  const validate = (value: unknown) => ({ value: JSON.parse(JSON.stringify(value)) as unknown });
+  const schema: StateSchema = { "~standard": { version: 1, vendor: "tests", validate } };
+  const manager = new CheckpointManager({ storage, schema, logger: recordingLogger() });
+  expect((await manager.latest("t"))?.id).toBe("c1");
 });
 
 describe("metadata that nests beyond any stack", () => {
@@ -154,7 +165,7 @@ describe("a file that is no text", () => {
     }
   });
 
-  it("isn't read where it is larger than any record, be it nothing but a hole", async () => {
+  it("isn't read if it is larger than any record, even if it is one large hole", async () => {
     for (const [name, open] of [
       ["000000000001-c1.json", ADAPTERS["json-file"]],
       ["checkpoints.json", ADAPTERS["task-file"]],
@@ -171,22 +182,7 @@ describe("a file that is no text", () => {
   });
 });
 
-describe("a build's row", () => {
-  it("that nests beyond any stack is stepped over, and nothing is saved on top of it by mistake", async () => {
-    const path = join(await tempFolder(), "builds.db");
-    const options = { path, logger: recordingLogger() };
-    const builds = createBuildCheckpoints(options);
-    builds.saveCheckpoint("b", { tasks: [1], currentPhase: 1 });
-    const { id } = builds.saveCheckpoint("b", { tasks: [2], currentPhase: 1 });
-    const database = new Database(path);
-    database.prepare("UPDATE checkpoints SET tasks = ?, metadata = ? WHERE id = ?").run(deepArray, deepObject, id);
-    database.close();
-    expect(builds.getLatestCheckpoint("b")).toMatchObject({ tasks: [1] });
-    builds.close();
-  });
-});
-
-it("takes little memory for a bomb of 10 GB, and for 100,000 levels: a heap of 64 MB is enough", async () => {
+it("takes little memory for a bomb of 10 GB, and for tags in 100,000 levels: a heap of 64 MB is enough", async () => {
   const folder = await tempFolder();
   const bomb = join(folder, "bomb.gz");
   // Ten thousand times one megabyte of zeros, as members of one gzip file.
@@ -199,14 +195,12 @@ it("takes little memory for a bomb of 10 GB, and for 100,000 levels: a heap of 6
     const context = { taskId: "t", id: "c", stateVersion: 1 };
     const codes = [];
     await gzip().decode(readFileSync(${JSON.stringify(bomb)}), context).catch(({ code }) => codes.push(code));
-    for (const encoding of ["json", "json-tagged"]) {
-      try { decodeJson(encoding, "[".repeat(${DEEP}) + "]".repeat(${DEEP}), context); } catch ({ code }) { codes.push(code); }
-    }
+    try { decodeJson("json-tagged", "[".repeat(${DEEP}) + "]".repeat(${DEEP}), context); } catch ({ code }) { codes.push(code); }
     console.log(codes.join(" "), process.resourceUsage().maxRSS < 1024 * 1024);
   `;
   const args = ["--max-old-space-size=64", "--input-type=module", "-e", program];
   const { stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
-  expect(stdout).toBe("PAYLOAD_TOO_LARGE CHECKPOINT_CORRUPT CHECKPOINT_CORRUPT true\n");
+  expect(stdout).toBe("PAYLOAD_TOO_LARGE CHECKPOINT_CORRUPT true\n");
 });
 
 /** What it gives is `undefined`. */

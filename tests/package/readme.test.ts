@@ -21,7 +21,7 @@ let folder: string;
 beforeAll(() => {
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
-  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { replacePayload: undefined });`;
+  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { replacePayload: undefined, removeTasks: undefined });`;
   writeFileSync(join(folder, "my-store.js"), stub);
   // The PRP that the README's executor runs, and the coder it calls.
   writeFileSync(

@@ -20,8 +20,7 @@ export async function bundled(path) {
     external: "better-sqlite3",
     transform: { target: "node20.19" },
     tsconfig: join(ROOT, "tsconfig.json"),
-    // What calls itself a module can be put into one file; jsonc-parser's `main` can't.
-    resolve: { extensionAlias: { ".js": [".ts", ".js"] }, mainFields: ["module", "main"] },
+    resolve: { extensionAlias: { ".js": [".ts", ".js"] } },
   });
   await bundle.write({ file, codeSplitting: false });
   await bundle.close();

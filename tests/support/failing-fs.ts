@@ -7,7 +7,8 @@ export function arm(failing: number, code = "EIO"): void {
 }
 
 const CALLS = [
-  ...["openSync", "closeSync", "writeSync", "readSync", "fstatSync", "lstatSync", "readdirSync", "mkdirSync"],
+  ...["openSync", "closeSync", "readFileSync", "appendFileSync", "writeSync", "readSync", "fstatSync", "lstatSync"],
+  ...["readdirSync", "mkdirSync"],
   ...[
     "statSync",
     "realpathSync",

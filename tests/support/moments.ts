@@ -10,7 +10,7 @@ export class Moments {
   readonly #onMoment: (count: number) => void;
   #count = 0;
 
-  /** @param onMoment - Is told how many there have been. */
+  /** @param onMoment - Gets how many there have been. */
   constructor(folders: readonly string[], onMoment: (count: number) => void = () => {}) {
     this.#onMoment = onMoment;
     this.#watchers = folders.map((folder) => watch(folder, () => this.add()));

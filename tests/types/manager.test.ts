@@ -1,5 +1,14 @@
 import { expectTypeOf, it } from "vitest";
-import { type Checkpoint, CheckpointManager, type StateSchema } from "waymark";
+import {
+  type Checkpoint,
+  CheckpointManager,
+  type PruneResult,
+  type RetentionPlan,
+  type StateSchema,
+  type StorageAdapter,
+} from "waymark";
+import type { AppendCondition, StorageMaintenance } from "waymark/adapter";
+import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 
@@ -49,4 +58,35 @@ it("types events by their name", () => {
   const manager = new CheckpointManager({ storage });
   manager.on("saved", (summary) => expectTypeOf(summary.sequence).toEqualTypeOf<number>());
   manager.on("autoSaveFailed", ({ error }) => expectTypeOf(error).toEqualTypeOf<unknown>());
+});
+
+it("prunes by a policy and applies a plan by two methods", () => {
+  const manager = new CheckpointManager({ storage });
+  expectTypeOf(manager.applyPlan).parameters.toEqualTypeOf<[plan: RetentionPlan]>();
+  expectTypeOf(manager.applyPlan).returns.resolves.toEqualTypeOf<PruneResult>();
+  // @ts-expect-error A plan is applied by applyPlan.
+  void (() => manager.prune({} as RetentionPlan));
+});
+
+it("takes the error of a status, and the prefix of tasks to remove, by name", () => {
+  const manager = new CheckpointManager({ storage });
+  void (() => manager.setStatus("t", "c1", "failed", { error: new Error("x") }));
+  // @ts-expect-error It is `error`.
+  void (() => manager.setStatus("t", "c1", "failed", { eror: "x" }));
+  // @ts-expect-error The error is an option.
+  void (() => manager.setStatus("t", "c1", "failed", "x"));
+  // @ts-expect-error Without a prefix it would remove everything.
+  void (() => manager.removeTasks({}));
+  void (() => manager.save("t", 1, { id: "step-1" }));
+});
+
+it("opens a storage without a promise", () => {
+  expectTypeOf(openStorage).returns.toEqualTypeOf<StorageAdapter>();
+});
+
+it("groups the optional parts of an adapter", () => {
+  expectTypeOf<StorageAdapter["maintenance"]>().toEqualTypeOf<StorageMaintenance | undefined>();
+  expectTypeOf<NonNullable<StorageAdapter["removeTasks"]>>().parameters.toEqualTypeOf<[prefix: string]>();
+  expectTypeOf<StorageAdapter["remove"]>().parameter(2).toEqualTypeOf<AppendCondition | undefined>();
+  expectTypeOf<keyof StorageAdapter>().extract<"verify" | "repair" | "warnings">().toEqualTypeOf<never>();
 });

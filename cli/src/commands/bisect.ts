@@ -1,4 +1,5 @@
-import { CheckpointCorruptError, type CheckpointSummary, isCorrupt } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { findCheckpoint, readState, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -14,7 +15,7 @@ export const bisect: CommandFile = {
       .command("bisect")
       .summary("when it began to fail")
       .description(
-        "Finds the first checkpoint whose state, as JSON on its stdin, makes a command fail, by halving. " +
+        "Finds the first checkpoint whose state, as JSON on its stdin, makes a command fail, by binary search. " +
           "As git bisect does, it assumes that states are good up to some checkpoint and bad from there on; " +
           "it tries both ends first. The command exits with 0 for good, 125 to skip one, 1 to 124 for bad. " +
           "WAYMARK_SEQUENCE and WAYMARK_CHECKPOINT name the checkpoint.",
@@ -41,14 +42,14 @@ export const bisect: CommandFile = {
 /** What was looked for. */
 interface Found {
   readonly firstBad: CheckpointSummary;
-  /** Null where none is: the oldest checkpoint fails already. */
+  /** Null if the oldest checkpoint already fails. */
   readonly lastGood: CheckpointSummary | null;
 }
 
 async function print({ output }: Session, taskId: string, { firstBad, lastGood }: Found): Promise<void> {
   await output.line(output.colors.bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
   if (lastGood === null) {
-    await output.line("No good one is known: the oldest that can be read fails already, so it began there or before.");
+    await output.line("No good one is known: the oldest readable checkpoint already fails.");
     return;
   }
   await output.line(`The last good one is ${titleOf(lastGood)}`);
@@ -56,7 +57,7 @@ async function print({ output }: Session, taskId: string, { firstBad, lastGood }
   await output.line(`See: waymark diff ${task} @${lastGood.sequence} @${firstBad.sequence}`);
 }
 
-/** The checkpoints to look through, oldest first; summaries alone. */
+/** The summaries of the checkpoints to search, oldest first. */
 async function between(
   { storage, damage }: Session,
   taskId: string,
@@ -86,7 +87,7 @@ class Search {
     this.#checkpoints = checkpoints;
   }
 
-  /** @param isGoodNamed - That the first one is good was said; otherwise it may be the first bad one as well. */
+  /** @param isGoodNamed - `--good` was given. Otherwise the first checkpoint may itself be the first bad one. */
   async run(isGoodNamed: boolean): Promise<Found> {
     let good = 0;
     let bad = this.#checkpoints.length - 1;
@@ -118,7 +119,7 @@ class Search {
     throw new CommandError(ExitCode.failed, `Checkpoint @${sequence} should be ${expected}, and ${found}. ${advice}`);
   }
 
-  /** The one nearest to the middle that has no verdict yet. */
+  /** The one nearest to the middle without a verdict. */
   #between(good: number, bad: number): number | undefined {
     const middle = Math.floor((good + bad) / 2);
     for (let distance = 0; distance < bad - good; distance++) {

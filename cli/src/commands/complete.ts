@@ -1,4 +1,4 @@
-import { isCorrupt } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
@@ -10,7 +10,7 @@ export const complete: CommandFile = {
     program
       .command("complete")
       .summary("mark a task as done")
-      .description("Marks a task's newest checkpoint as completed, so that it isn't offered for resuming any more.")
+      .description("Marks a task's newest checkpoint as completed, so it is no longer offered for resuming.")
       .argument("<task>")
       .option("--yes", "don't ask")
       .action((taskId, options) =>
@@ -20,7 +20,7 @@ export const complete: CommandFile = {
           const task = JSON.stringify(taskId);
           let expectedSequence: number | undefined;
           for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
-            // What can't be read is the manager's to refuse.
+            // The manager refuses a newest checkpoint that can't be read.
             if (isCorrupt(newest)) break;
             if (newest.status === "completed") {
               await output.line(printable(`Task ${task} is completed already.`));
@@ -28,11 +28,12 @@ export const complete: CommandFile = {
             }
             expectedSequence = newest.sequence;
             await confirm(
+              session,
               `Task ${task} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`,
               options.yes === true,
             );
           }
-          // Only what was asked about: whoever saves meanwhile reopens the task.
+          // Only the checkpoint of the question: a save meanwhile reopens the task.
           await manager.complete(taskId, { expectedSequence });
           await output.line(printable(`Task ${task} is completed.`));
         }),

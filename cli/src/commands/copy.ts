@@ -17,8 +17,8 @@ export const copy: CommandFile = {
       .command("copy")
       .summary("to another storage")
       .description(
-        "Copies every task to another storage, with ids, sequences, statuses and errors as they are, and compares all " +
-          "of it record by record. Run it again after it was killed: it goes on from where it was.",
+        "Copies every task to another storage with its ids, sequences, statuses and errors, and compares all records. " +
+          "After a kill, run it again: it continues from there.",
       )
       .requiredOption("--to <url>", "files:DIR, tasks:DIR or sqlite:FILE")
       .option("--prefix <text>", "only tasks whose id begins with this")
@@ -47,7 +47,7 @@ export const copy: CommandFile = {
           }
           if (records === 0) await sayNothingTo("copy", session, options.prefix);
           const refused = records - identical - unreadable;
-          // What can't be read has been warned of, and the exit code tells it.
+          // Damaged records were reported, and the exit code shows them.
           if (refused === 0) return;
           throw new CommandError(
             ExitCode.conflict,
@@ -66,9 +66,9 @@ async function copyAll(
   prefix: string | undefined,
 ): Promise<CopyResult> {
   const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
-  // Each is copied and compared.
+  // Each checkpoint counts twice: it is copied and compared.
   const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
-  // By their places: they are met when tasks are listed, copied and compared.
+  // Each place once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const from: DamageSink = {
     add: (record) => {

@@ -1,10 +1,10 @@
-import { isCorrupt } from "waymark";
+import { damageIn, isCorrupt } from "waymark/adapter";
 import { findStored, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
-import { damageOf, isWhole } from "../records/stored-record.js";
+import { isWhole } from "../records/stored-record.js";
 import { bytesText, counted } from "../words.js";
 
 export const deleteCommand: CommandFile = {
@@ -25,7 +25,7 @@ export const deleteCommand: CommandFile = {
         cli.withStore(async (session) => {
           await requireTask(session, taskId);
           const doomed = id === undefined ? await wholeTask(session, taskId) : await oneOf(session, taskId, id);
-          await confirm(`Remove ${doomed.what} from ${session.name}?`, options.yes === true);
+          await confirm(session, `Remove ${doomed.what} from ${session.name}?`, options.yes === true);
           const removed = await doomed.remove();
           const { damaged } = doomed;
           if (options.json) await session.output.line(jsonText({ removed, damaged }));
@@ -38,9 +38,9 @@ export const deleteCommand: CommandFile = {
   },
 };
 
-/** What would go. Damage is named, and no reason to keep it: this alone removes it. */
+/** What would be removed. Damaged checkpoints count: this is the only command that removes them. */
 interface Doomed {
-  /** In the words of the question. */
+  /** For the question. */
   readonly what: string;
   readonly damaged: number;
   readonly remove: () => Promise<number>;
@@ -63,10 +63,10 @@ async function wholeTask({ storage, manager }: Session, taskId: string): Promise
 async function oneOf(session: Session, taskId: string, word: string): Promise<Doomed> {
   const { storage, manager } = session;
   const found = await findStored(session, taskId, word);
-  // The word has found it, where the damage has left no id to read.
+  // Damage may have destroyed the id; then the word was its sequence.
   const id = found.id ?? word;
   const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
-  const damage = stored && (isCorrupt(stored) ? stored.reason : damageOf(stored));
+  const damage = stored && (isCorrupt(stored) ? stored.reason : damageIn(stored));
   const title = isCorrupt(found) ? `${word} (${found.location})` : titleOf(found);
   const checkpoint = damage === undefined ? `checkpoint ${title}` : `damaged checkpoint ${title}, ${damage},`;
   const remove = async () => {
@@ -74,7 +74,7 @@ async function oneOf(session: Session, taskId: string, word: string): Promise<Do
     if (!isCorrupt(found)) return 0;
     throw new CommandError(
       ExitCode.damaged,
-      `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be told from others, and so not be removed alone: ` +
+      `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can not be removed alone: ` +
         `${found.reason} (${found.location}). It was left untouched; mend that place by hand, or remove the whole task.`,
       { cause: found.cause },
     );

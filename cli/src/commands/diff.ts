@@ -18,7 +18,7 @@ export const diff: CommandFile = {
       .argument("<task>")
       .argument("<a>")
       .argument("<b>")
-      .option("--exit-code", "exit with 6 where the states differ, as git diff does with 1")
+      .option("--exit-code", "exit with 6 if the states differ")
       .option("--json", "for programs: the delta of jsondiffpatch, or null")
       .action((taskId, a, b, options) =>
         cli.withStore(async (session) => {

@@ -47,7 +47,7 @@ export const exportCommand: CommandFile = {
   },
 };
 
-/** Writes header, records and trailer, as they are read; ends early where nobody reads them any more. */
+/** Writes header, records and trailer. It ends early if the reader is gone. */
 async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,

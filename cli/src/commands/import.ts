@@ -16,11 +16,11 @@ export const importCommand: CommandFile = {
       .command("import")
       .summary("read what export wrote")
       .description(
-        "Puts the checkpoints of an export into the storage, with their ids, sequences and statuses. A file is checked " +
-          "whole before anything is stored; standard input as it comes. Safe to repeat: what is there already stays.",
+        "Stores the checkpoints of an export, with their ids, sequences and statuses. It checks a whole file before it " +
+          "stores anything; standard input it checks line by line. Safe to repeat: checkpoints that are there stay.",
       )
       .argument("[file]", "default, and -: standard input")
-      .option("--json", "for programs: how many were added, and were there already")
+      .option("--json", "for programs: how many were added, how many were there")
       .action((file = "-", options) =>
         cli.withStore(async (session) => {
           const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);
@@ -38,10 +38,14 @@ export const importCommand: CommandFile = {
 type Counts = Record<Placement, number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
-  if (process.stdin.isTTY) {
+  if (session.stdin.isTTY) {
     throw new CommandError(ExitCode.usage, "Name a file, or pipe an export in: waymark import backup.ndjson.");
   }
-  return importFrom(session, process.stdin, "standard input", () => undefined);
+  return importFrom(session, bytesOf(session.stdin), "standard input", () => undefined);
+}
+
+async function* bytesOf(stdin: Session["stdin"]): AsyncGenerator<Uint8Array, void, void> {
+  for await (const chunk of stdin) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
 }
 
 async function importFile(session: Session, path: string): Promise<Counts> {

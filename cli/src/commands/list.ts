@@ -1,4 +1,5 @@
-import { type CheckpointSummary, isCorrupt } from "waymark";
+import type { CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
@@ -17,7 +18,7 @@ export const list: CommandFile = {
       .argument("<task>")
       .option("--incomplete", "only those that aren't completed")
       .option("--stage <stage>", "only those of this stage")
-      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--limit <n>", "at most n", countArgument(1))
       .option("--oldest", "the oldest first")
       .option("--json", "for programs: a JSON array, one checkpoint per line")
       .action((taskId, options) =>

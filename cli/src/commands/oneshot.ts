@@ -16,23 +16,23 @@ export const oneshot: CommandFile = {
       .command("oneshot")
       .summary("run a feature's plan")
       .description(
-        "Runs a feature's workstreams in the plan's order, each once those that it depends on are completed. What is done " +
-          "stands in .sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs what is not completed. " +
-          "After success that file is gone. --storage has no part in it.",
+        "Runs a feature's workstreams in the plan's order, each after those that it depends on. The checkpoint is " +
+          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs what is not completed. " +
+          "Success removes that file. It does not use --storage.",
       )
       .argument("<feature>")
       .option("--plan <file>", "YAML or JSON; default: .sdp/plans/<feature>.yaml, .yml or .json")
-      .addOption(new Option("--resume", "go on from the feature's checkpoint").conflicts("restart"))
-      .option("--restart", "begin anew, whatever the checkpoint says")
-      .option("--jobs <n>", "run so many side by side; default: 1", countArgument(1))
-      .option("--max-age <time>", "refuse to resume from what is older; default: 7d", durationArgument)
-      .option("--force", "resume from what is older too")
+      .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
+      .option("--restart", "start over, whatever the checkpoint says")
+      .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
+      .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
+      .option("--force", "resume from an older one, too")
       .action(async (feature, options) => {
         const { runOneshot } = await import("waymark/oneshot");
         const plain = await whyPlain("waymark oneshot");
         if (plain !== undefined) await cli.warn(plain);
         const view = cli.output.isTerminal ? new LiveList(cli.output.colors) : new PlainLines(cli.output);
-        // Before the run begins, and so before there is a list for it to get into.
+        // Warnings come before the run begins, so they don't break its list.
         const warn = (_details: object, message: string) => void cli.warn(message);
         let result: OneshotResult;
         try {

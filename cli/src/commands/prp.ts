@@ -15,7 +15,7 @@ export const prp: CommandFile = {
     const command = program
       .command("prp")
       .summary("run PRPs, see them")
-      .description("Runs a PRP with a coder and its validation gates, and shows where a session's PRPs stand.");
+      .description("Runs a PRP with a coder and its validation gates, and shows the state of a session's PRPs.");
     registerRun(command, cli);
     registerStatus(command, cli);
   },
@@ -35,7 +35,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .requiredOption("--coder <cmd>", "run by sh: the prompt on its stdin, a line of JSON at its end")
     .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
     .addOption(new Option("--resume", "go on from the PRP's checkpoint").conflicts("restart"))
-    .option("--restart", "begin anew, whatever the checkpoint says")
+    .option("--restart", "start over, whatever the checkpoint says")
     .option("--task <id>", "default: the PRP's own id, else its file's name")
     .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
     .option("--gate-timeout <time>", "for each gate; default: 2m", durationArgument)
@@ -59,7 +59,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
           executor.execute(path, {
             taskId: options.task,
             restart: options.restart,
-            // Without either of them, unfinished work isn't gone on with unasked.
+            // Without one of the two flags, unfinished work is not continued.
             resume: options.restart ? undefined : options.resume === true,
           }),
         );
@@ -85,7 +85,7 @@ const FLAGS = {
 function registerStatus(command: PrpCommand, cli: Cli): void {
   command
     .command("status")
-    .description("Where each PRP of a session stands, the most recent first.")
+    .description("The state of each PRP of a session, the most recent first.")
     .option("--session <dir>", "the session's folder", ".")
     .option("--json", "for programs: the tasks, and what is damaged")
     .action(async (options) => {
@@ -106,7 +106,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
       ]);
       for (const task of tasks) {
         const { taskId, label, savedAt } = task;
-        const died = task.runner?.isAlive === false;
+        const died = task.runner === "died";
         const status = died
           ? { text: "died", color: cli.output.colors.red }
           : statusCell(task.status, cli.output.colors);
@@ -122,6 +122,5 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
 
 function whyOf({ error, runner }: PrpTaskStatus): string {
   if (error !== undefined) return error.message;
-  if (runner === undefined) return "";
-  return runner.isAlive ? `process ${runner.pid}` : `process ${runner.pid} is gone; go on with --resume`;
+  return runner === "died" ? "its run was killed; go on with --resume" : "";
 }

@@ -1,13 +1,11 @@
 import {
-  checkRetentionPolicy,
-  isCorrupt,
   type PlannedCheckpoint,
   PlanOutdatedError,
   type PruneResult,
   type RetentionPlan,
   type RetentionPolicy,
-  whyOutdated,
 } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
@@ -27,15 +25,15 @@ export const prune: CommandFile = {
       .description("Removes what a policy (default: the configured retention) doesn't keep.")
       .argument("[task]")
       .option("--all", "every task")
-      .option("--keep-last <n>", "keep the newest so many", countArgument(1))
-      .option("--keep-within <age>", "keep what isn't older: 30d, 12h", durationArgument)
-      .option("--keep-hourly <n>", "keep the newest of each of so many hours", countArgument(1))
-      .option("--keep-daily <n>", "… of so many days", countArgument(1))
-      .option("--keep-weekly <n>", "… of so many weeks", countArgument(1))
-      .option("--keep-monthly <n>", "… of so many months", countArgument(1))
+      .option("--keep-last <n>", "keep the newest n", countArgument(1))
+      .option("--keep-within <age>", "keep those of the last 30d, 12h", durationArgument)
+      .option("--keep-hourly <n>", "keep the newest of each of n hours", countArgument(1))
+      .option("--keep-daily <n>", "… of n days", countArgument(1))
+      .option("--keep-weekly <n>", "… of n weeks", countArgument(1))
+      .option("--keep-monthly <n>", "… of n months", countArgument(1))
       .option("--keep-stage <stage...>", "keep all of these stages")
-      .option("--max-age <age>", "take away what is older, kept or not", durationArgument)
-      .option("--max-bytes <size>", "take away until a task fits: 10MiB", sizeArgument)
+      .option("--max-age <age>", "remove older ones, kept or not", durationArgument)
+      .option("--max-bytes <size>", "remove until the task fits: 10MiB", sizeArgument)
       .option("--dry-run", "show the plan, remove nothing")
       .option("--plan-out <file>", "write the plan to a file, remove nothing")
       .option("--plan-in <file>", "apply exactly that plan, or refuse it as outdated")
@@ -44,23 +42,17 @@ export const prune: CommandFile = {
       .action((taskId, options) =>
         cli.withStore(async (session) => {
           const { output } = session;
-          const { plans, gone } = await makePlans(
-            session,
-            taskId,
-            options.all === true,
-            policyOf(options),
-            options.planIn,
-          );
+          const plans = await makePlans(session, taskId, options.all === true, policyOf(options), options.planIn);
           if (options.planOut !== undefined) await writePlanFile(options.planOut, plans);
           const isPlanOnly = options.dryRun === true || options.planOut !== undefined;
-          if (!options.json) await print(session, plans, gone);
+          if (!options.json) await print(session, plans);
           if (options.json && isPlanOnly) await output.line(jsonText({ plans }));
           if (isPlanOnly) return;
 
           const doomed = plans.filter(({ remove }) => remove.length > 0);
           if (doomed.length > 0) {
             await output.flush();
-            await confirm(`Remove ${sizeText(doomed, "remove")} from ${session.name}?`, options.yes === true);
+            await confirm(session, `Remove ${sizeText(doomed, "remove")} from ${session.name}?`, options.yes === true);
           }
           const result = { ...(await apply(session, doomed)), tasks: plans.length };
           if (options.json) await output.line(jsonText(result));
@@ -97,15 +89,7 @@ function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
     maxAgeMs: flags.maxAge,
     maxBytes: flags.maxBytes,
   };
-  if (Object.values(policy).every((part) => part === undefined)) return undefined;
-  checkRetentionPolicy(policy);
-  return policy;
-}
-
-interface Planned {
-  readonly plans: readonly RetentionPlan[];
-  /** How many that a plan removes are not there any more. */
-  readonly gone: number;
+  return Object.values(policy).every((part) => part === undefined) ? undefined : policy;
 }
 
 async function makePlans(
@@ -114,15 +98,15 @@ async function makePlans(
   all: boolean,
   flags: RetentionPolicy | undefined,
   planIn: string | undefined,
-): Promise<Planned> {
+): Promise<readonly RetentionPlan[]> {
   if (planIn !== undefined) {
     if (taskId !== undefined || all || flags !== undefined) {
       throw new CommandError(
         ExitCode.usage,
-        "--plan-in has its tasks and its policy already: pass no task, no --all and no policy with it.",
+        "The plan of --plan-in has its own tasks and policy: pass no task, no --all and no policy with it.",
       );
     }
-    return stillToDo(session, await readPlanFile(planIn));
+    return readPlanFile(planIn);
   }
   if ((taskId !== undefined) === all) {
     throw new CommandError(
@@ -139,64 +123,39 @@ async function makePlans(
   }
   if (taskId !== undefined) {
     await requireTask(session, taskId);
-    return { plans: [await session.manager.planRetention(taskId, policy)], gone: 0 };
+    return [await session.manager.planRetention(taskId, policy)];
   }
   const plans: RetentionPlan[] = [];
   for await (const task of session.storage.tasks({ order: "taskId" })) {
     if (isCorrupt(task)) await session.damage.add(task);
     else plans.push(await session.manager.planRetention(task.taskId, policy));
   }
-  return { plans, gone: 0 };
+  return plans;
 }
 
-/**
- * What of the plans is not done yet. All of them are looked at before the first is applied, so that an outdated one
- * leaves everything as it is.
- *
- * @throws {PlanOutdatedError} One doesn't fit any more.
- */
-async function stillToDo({ storage }: Session, all: readonly RetentionPlan[]): Promise<Planned> {
-  const plans: RetentionPlan[] = [];
-  let gone = 0;
-  for (const plan of all) {
-    const { taskId } = plan;
-    const summaries = [];
-    for await (const checkpoint of storage.list({ taskId, order: "newest" })) {
-      if (!isCorrupt(checkpoint)) summaries.push(checkpoint);
-    }
-    const why = whyOutdated(plan, summaries);
-    if (why !== undefined) {
-      throw new PlanOutdatedError(
-        `The plan of ${plan.plannedAt} is outdated at task ${JSON.stringify(taskId)}: ${why}. Nothing was removed; make a new plan.`,
-      );
-    }
-    const there = new Set(summaries.map(({ id }) => id));
-    const remove = plan.remove.filter(({ checkpoint }) => there.has(checkpoint.id));
-    gone += plan.remove.length - remove.length;
-    const removeBytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
-    plans.push({ ...plan, remove, removeBytes });
-  }
-  return { plans, gone };
-}
-
+/** @throws {CommandError} A plan is outdated; the message says what was removed before it. */
 async function apply({ manager }: Session, plans: readonly RetentionPlan[]): Promise<PruneResult> {
   const total = { tasks: 0, removed: 0, removedBytes: 0 };
   const progress = await showProgress("pruning", () => plans.length);
   try {
     for (const plan of plans) {
-      const { removed, removedBytes } = await manager.prune(plan);
+      const { removed, removedBytes } = await manager.applyPlan(plan);
       total.tasks += 1;
       total.removed += removed;
       total.removedBytes += removedBytes;
       progress.advance();
     }
+  } catch (cause) {
+    if (!(cause instanceof PlanOutdatedError) || total.tasks === 0) throw cause;
+    const before = `Removed before it: ${counted(total.removed, "checkpoint")} of ${counted(total.tasks, "task")}.`;
+    throw new CommandError(ExitCode.conflict, `${cause.message} ${before}`, { cause });
   } finally {
     progress.stop();
   }
   return total;
 }
 
-async function print({ output }: Session, plans: readonly RetentionPlan[], gone: number): Promise<void> {
+async function print({ output }: Session, plans: readonly RetentionPlan[]): Promise<void> {
   const { colors } = output;
   const table = new TablePrinter(output, [
     { head: "PLAN" },
@@ -227,8 +186,7 @@ async function print({ output }: Session, plans: readonly RetentionPlan[], gone:
     for (const planned of remove) await row("remove", colors.red, planned, taskId);
   }
   await table.end();
-  const done = gone === 0 ? "" : `; ${gone} are gone already`;
-  const summary = `${sizeText(plans, "remove")} would go, ${sizeText(plans, "keep")} stay${done}.`;
+  const summary = `${sizeText(plans, "remove")} would go, ${sizeText(plans, "keep")} stay.`;
   await output.line(colors.bold(printable(summary)));
 }
 

@@ -15,7 +15,7 @@ export const rekey: CommandFile = {
       .summary("under the current key")
       .description(
         "Rewrites checkpoints that aren't stored as the configured transforms would store them now: under an old key, " +
-          "or not encrypted. Programs may go on saving. Run it again after Ctrl-C or a kill: it goes on from where it was.",
+          "or not encrypted. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts, and what no key opens")
@@ -44,7 +44,7 @@ async function run(session: Session, prefix: string | undefined, signal: AbortSi
   if ((config.transforms ?? []).length === 0) {
     throw new CommandError(
       ExitCode.usage,
-      "No transforms are configured, so there is no key to store by. Set transforms: [encrypt({ keys, current })] in waymark.config.js.",
+      "No transforms are configured, so there is no key. Set transforms: [encrypt({ keys, current })] in waymark.config.js.",
     );
   }
   const bar = await showProgress("rekeying", () => countRecords(storage, prefix));
@@ -67,7 +67,7 @@ async function report({ output, damage }: Session, result: RekeyResult): Promise
   for (const { error } of refusals.slice(0, SHOWN)) await damage.warn(error.message);
   if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more stay as they are`);
   await output.line(printable(`Rekeyed ${counted(rewritten, "checkpoint")}; ${current} had the current key already.`));
-  if (left > 0) await output.line(`Stopped: ${counted(left, "checkpoint")} left. Run it again to go on.`);
+  if (left > 0) await output.line(`Stopped: ${counted(left, "checkpoint")} left. Run it again to continue.`);
 }
 
 function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number]): object {
@@ -77,7 +77,7 @@ function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number])
 function refused({ refused: count }: RekeyResult): CommandError {
   return new CommandError(
     ExitCode.failed,
-    `${counted(count, "checkpoint")} not rewritten, for the reasons above. Keep the old keys: where one is missing, add it to ` +
-      "`keys`; where something is damaged, run waymark repair; then run this again.",
+    `${counted(count, "checkpoint")} not rewritten, for the reasons above. Keep the old keys: if one is missing, add it to ` +
+      "`keys`; if records are damaged, run waymark repair; then run this again.",
   );
 }

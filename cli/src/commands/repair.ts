@@ -15,17 +15,17 @@ export const repair: CommandFile = {
       .command("repair")
       .summary("move damage away")
       .description(
-        "Moves damaged records to quarantine (the folder .quarantine of the storage, or its table waymark_quarantine), " +
-          "byte for byte and with the reason, and removes old leftovers of killed writes. It deletes no record, and no " +
-          "sequence is given again. Ends with 1 where damage is left that it can't repair. At Ctrl-C, or where it fails " +
-          "midway, it shows what it has done; run again, it goes on from there.",
+        "Moves damaged records to quarantine (the storage's folder .quarantine or table waymark_quarantine), byte for " +
+          "byte and with the reason, and removes old leftovers of killed writes. It deletes no record, and no sequence is " +
+          "given twice. Exits with 1 if damage is left that it can't repair. At Ctrl-C, or if it fails midway, it shows " +
+          "what it has done; the next run continues from there.",
       )
-      .option("--leftovers-older-than <age>", "which leftovers go: 1h unless told", durationArgument)
+      .option("--leftovers-older-than <age>", "remove leftovers older than this; default: 1h", durationArgument)
       .option("--dry-run", "show what it would do, change nothing")
       .option("--yes", "don't ask")
-      .option("--json", "for programs: the steps, and what is newest now")
+      .option("--json", "for programs: the steps, and each task's newest")
       .action(async (options) => {
-        // From when on anything is changed: until then Ctrl-C ends the command as it ends any.
+        // Set before the first change. Until then Ctrl-C ends the command at once.
         let interruption: Interruption | undefined;
         try {
           await cli.withStore(async (session) => {
@@ -37,14 +37,14 @@ export const repair: CommandFile = {
             if (!isPlanOnly && options.yes !== true) {
               if (!options.json) await printSteps(session, plan.steps, true);
               await output.flush();
-              await confirm(`${changesText(changes)} in ${name}?`, false);
+              await confirm(session, `${changesText(changes)} in ${name}?`, false);
             }
             if (!isPlanOnly) interruption = new Interruption();
             const show = async (result: RepairResult | StoppedRepair): Promise<void> => {
               if (options.json) await output.line(jsonText(result));
               else await print(session, result, options.dryRun === true);
               await output.flush();
-              const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind !== "leftover";
+              const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind === "damaged";
               if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
             };
             if (interruption) await repairAll(session, how, changes.length, interruption.signal, show);
@@ -57,12 +57,12 @@ export const repair: CommandFile = {
   },
 };
 
-/** What a repair has done that came to a stop before its end: its steps up to then. */
+/** What a repair did before it was stopped. */
 interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
   readonly stopped: true;
 }
 
-/** Shows what was done, also where it fails midway. */
+/** Repairs, and shows what was done even if it fails midway. */
 async function repairAll(
   { manager }: Session,
   how: RepairOptions,
@@ -95,7 +95,7 @@ async function print(session: Session, result: RepairResult | StoppedRepair, isD
   await printSteps(session, steps, isDryRun);
   if ("stopped" in result) {
     const soFar = changesText(steps.filter(({ action }) => action !== "left"));
-    await output.line(output.colors.bold(printable(`Stopped. ${soFar}: done, in ${name}. Run it again to go on.`)));
+    await output.line(output.colors.bold(printable(`Stopped. ${soFar}: done, in ${name}. Run it again to continue.`)));
     return;
   }
   const { tasks } = result;
@@ -111,17 +111,13 @@ async function print(session: Session, result: RepairResult | StoppedRepair, isD
   await output.line(output.colors.bold(printable(`${done}, in ${name}.${isDryRun ? " Nothing was changed." : ""}`)));
 }
 
-/** `Move 2 damaged records and 1 stray to quarantine, renumber 1 task, remove 1 leftover` */
+/** `Move 2 damaged records to quarantine, remove 1 leftover` */
 function changesText(changes: readonly RepairStep[]): string {
-  const some = (action: RepairStep["action"], kind: RepairStep["finding"]["kind"], noun: string): string[] => {
-    const { length } = changes.filter((step) => step.action === action && step.finding.kind === kind);
-    return length > 0 ? [counted(length, noun)] : [];
-  };
-  const moved = [...some("quarantined", "record", "damaged record"), ...some("quarantined", "stray", "stray")];
+  const count = (action: RepairStep["action"]) => changes.filter((step) => step.action === action).length;
+  const [quarantined, removed] = [count("quarantined"), count("removed")];
   const parts = [
-    ...(moved.length > 0 ? [`move ${moved.join(" and ")} to quarantine`] : []),
-    ...some("renumbered", "numbering", "task").map((tasks) => `renumber ${tasks}`),
-    ...some("removed", "leftover", "leftover").map((leftovers) => `remove ${leftovers}`),
+    ...(quarantined > 0 ? [`move ${counted(quarantined, "damaged record")} to quarantine`] : []),
+    ...(removed > 0 ? [`remove ${counted(removed, "leftover")}`] : []),
   ];
   const text = parts.length === 0 ? "change nothing" : parts.join(", ");
   return text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,4 +1,5 @@
-import { type CheckpointSummary, isCorrupt } from "waymark";
+import type { CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { CommandFile } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { printable } from "../printable.js";
@@ -13,9 +14,9 @@ export const resume: CommandFile = {
     program
       .command("resume")
       .summary("what isn't done yet")
-      .description("The incomplete tasks, the most recent first: where each stopped, how long ago, and why.")
+      .description("The incomplete tasks, the most recent first: at which stage each stopped, when, and why.")
       .option("--prefix <text>", "only tasks whose id begins with this")
-      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--limit <n>", "at most n", countArgument(1))
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
         cli.withStore(async ({ storage, output, errors, damage, name }) => {

@@ -1,4 +1,5 @@
-import { type CheckpointSummary, summaryOf } from "waymark";
+import type { CheckpointSummary } from "waymark";
+import { summaryOf } from "waymark/adapter";
 import { findCheckpoint, readLatest, readState, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { type PlainJson, plainJson } from "../plain-json.js";

@@ -1,4 +1,4 @@
-import { isCorrupt } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { TablePrinter } from "../table.js";
@@ -55,13 +55,13 @@ export const stats: CommandFile = {
 };
 
 interface StageStats {
-  /** None for checkpoints without a stage. */
+  /** `undefined` for checkpoints without a stage. */
   readonly stage?: string;
   readonly checkpoints: number;
   readonly bytes: number;
 }
 
-/** By stage, in the order in which the task came to them. */
+/** By stage, in the order in which the task reached them. */
 async function stagesOf({ storage, damage }: Session, taskId: string): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
   for await (const checkpoint of storage.list({ taskId, order: "oldest" })) {

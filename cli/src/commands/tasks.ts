@@ -1,4 +1,5 @@
-import { type CheckpointStatus, isCorrupt, type TaskSummary } from "waymark";
+import type { CheckpointStatus, TaskSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { printable } from "../printable.js";
@@ -17,7 +18,7 @@ export const tasks: CommandFile = {
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
-      .option("--limit <n>", "at most so many", countArgument(1))
+      .option("--limit <n>", "at most n", countArgument(1))
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
         cli.withStore(async (session) => {
@@ -43,7 +44,7 @@ export const tasks: CommandFile = {
   },
 };
 
-/** The statuses of a task, or of a checkpoint, that is not done. */
+/** The statuses of a task or checkpoint that is not completed. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 interface TaskPrinter {

@@ -1,17 +1,17 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { isCorrupt } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { Damage } from "../damage.js";
 import { openStore } from "../store.js";
 
 const MOST_TASKS = 100;
 const STORAGES = ["files:", "tasks:", "sqlite:"];
-/** What needs no quoting in any of the shells, and is nothing to a terminal. */
+/** Text that needs no quoting in any shell and has no control characters. */
 const PLAIN = /^[\w.@:/+-]+$/;
 
 /**
- * What may stand where the last of the words stands. Anything that fails is no candidate: this is asked at a keystroke.
+ * The candidates for the last word. A failure gives no candidates: this runs at a keystroke.
  *
- * @param words - What stands after `waymark`, up to the cursor; the last one may be empty or half.
+ * @param words - The words after `waymark`, up to the cursor; the last one may be empty or incomplete.
  */
 export async function candidatesFor(program: CommandUnknownOpts, words: readonly string[]): Promise<string[]> {
   const before = words.slice(0, -1);
@@ -79,7 +79,7 @@ async function argumentCandidates(
 }
 
 async function taskCandidates(storage: string | undefined, prefix: string): Promise<string[]> {
-  // Warnings would stand in the middle of what is being typed.
+  // Warnings would disturb the line that the user is typing.
   const store = await openStore(storage, "read", new Damage(async () => undefined));
   try {
     const ids: string[] = [];

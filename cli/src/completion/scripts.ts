@@ -1,9 +1,8 @@
-/** The shells that can be completed in. */
+/** The shells with completion. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
 /**
- * Each asks `waymark __complete` for what may come next, and hands it the words up to the cursor. Where it has no
- * candidate, the shell completes file names.
+ * Each calls `waymark __complete` with the words up to the cursor. Without candidates, the shell completes file names.
  */
 export const COMPLETION_SCRIPTS: Readonly<Record<(typeof SHELLS)[number], string>> = {
   bash: `_waymark() {

@@ -6,10 +6,10 @@ import { secondsText } from "../words.js";
 
 type Wrapper = ListrTaskWrapper<object, never, never>;
 
-/** How a row ends. */
+/** The end of a row. */
 type End = { readonly state: "done" } | { readonly state: "failed" | "skipped"; readonly why: string };
 
-/** A run as a list that changes in place: a row for each workstream, in the plan's order. */
+/** Shows a run as a list that changes in place: one row per workstream, in the plan's order. */
 export class LiveList {
   readonly #colors: Output["colors"];
   readonly #rows = new Map<string, Row>();
@@ -23,9 +23,6 @@ export class LiveList {
     switch (event.type) {
       case "runStarted":
         this.#begin(event.workstreams);
-        return;
-      case "orphanEnded":
-        this.#rows.get(event.workstream)?.say("ended what a killed run had left behind");
         return;
       case "workstreamStarted":
         this.#rows.get(event.workstream)?.start();
@@ -49,7 +46,7 @@ export class LiveList {
     }
   }
 
-  /** Resolves once the list is as it stays. */
+  /** Resolves once the list no longer changes. */
   async end(): Promise<void> {
     for (const row of this.#rows.values()) row.end({ state: "skipped", why: "not run to its end" });
     await this.#ended;
@@ -65,12 +62,12 @@ export class LiveList {
     const list = new Listr<object>(tasks, {
       concurrent: true,
       exitOnError: false,
-      // Ctrl-C is the run's to handle: it saves what is done first.
+      // The run handles Ctrl-C: it saves first.
       registerSignalListeners: false,
       renderer: "default",
       rendererOptions: { showErrorMessage: false },
     });
-    // It only shows; what it may throw is not the run's.
+    // The list only shows the run; its errors must not fail the run.
     this.#ended = list.run({}).catch(() => undefined);
   }
 
@@ -79,7 +76,7 @@ export class LiveList {
   }
 }
 
-/** A workstream's row. */
+/** The row of a workstream. */
 class Row {
   readonly task: ListrTask<object>;
   #title: string;
@@ -99,9 +96,9 @@ class Row {
       title: this.#title,
       task: async (_context, wrapper) => {
         this.#wrapper = wrapper;
-        // All rows begin at once, so that they stand in the plan's order; a waiting one is not to look like it runs.
+        // All rows start at once, which keeps the plan's order. A waiting one must not look like a running one.
         if (!this.#isStarted && !this.#isEnded) wrapper.task.state$ = ListrTaskState.WAITING;
-        // What it runs may be done before the list has begun to show it.
+        // The workstream may end before the list shows it.
         wrapper.title = this.#title;
         if (this.#lastLine !== "") wrapper.output = this.#lastLine;
         const end = await this.#finished;
@@ -116,7 +113,7 @@ class Row {
     if (this.#wrapper) this.#wrapper.task.state$ = ListrTaskState.STARTED;
   }
 
-  /** Its last line of output. */
+  /** The last line of its output. */
   say(line: string): void {
     this.#lastLine = printable(line);
     if (this.#wrapper) this.#wrapper.output = this.#lastLine;

@@ -3,10 +3,10 @@ import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { counted, secondsText } from "../words.js";
 
-/** What happens in a run as lines, each written at once: for logs and pipes. */
+/** Shows a run as lines, each written at once: for logs and pipes. */
 export class PlainLines {
   readonly #output: Output;
-  /** Lines are written in the order of their events. */
+  /** Keeps the lines in the order of their events. */
   #written: Promise<void> = Promise.resolve();
 
   constructor(output: Output) {
@@ -19,7 +19,7 @@ export class PlainLines {
     this.#written = this.#written
       .then(() => this.#output.line(printable(text)))
       .then(() => this.#output.flush())
-      // Whoever reads it is gone, or the disk is full: the work goes on, and the last flush says so.
+      // The reader is gone, or the disk is full. The run continues, and the last flush reports it.
       .catch(() => undefined);
   }
 
@@ -35,8 +35,6 @@ function lineOf(event: OneshotEvent): string | undefined {
       const done = workstreams.filter(({ completed }) => completed).length;
       return `${feature}: ${resumed ? "resumed" : "started"}, ${done} of ${counted(workstreams.length, "workstream")} completed`;
     }
-    case "orphanEnded":
-      return `${event.workstream}: ended process ${event.pid}, which a killed run had left behind`;
     case "workstreamStarted":
       return `${event.workstream}: started`;
     case "output":

@@ -1,25 +1,26 @@
-import type { StorageAdapter, StoredCheckpoint } from "waymark";
+import type { StorageAdapter } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 import type { Progress } from "../progress.js";
 import { newestSequence, RecordPlacer, relationOf } from "./place-record.js";
 import { isWhole } from "./stored-record.js";
 import { wholeRecords } from "./whole-records.js";
 
-/** How the copy of some tasks went, after it was compared with what it was made from. */
+/** The counts of a copy, after it was compared with its source. */
 export interface CopyResult {
-  /** How many records the source has. */
+  /** Records of the source. */
   records: number;
-  /** How many of them are in the target, and are the same there. */
+  /** Those that are the same in the target. */
   identical: number;
-  /** How many this run has written. */
+  /** Those that this run wrote. */
   copied: number;
-  /** How many records the target's tasks have that the source's don't. */
+  /** Records of the target that the source doesn't have. */
   extra: number;
-  /** How many of the source can't be read, and so are not copied. */
+  /** Records of the source that can't be read, so they weren't copied. */
   unreadable: number;
 }
 
-/** A record of the source that isn't the same in the target. */
+/** A record that differs between source and target. */
 export interface Difference {
   readonly taskId: string;
   readonly id: string;
@@ -27,19 +28,19 @@ export interface Difference {
   readonly reason: "it is missing" | "another checkpoint has its sequence" | "its status differs";
 }
 
-/** What copying goes from and to, and whom it tells of what. */
+/** The source and the target of a copy, and what it reports to. */
 export interface CopyJob {
   readonly from: StorageAdapter;
   readonly to: StorageAdapter;
-  /** Is told of what can't be read of the source, of what of the target. */
+  /** Collect damaged records of the source and of the target. */
   readonly damage: { readonly from: DamageSink; readonly to: DamageSink };
   readonly progress: Progress;
   readonly onDifference: (difference: Difference) => Promise<void>;
 }
 
 /**
- * Copies a task's records as they are, those alone that come after what the target has, and compares all of them. A
- * status that has changed at the source since an earlier copy is brought after.
+ * Copies the task's records that are newer than the target's, then compares all of them. It also copies a status that
+ * changed in the source since an earlier copy.
  */
 export async function copyTask(job: CopyJob, taskId: string, result: CopyResult): Promise<void> {
   const before = await newestSequence(job.to, taskId);
@@ -51,11 +52,11 @@ export async function copyTask(job: CopyJob, taskId: string, result: CopyResult)
     last = record.sequence;
     job.progress.advance();
   }
-  // What is saved from here on is the next copy's.
+  // Records saved from now on are left to the next copy.
   await compareTask(job, taskId, last, result);
 }
 
-/** Both storages give the task's records in the order of their sequences, so one walk through both is enough. */
+/** Both storages return a task's records by sequence, so one walk through both is enough. */
 async function compareTask(job: CopyJob, taskId: string, last: number, result: CopyResult): Promise<void> {
   const query = { taskId, order: "oldest", beforeSequence: last + 1 } as const;
   const copies = wholeRecords(job.to, query, job.damage.to);
@@ -85,7 +86,7 @@ async function differenceOf(
   const relation = relationOf(record, copy);
   if (relation === "same") return undefined;
   if (relation === "different") return "another checkpoint has its sequence";
-  // A checkpoint never leaves `completed`: then the copy is the one that went on.
+  // A completed checkpoint stays completed, so the copy's status can't be set back.
   if (copy.status === "completed" && record.status !== "completed") return "its status differs";
   const { taskId, id, status, error } = record;
   await to.setStatus(taskId, id, { status, ...(error && { error }) });

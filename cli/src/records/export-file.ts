@@ -3,7 +3,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 
 const FLUSH_AT = 256 * 1024;
 
-/** A new file that lines are written to. Without its trailer it is seen to be incomplete, so it needs no other name until it is whole. */
+/** A new file of lines. A missing trailer shows that it is incomplete, so it needs no temporary name. */
 export class ExportFile {
   readonly #path: string;
   readonly #file: FileHandle;
@@ -14,7 +14,7 @@ export class ExportFile {
     this.#file = file;
   }
 
-  /** @throws {CommandError} There is one already, or it can't be made. */
+  /** @throws {CommandError} The file exists, or can't be created. */
   static async create(path: string): Promise<ExportFile> {
     try {
       return new ExportFile(path, await open(path, "wx", 0o600));
@@ -37,7 +37,7 @@ export class ExportFile {
     if (this.#pending.length >= FLUSH_AT) await this.#flush();
   }
 
-  /** All lines are in the file, and on the disk. */
+  /** Writes the remaining lines and flushes the file to disk. */
   async end(): Promise<void> {
     await this.#flush();
     await this.#attempt(() => this.#file.sync());

@@ -1,15 +1,15 @@
-/** A line longer than this is none that an export has; and no text may be longer than twice that. */
+/** No line of an export is longer. A JavaScript string can have twice as many characters. */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const BYTE_ORDER_MARK = "\ufeff";
 
 /**
- * The lines of a stream of bytes, in constant memory but for the line itself. Only line feeds end a line: JSON may hold
- * other line separators as they are. What comes after the last line feed is a line too. A carriage return before a line
- * feed belongs to it, and a byte order mark at the beginning to none: editors and mail put them there.
+ * The lines of a stream of bytes. Only the current line takes memory. Only line feeds end a line, because JSON may
+ * contain other line separators. Text after the last line feed is a line, too. A carriage return before a line feed and
+ * a byte order mark at the start are dropped: editors and mail add them.
  *
- * @throws {Error} A line is too long, or isn't UTF-8; the message is the rest of a sentence.
+ * @throws {Error} A line is too long, or isn't UTF-8. The message is the end of a sentence.
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<{ text: string; bytes: number }> {
   let parts: Uint8Array[] = [];

@@ -1,13 +1,13 @@
-import { CheckpointConflictError, type StorageAdapter, type StoredCheckpoint, seal } from "waymark";
+import { CheckpointConflictError, type StorageAdapter } from "waymark";
+import { type StoredCheckpoint, seal } from "waymark/adapter";
 import { draftOf, isWhole } from "./stored-record.js";
 
-/** How a record came to be where it was put. `otherStatus`: it was there, and its status or error has changed since. */
+/** What placing a record did. `otherStatus`: it was there, with another status or error. */
 export type Placement = "added" | "present" | "otherStatus";
 
 /**
- * Puts records into a storage as they are: same ids, sequences, statuses and seals. A record that is there already isn't
- * written again, so work that was killed can be done again from its beginning. For one task after the other, each in
- * ascending sequences.
+ * Stores records as they are: same ids, sequences, statuses and seals. It skips records that are there already, so work
+ * that was killed can be repeated from the start. Records must come task by task, in ascending sequences.
  */
 export class RecordPlacer {
   readonly #storage: StorageAdapter;
@@ -18,7 +18,7 @@ export class RecordPlacer {
     this.#storage = storage;
   }
 
-  /** @throws {CheckpointConflictError} Another checkpoint is there: of its sequence, or of its id. */
+  /** @throws {CheckpointConflictError} Another checkpoint has its sequence or its id. */
   async place(record: StoredCheckpoint): Promise<Placement> {
     const { taskId, sequence } = record;
     if (taskId !== this.#taskId) {
@@ -53,7 +53,7 @@ export async function newestSequence(storage: StorageAdapter, taskId: string): P
 }
 
 /**
- * How two records are related that are whole, by `damageOf`: what their seals and digests cover is all that a record is.
+ * How two intact records are related. Their seals cover everything in a record.
  */
 export function relationOf(a: StoredCheckpoint, b: StoredCheckpoint): "same" | "otherStatus" | "different" {
   if (a.seal === b.seal) return "same";

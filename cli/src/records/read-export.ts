@@ -1,30 +1,30 @@
 import { createHash } from "node:crypto";
-import type { StoredCheckpoint } from "waymark";
+import type { StoredCheckpoint } from "waymark/adapter";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { linesOf } from "./lines-of.js";
 import { type ExportLine, parseLine } from "./record-line.js";
 import { recordFrom } from "./stored-record.js";
 
-/** A record of an export, and where it stands there. */
+/** A record of an export, and its line. */
 export interface ExportedRecord {
   readonly record: StoredCheckpoint;
   /** From 1. */
   readonly line: number;
-  /** How many bytes its line has. */
+  /** The size of the line. */
   readonly bytes: number;
 }
 
-/** What {@link readExport} needs besides the bytes. */
+/** The options of {@link readExport}. */
 export interface ReadExportOptions {
-  /** Where they come from, for messages: a path, or `standard input`. */
+  /** The source, for messages: a path, or `standard input`. */
   readonly from: string;
-  /** What has been done when an error is met: `Nothing was imported.` */
+  /** What was done so far, for errors: `Nothing was imported.` */
   readonly standing: () => string;
 }
 
 /**
- * The records of an export, one at a time, each checked; and after the last one the trailer, against all that came
- * before. Records are given before it is known that the export is complete.
+ * The records of an export, one at a time. It checks each record, and at the end the trailer. So it yields records before
+ * it knows that the export is complete.
  *
  * @throws {CommandError} A line is damaged, or the trailer is missing; the message names the line.
  */
@@ -52,7 +52,7 @@ async function orDamaged<Result>(
   try {
     return await work();
   } catch (cause) {
-    // Not the content but the reading failed.
+    // Reading failed; the content may be fine.
     if (cause instanceof Error && "syscall" in cause) {
       throw new CommandError(ExitCode.failed, `${from} can't be read: ${cause.message}. ${standing()}`, { cause });
     }
@@ -61,16 +61,16 @@ async function orDamaged<Result>(
   }
 }
 
-/** Line by line: header, records, trailer, nothing more. Its errors are rests of sentences. */
+/** Checks the lines of an export: header, records, trailer, nothing more. Its errors are ends of sentences. */
 class ExportCheck {
   line = 0;
   readonly #lines = createHash("sha256");
   #records = 0;
   #isEnded = false;
 
-  /** The record, if the line is one. */
+  /** The record, if the line has one. */
   add(text: string): StoredCheckpoint | undefined {
-    if (this.#isEnded) throw new Error("it comes after the trailer, where nothing may stand");
+    if (this.#isEnded) throw new Error("it comes after the trailer, which must be the last line");
     const parsed = parseLine(text);
     const record = this.line === 0 ? this.#header(parsed) : this.#recordOrTrailer(parsed);
     this.#lines.update(parsed.sha256);
@@ -79,14 +79,14 @@ class ExportCheck {
   }
 
   end(): void {
-    if (this.line === 0) throw new Error("there is nothing; an export begins with a header");
+    if (this.line === 0) throw new Error("it is empty; an export begins with a header");
     if (!this.#isEnded) throw new Error("the trailer is missing, so the export was cut short here");
   }
 
   #header({ kind, value }: ExportLine): undefined {
-    if (kind !== "header") throw new Error("the header is missing, with which an export begins");
+    if (kind !== "header") throw new Error("the header is missing; an export begins with one");
     const { format, version } = fieldsOf(value);
-    if (format !== "waymark-export") throw new Error("it is no header of an export of Waymark");
+    if (format !== "waymark-export") throw new Error("it is not the header of a Waymark export");
     if (version !== 1)
       throw new Error(`it is an export of version ${String(version)}, and this program knows version 1`);
   }
@@ -101,7 +101,7 @@ class ExportCheck {
     const { records, lines } = fieldsOf(value);
     if (records !== this.#records || lines !== this.#lines.copy().digest("hex")) {
       throw new Error(
-        `the trailer doesn't fit the ${this.#records} records before it: lines were taken out, put in or moved`,
+        `the trailer doesn't match the ${this.#records} records before it: lines were removed, added or moved`,
       );
     }
     this.#isEnded = true;

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { jsonText } from "../printable.js";
 
-/** What a line of an export is. */
+/** The kind of a line of an export. */
 export type LineKind = "header" | "record" | "trailer";
 
-/** What an export begins with. */
+/** The first line of an export. */
 export interface ExportHeader {
   readonly format: "waymark-export";
   readonly version: 1;
@@ -12,17 +12,17 @@ export interface ExportHeader {
   readonly exportedAt: string;
 }
 
-/** What a whole export ends with. */
+/** The last line of a complete export. */
 export interface ExportTrailer {
   readonly records: number;
   readonly tasks: number;
-  /** How many could not be read, and are not in it. */
+  /** How many records could not be read and are missing. */
   readonly damaged: number;
-  /** The SHA-256 over the checksums of all lines before: none was taken out, put in or moved. */
+  /** The SHA-256 over the checksums of all lines before it. It shows that no line was removed, added or moved. */
   readonly lines: string;
 }
 
-/** A line that was read, with its checksum checked. */
+/** A line whose checksum was checked. */
 export interface ExportLine {
   readonly kind: LineKind;
   readonly sha256: string;
@@ -30,7 +30,7 @@ export interface ExportLine {
 }
 
 /**
- * A line of an export: its checksum, over the text of the JSON that follows, and that.
+ * A line of an export: a checksum, and the JSON that it covers.
  *
  * ```
  * {"sha256":"9f86d0…","record":{"taskId":"build-42",…}}
@@ -43,14 +43,15 @@ export function renderLine(kind: LineKind, value: unknown): { readonly sha256: s
 }
 
 /**
- * What {@link renderLine} made.
+ * Reads a line of {@link renderLine}.
  *
- * @throws {Error} It isn't that; the message says what is wrong, as the rest of a sentence.
+ * @throws {Error} The line is malformed. The message is the end of a sentence.
  */
 export function parseLine(text: string): ExportLine {
   const { sha256, kind, json } = LINE.exec(text)?.groups ?? {};
-  if (sha256 === undefined || json === undefined || !isKind(kind)) throw new Error("it is no whole line of an export");
-  if (sha256Of(json) !== sha256) throw new Error("its checksum doesn't match what stands in it");
+  if (sha256 === undefined || json === undefined || !isKind(kind))
+    throw new Error("it is not a whole line of an export");
+  if (sha256Of(json) !== sha256) throw new Error("its checksum doesn't match its content");
   return { kind, sha256, value: JSON.parse(json) };
 }
 

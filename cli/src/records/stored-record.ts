@@ -1,38 +1,25 @@
+import type { CheckpointStatus, CorruptRecord, JsonObject } from "waymark";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointFailure,
-  type CheckpointStatus,
-  type CorruptRecord,
+  damageIn,
   isCorrupt,
-  type JsonObject,
   type StoredCheckpoint,
-  seal,
   summaryOf,
-} from "waymark";
-import { sha256Of } from "./record-line.js";
+} from "waymark/adapter";
 
-/**
- * What is wrong with a record that a storage gave, or a file: its seal and its payload's digest are computed anew.
- * `undefined` where it is whole.
- */
-export function damageOf(record: StoredCheckpoint): string | undefined {
-  if (seal(record) !== record.seal) return "its seal doesn't match its content";
-  if (sha256Of(record.payload.body) !== record.payload.sha256) return "its payload fails its SHA-256 checksum";
-  return undefined;
-}
-
-/** Whether it could be read, and is whole. */
+/** Whether the record could be read and is intact. */
 export function isWhole(record: StoredCheckpoint | CorruptRecord): record is StoredCheckpoint {
-  return !isCorrupt(record) && damageOf(record) === undefined;
+  return !isCorrupt(record) && damageIn(record) === undefined;
 }
 
-/** What is appended elsewhere to have the same record there, under the same sequence. */
+/** The draft that makes the same record in another storage, appended under the same sequence. */
 export function draftOf({ sequence: _sequence, seal: _seal, ...draft }: StoredCheckpoint): CheckpointDraft {
   return draft;
 }
 
-/** A record as JSON: bytes as base64, everything else as it is. */
+/** A record as JSON. Bytes become base64. */
 export function recordJson(record: StoredCheckpoint): object {
   const { encoding, sha256, body } = record.payload;
   const content = typeof body === "string" ? { body } : { base64: Buffer.from(body).toString("base64") };
@@ -40,12 +27,12 @@ export function recordJson(record: StoredCheckpoint): object {
 }
 
 /**
- * The record that {@link recordJson} made: checked part by part, since storages take what they are given for valid.
+ * The record that {@link recordJson} made. It checks each part, because storages don't validate what they are given.
  *
- * @throws {Error} It isn't one, or isn't whole; the message is the rest of a sentence.
+ * @throws {Error} The value isn't a record, or isn't intact. The message is the end of a sentence.
  */
 export function recordFrom(value: unknown): StoredCheckpoint {
-  if (!isObject(value)) throw new Error("its record is no object");
+  if (!isObject(value)) throw new Error("its record is not an object");
   const part = new Parts(value);
   const payload = new Parts(part.object("payload"));
   const record: StoredCheckpoint = {
@@ -64,7 +51,7 @@ export function recordFrom(value: unknown): StoredCheckpoint {
     payload: { encoding: payload.text("encoding", 1024), sha256: payload.text("sha256", 64), body: bodyFrom(payload) },
     seal: part.text("seal", 64),
   };
-  const damage = damageOf(record) ?? damageOfBody(record);
+  const damage = damageIn(record) ?? damageInBody(record);
   if (damage !== undefined) throw new Error(damage);
   return record;
 }
@@ -77,17 +64,17 @@ function bodyFrom(payload: Parts): string | Uint8Array {
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
 
-/** The seal says whose body it is, not what a body has to be. */
-function damageOfBody({ sizeBytes, payload: { body } }: StoredCheckpoint): string | undefined {
+/** Checks what the seal doesn't cover: that a body is one that Waymark writes. */
+function damageInBody({ sizeBytes, payload: { body } }: StoredCheckpoint): string | undefined {
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
   if (bytes !== sizeBytes) return `its payload has ${bytes} bytes, not ${sizeBytes}`;
-  // A storage may embed a text as JSON.
+  // A storage may embed the text as JSON.
   return typeof body === "string" && JSON.stringify(JSON.parse(body)) !== body
-    ? "its state is no JSON as Waymark writes it"
+    ? "its state is not JSON as Waymark writes it"
     : undefined;
 }
 
-/** The parts of an object from a file, each of which must be what it is taken for. */
+/** The parts of an object from a file. Each getter checks the type of its part. */
 class Parts {
   readonly #from: Readonly<Record<string, unknown>>;
 
@@ -145,7 +132,7 @@ class Parts {
   }
 }
 
-/** The key, where there is a value for it. */
+/** The key with its value; without a value, nothing. */
 function optional<Key extends string, Value>(key: Key, value: Value | undefined): { [K in Key]?: Value } {
   const entry: { [K in Key]?: Value } = {};
   if (value !== undefined) entry[key] = value;
@@ -153,7 +140,7 @@ function optional<Key extends string, Value>(key: Key, value: Value | undefined)
 }
 
 function wrong(key: string): Error {
-  return new Error(`its ${key} isn't what it must be`);
+  return new Error(`its ${key} is missing or malformed`);
 }
 
 /** An object that JSON.parse made. */

@@ -1,8 +1,8 @@
-import { type CheckpointQuery, isCorrupt, type StorageAdapter, type StoredCheckpoint } from "waymark";
+import type { StorageAdapter } from "waymark";
+import { type CheckpointQuery, damageIn, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
-import { damageOf } from "./stored-record.js";
 
-/** What a storage holds of a task, one record at a time; what isn't whole is passed over, and told to `damage`. */
+/** The intact records that the query finds, one at a time. Damaged ones are reported to `damage`. */
 export async function* wholeRecords(
   storage: StorageAdapter,
   query: CheckpointQuery,
@@ -13,13 +13,13 @@ export async function* wholeRecords(
       await damage.add(record);
       continue;
     }
-    const reason = damageOf(record);
+    const reason = damageIn(record);
     if (reason === undefined) yield record;
     else await damage.add({ location: locationOf(record), reason });
   }
 }
 
-/** The ids of a storage's tasks; what can't be read is told to `damage`. */
+/** The ids of a storage's tasks. Records that can't be read are reported to `damage`. */
 export async function* taskIds(
   storage: StorageAdapter,
   prefix: string | undefined,

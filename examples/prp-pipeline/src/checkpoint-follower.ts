@@ -6,7 +6,7 @@ import { type RunFolder, TASK_ID } from "./run-folder.js";
 
 export type CheckpointListener = (checkpoint: CheckpointData, before: CheckpointData | undefined) => void;
 
-/** Tells of each checkpoint once, as soon as it is on disk: what this example says of a run, it has read from there. */
+/** Tells of each checkpoint once, as soon as it is on disk: all that this example says about a run is read from there. */
 export class CheckpointFollower {
   readonly #manager: PrpCheckpointManager;
   readonly #listener: CheckpointListener;
@@ -19,7 +19,7 @@ export class CheckpointFollower {
     this.#manager = manager;
     this.#listener = listener;
     this.#watcher = watch(watched, () => {
-      // Where it fails, it fails for whoever awaits the next one, too.
+      // If it fails, the next refresh that somebody awaits fails too.
       this.refresh().catch(() => {});
     });
   }
@@ -30,14 +30,14 @@ export class CheckpointFollower {
     return new CheckpointFollower(new PrpCheckpointManager(folder.session), watched, listener);
   }
 
-  /** All that have been told of, in order. */
+  /** All that the listener has been told, in order. */
   get checkpoints(): readonly CheckpointData[] {
     return this.#known;
   }
 
-  /** Resolves when what is on disk now has been told of. */
+  /** Resolves when the listener has been told what is on disk now. */
   refresh(): Promise<void> {
-    // A refresh that has not begun yet will see what this one would have.
+    // A refresh that has not begun yet will see what this one would see.
     this.#waiting ??= this.#queue = this.#queue.then(() => {
       this.#waiting = undefined;
       return this.#read();
@@ -53,7 +53,9 @@ export class CheckpointFollower {
 
   async #read(): Promise<void> {
     const before = this.#known;
-    this.#known = await this.#manager.listCheckpoints(TASK_ID);
+    // What is saved while a command runs is replaced by the next checkpoint: it is no step.
+    const isStep = ({ label }: CheckpointData) => label.startsWith("Paused: ") || !label.includes(" so far: ");
+    this.#known = (await this.#manager.listCheckpoints(TASK_ID)).filter(isStep);
     for (const [index, checkpoint] of this.#known.entries()) {
       if (index >= before.length) this.#listener(checkpoint, this.#known[index - 1]);
     }

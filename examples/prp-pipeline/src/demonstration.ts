@@ -1,15 +1,16 @@
 import { CheckpointFollower } from "./checkpoint-follower.js";
 import { collectEvidence } from "./evidence.js";
-import { endLeftBehind, isRunning, type LeftBehind } from "./left-behind.js";
+import { hasEnded } from "./left-behind.js";
 import * as narration from "./narration.js";
 import type { RunFolder } from "./run-folder.js";
 import { type Run, RunnerProcess } from "./runner-process.js";
-import { isResumed } from "./step.js";
 import { judge } from "./verdict.js";
 
 /** The fourth gate prints a line for each of its five chapters; after the second it is in the middle of the third. */
 const PROGRESS = /^(\d) of 5 {2}/;
 const KILLED_AFTER = "2";
+/** And before them its process id. */
+const PROCESS = /^process (\d+)$/;
 
 /**
  * Executes the PRP in two runs, the first of which is killed, and shows what came of it. Everything that is said about
@@ -20,11 +21,7 @@ const KILLED_AFTER = "2";
  */
 export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promise<string[]> {
   narration.introduce();
-  let leftBehind: LeftBehind | undefined;
-  const follower = await CheckpointFollower.start(folder, (checkpoint, before) => {
-    narration.showStep(checkpoint, before);
-    if (leftBehind !== undefined && isResumed(checkpoint, before)) narration.showWhatBecameOf(leftBehind);
-  });
+  const follower = await CheckpointFollower.start(folder, narration.showStep);
   try {
     narration.showStart("Run 1", folder);
     const first = await run(folder, follower, signal, (chapter, runner) => {
@@ -32,20 +29,20 @@ export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promi
     });
     if (first.signal !== "SIGKILL") return [`Run 1 was over before it could be killed. ${first.stderr.trim()}`];
     const atKill = follower.checkpoints;
-    leftBehind = atKill.at(-1)?.state.waymark?.process;
-    narration.showKill(first, atKill, leftBehind);
+    narration.showKill(first, atKill);
+    const { gatePid } = first;
+    const gateHasEnded = gatePid === undefined ? undefined : await hasEnded(gatePid);
+    narration.showLeftBehind(gatePid, gateHasEnded);
 
     narration.showStart("Run 2, the same command", folder);
     const second = await run(folder, follower, signal);
 
     const { checkpoints } = follower;
-    const evidence = await collectEvidence(folder, checkpoints, [first.pid, second.pid]);
+    const evidence = await collectEvidence(folder, checkpoints);
     narration.showWork(evidence.work, checkpoints, first);
     narration.showTimeline(checkpoints, first, folder);
-    return judge({ first, second, atKill, checkpoints, evidence, leftBehind });
+    return judge({ first, second, atKill, checkpoints, evidence, gateHasEnded });
   } finally {
-    // Ctrl-C between the runs: there is no second run that would end it.
-    if (signal.aborted && leftBehind !== undefined && isRunning(leftBehind)) endLeftBehind(leftBehind);
     await follower.stop();
   }
 }
@@ -56,13 +53,16 @@ async function run(
   follower: CheckpointFollower,
   signal: AbortSignal,
   onProgress?: (chapter: string, runner: RunnerProcess) => void,
-): Promise<Run> {
+): Promise<Run & { readonly gatePid: number | undefined }> {
   signal.throwIfAborted();
+  let gatePid: number | undefined;
   const runner = await RunnerProcess.start(folder);
   const pause = () => runner.signal("SIGTERM");
   signal.addEventListener("abort", pause);
   try {
     for await (const text of runner.lines) {
+      const [, pid] = PROCESS.exec(text) ?? [];
+      if (pid !== undefined) gatePid = Number(pid);
       const [, chapter] = PROGRESS.exec(text) ?? [];
       if (chapter === undefined) continue;
       onProgress?.(chapter, runner);
@@ -72,7 +72,7 @@ async function run(
     const ended = await runner.ended;
     await follower.refresh();
     signal.throwIfAborted();
-    return ended;
+    return { ...ended, gatePid };
   } finally {
     signal.removeEventListener("abort", pause);
     // Where something went wrong here, it has not ended yet, and nobody else would end it.

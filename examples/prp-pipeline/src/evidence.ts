@@ -2,7 +2,7 @@ import { readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { CheckpointData } from "waymark/prp";
 import type { RunFolder } from "./run-folder.js";
-import { runnerOf } from "./step.js";
+import { isResumed } from "./step.js";
 
 /** Work, how often each of the two runs has started it, and the last thing that it left on disk. */
 export interface WorkDone {
@@ -32,25 +32,23 @@ const TRACES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Counts what the two runs have started, by the checkpoints: a coder or a gate is let go only once a checkpoint that
- * names its process is on disk. The traces show whether that is the whole truth.
+ * Counts what the two runs have started, by the checkpoints: each names the work that starts once it is on disk. The
+ * traces show whether that is true.
  */
-export async function collectEvidence(
-  folder: RunFolder,
-  checkpoints: readonly CheckpointData[],
-  [first, second]: readonly [first: number, second: number],
-): Promise<Evidence> {
-  const starts = checkpoints.flatMap((checkpoint) => {
+export async function collectEvidence(folder: RunFolder, checkpoints: readonly CheckpointData[]): Promise<Evidence> {
+  const resumedAt = checkpoints.findIndex(isResumed);
+  const starts = checkpoints.flatMap((checkpoint, index) => {
     const work = workStartedBy(checkpoint);
-    return work === undefined ? [] : [{ work, runner: runnerOf(checkpoint) }];
+    return work === undefined ? [] : [{ work, inSecond: resumedAt !== -1 && index >= resumedAt }];
   });
   const calls = await coderCalls(folder);
   const coderTraces = calls.values();
   const work: WorkDone[] = [];
   for (const name of new Set(starts.map((start) => start.work))) {
-    const count = (runner: number) => starts.filter((start) => start.work === name && start.runner === runner).length;
+    const count = (second: boolean) =>
+      starts.filter((start) => start.work === name && start.inSecond === second).length;
     const trace = name.startsWith("coder") ? coderTraces.next().value : await traceOf(folder, TRACES[name]);
-    work.push({ work: name, starts: [count(first), count(second)], trace });
+    work.push({ work: name, starts: [count(false), count(true)], trace });
   }
   return { work, coderCalls: calls.length };
 }
@@ -61,11 +59,10 @@ async function coderCalls({ coderLog }: RunFolder): Promise<Trace[]> {
   return lines.map((line) => ({ path: basename(coderLog), atMs: timeIn(JSON.parse(line)) }));
 }
 
-/** What the checkpoint let go. */
 function workStartedBy({ state }: CheckpointData): string | undefined {
-  const { process } = state.waymark ?? {};
-  if (process === undefined) return undefined;
-  if (process.kind === "gate") return `gate ${process.level}`;
+  const { work } = state.waymark ?? {};
+  if (work === undefined) return undefined;
+  if (work.kind === "gate") return `gate ${work.level}`;
   return state.stage === "pre-execution" ? "coder, the PRP" : `coder, fix ${(state.fixAttempt ?? 0) + 1}`;
 }
 

@@ -1,34 +1,24 @@
 import { readFileSync } from "node:fs";
-import type { CheckpointData } from "waymark/prp";
+import { setTimeout as delay } from "node:timers/promises";
 
-/** The process group that a checkpoint has let go. */
-export type LeftBehind = NonNullable<NonNullable<CheckpointData["state"]["waymark"]>["process"]>;
+const POLL_MS = 5;
+const PATIENCE_MS = 10_000;
 
-/** Whether the group's first process runs. One that has ended and that nobody has collected doesn't. */
-export function isRunning({ pid }: LeftBehind): boolean {
+/** Waits until a process has ended, which nothing but a signal of ours could have told. False if it still runs. */
+export async function hasEnded(pid: number): Promise<boolean> {
+  for (let waitedMs = 0; isRunning(pid); waitedMs += POLL_MS) {
+    if (waitedMs > PATIENCE_MS) return false;
+    await delay(POLL_MS);
+  }
+  return true;
+}
+
+/** Whether a process runs. One that has ended and that nobody has collected doesn't. */
+function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
+    return process.platform !== "linux" || !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
     return false;
-  }
-  return process.platform !== "linux" || !isZombie(pid);
-}
-
-/** For when there is no next run to do it. */
-export function endLeftBehind({ group }: LeftBehind): void {
-  try {
-    process.kill(-group, "SIGKILL");
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ESRCH") return;
-    throw error;
-  }
-}
-
-function isZombie(pid: number): boolean {
-  try {
-    // The state comes after the program's name, which stands in brackets.
-    return /\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return true;
   }
 }

@@ -1,11 +1,10 @@
 // What the example says while it runs: one line for each thing that happens.
 import type { CheckpointData } from "waymark/prp";
 import type { WorkDone } from "./evidence.js";
-import { isRunning, type LeftBehind } from "./left-behind.js";
 import { PRP, RUNNER, type RunFolder, TASK_ID } from "./run-folder.js";
 import type { Run } from "./runner-process.js";
 import { colours, fact, fitted, heading, line, seconds, shown } from "./screen.js";
-import { isPaused, isResumed, stepOf } from "./step.js";
+import { isEvent, stepOf } from "./step.js";
 import { timelineOf } from "./timeline.js";
 
 const STAGE_WIDTH = 19;
@@ -31,9 +30,9 @@ export function showStart(name: string, folder: RunFolder): void {
 
 /** What has been done, as soon as a checkpoint says so. */
 export function showStep(checkpoint: CheckpointData, before: CheckpointData | undefined): void {
-  const { symbol, paint, text, details = [] } = stepOf(checkpoint, before);
+  const { symbol, paint, text, details = [] } = stepOf(checkpoint);
   const took =
-    before === undefined || isResumed(checkpoint, before) || isPaused(checkpoint)
+    before === undefined || isEvent(checkpoint)
       ? ""
       : seconds(checkpoint.createdAt.getTime() - before.createdAt.getTime());
   const what = `${fitted(checkpoint.state.stage, STAGE_WIDTH)}${fitted(text, TEXT_WIDTH)}`;
@@ -46,18 +45,16 @@ export function showDetail(text: string): void {
   line(colours.dim(`  ┆ ${fitted(text, DETAIL_WIDTH)}`));
 }
 
-export function showKill(run: Run, atKill: readonly CheckpointData[], leftBehind: LeftBehind | undefined): void {
+export function showKill(run: Run, atKill: readonly CheckpointData[]): void {
   line(colours.red(`╳ ${run.signal} for process ${run.pid}, which executes the PRP`));
   line();
   fact("on disk", `${atKill.length} checkpoints; the newest is ${atKill.at(-1)?.state.stage}`);
-  if (leftBehind === undefined) return;
-  const how = isRunning(leftBehind) ? "still running" : "ended by itself";
-  fact("left behind", `${nameOfProcess(leftBehind)}, ${how}`);
 }
 
-/** The next run ends what was left behind before it does anything else. */
-export function showWhatBecameOf(leftBehind: LeftBehind): void {
-  showDetail(`${isRunning(leftBehind) ? "still running" : "ended"}: ${nameOfProcess(leftBehind)}`);
+/** The watchdog of the gate ends it the moment its runner is dead. */
+export function showLeftBehind(pid: number | undefined, hasEnded: boolean | undefined): void {
+  const gate = pid === undefined ? "gate 4" : `gate 4 (process ${pid})`;
+  fact("left behind", hasEnded === true ? `nothing: ${gate} has ended with it` : `${gate} is still running`);
 }
 
 export function showWork(work: readonly WorkDone[], checkpoints: readonly CheckpointData[], first: Run): void {
@@ -95,10 +92,6 @@ export function showVerdict(problems: readonly string[]): void {
   }
   line(colours.red("✗ Not all of this went as it should have:"));
   for (const problem of problems) line(`  ${problem}`);
-}
-
-function nameOfProcess({ kind, level, group }: LeftBehind): string {
-  return `${kind === "gate" ? `gate ${level}` : "the coder"}, process group ${group}`;
 }
 
 /** `gate 2  Unit Tests` for `gate 2`. */

@@ -10,14 +10,14 @@ export interface Step {
   readonly details?: readonly string[];
 }
 
-/** Of what a failed gate has printed, as much as tells what is wrong. */
+/** How many failures of a gate are shown. */
 const FAILURES_SHOWN = 2;
 
 /** What a checkpoint says has been done. */
-export function stepOf(checkpoint: CheckpointData, before: CheckpointData | undefined): Step {
+export function stepOf(checkpoint: CheckpointData): Step {
   const { stage, fixAttempt, coderResult, validationResults } = checkpoint.state;
   const { cyan, green, magenta, red, yellow } = colours;
-  if (isResumed(checkpoint, before)) return { symbol: "↻", paint: yellow, text: "goes on from here" };
+  if (isResumed(checkpoint)) return { symbol: "↻", paint: yellow, text: "resumes from here" };
   if (stage === "complete") return { symbol: "■", paint: green, text: `${validationResults.length} gates passed` };
   if (stage === "failed") return { symbol: "■", paint: red, text: checkpoint.error?.message ?? checkpoint.label };
   if (isPaused(checkpoint)) return { symbol: "‖", paint: yellow, text: "paused" };
@@ -32,20 +32,19 @@ export function stepOf(checkpoint: CheckpointData, before: CheckpointData | unde
   return { symbol: "✗", paint: red, text, details: failuresIn(gate?.stdout ?? "") };
 }
 
-/** Whether another run has saved it than the one before it: the first thing that a run does that goes on. */
-export function isResumed(checkpoint: CheckpointData, before: CheckpointData | undefined): boolean {
-  return before !== undefined && runnerOf(checkpoint) !== undefined && runnerOf(checkpoint) !== runnerOf(before);
+/** Whether it is the first checkpoint of a run that resumes. */
+export function isResumed({ label }: CheckpointData): boolean {
+  return label.startsWith("Resumed: ");
 }
 
 /** Whether a run has stopped there before its end, because it was told to. */
-export function isPaused(checkpoint: CheckpointData): boolean {
-  const { stage } = checkpoint.state;
-  return stage !== "complete" && stage !== "failed" && runnerOf(checkpoint) === undefined;
+function isPaused({ label }: CheckpointData): boolean {
+  return label.startsWith("Paused: ");
 }
 
-/** The process that saved the checkpoint and went on working; `undefined` where it stopped there. */
-export function runnerOf(checkpoint: CheckpointData): number | undefined {
-  return checkpoint.state.waymark?.runner?.pid;
+/** Whether it only says what happens to the run, so that the time before it was no work. */
+export function isEvent(checkpoint: CheckpointData): boolean {
+  return isResumed(checkpoint) || isPaused(checkpoint);
 }
 
 /** The tests that failed, as Node's reporter marks them. */

@@ -7,7 +7,7 @@ interface Row {
   readonly paint: Paint;
   readonly name: string;
   readonly text: string;
-  /** Not a step of the work, but what happened to it. */
+  /** Not a step of the work, but something that happened to it. */
   readonly isEvent: boolean;
   readonly fromMs: number;
   readonly toMs: number;
@@ -29,15 +29,14 @@ export function timelineOf(checkpoints: readonly CheckpointData[], startedAtMs: 
   const killMs = killedAtMs - startedAtMs;
   const rows: Row[] = [];
   let fromMs = 0;
-  for (const [index, checkpoint] of checkpoints.entries()) {
+  for (const checkpoint of checkpoints) {
     const toMs = checkpoint.createdAt.getTime() - startedAtMs;
     if (fromMs <= killMs && killMs < toMs) {
       rows.push(killRow(fromMs, killMs));
       fromMs = killMs;
     }
-    const before = checkpoints[index - 1];
-    const { symbol, paint, text } = stepOf(checkpoint, before);
-    const isEvent = isResumed(checkpoint, before);
+    const { symbol, paint, text } = stepOf(checkpoint);
+    const isEvent = isResumed(checkpoint);
     const size = sizeOf(checkpoint);
     rows.push({ symbol, paint, text, name: checkpoint.state.stage, isEvent, fromMs, toMs, size });
     fromMs = toMs;

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CheckpointData } from "waymark/prp";
 import type { Evidence, WorkDone } from "./evidence.js";
-import { isRunning, type LeftBehind } from "./left-behind.js";
 import type { Run } from "./runner-process.js";
 import { isResumed } from "./step.js";
 
@@ -11,7 +10,8 @@ export interface Outcome {
   readonly atKill: readonly CheckpointData[];
   readonly checkpoints: readonly CheckpointData[];
   readonly evidence: Evidence;
-  readonly leftBehind: LeftBehind | undefined;
+  /** Whether the gate that was running ended with run 1; `undefined` if none was. */
+  readonly gateHasEnded: boolean | undefined;
 }
 
 /** How often each run has to have started what: the second one nothing but the gate that the first one died in. */
@@ -34,21 +34,24 @@ const STAGES = [
   "complete",
 ];
 
-/** What didn't go as it should have; nothing, where all did. */
+/** What didn't go as it should have: nothing, if all is well. */
 export function judge(outcome: Outcome): string[] {
-  const { first, second, atKill, checkpoints, leftBehind } = outcome;
+  const { first, second, atKill, checkpoints, gateHasEnded } = outcome;
   const { work, coderCalls } = outcome.evidence;
   const starts = Object.fromEntries(work.map(({ work: name, starts }) => [name, starts]));
   const stages = new Set<string>(checkpoints.map(({ state }) => state.stage));
-  const resumed = checkpoints.find((checkpoint, index) => isResumed(checkpoint, checkpoints[index - 1]));
+  const resumed = checkpoints.find(isResumed);
   const gate4 = work.find(({ work: name }) => name === "gate 4");
   const late = work.filter((done) => done !== gate4 && (done.trace?.atMs ?? 0) > first.endedAtMs);
   const problems: [wrong: boolean, problem: string][] = [
     [atKill.at(-1)?.state.stage !== "validation-gate-3", "Run 1 was not killed right after gate 3 had passed."],
-    [leftBehind?.level !== 4, "The newest checkpoint of run 1 doesn't name gate 4 as what was running."],
-    [leftBehind !== undefined && isRunning(leftBehind), "What run 1 had left behind is still running."],
+    [
+      atKill.at(-1)?.state.waymark?.work?.level !== 4,
+      "The newest checkpoint of run 1 doesn't name gate 4 as its work.",
+    ],
+    [gateHasEnded !== true, "Gate 4 did not end with run 1."],
     [second.exitCode !== 0, `Run 2 failed (exit code ${second.exitCode}): ${second.stderr.trim()}`],
-    [resumed?.state.stage !== "validation-gate-3", "Run 2 did not go on from gate 3."],
+    [resumed?.state.stage !== "validation-gate-3", "Run 2 did not resume from gate 3."],
     [!isDeepStrictEqual(starts, EXPECTED), `The runs started something else: ${JSON.stringify(starts)}.`],
     [coderCalls !== 2, `The coder itself has recorded ${coderCalls} calls, not 2.`],
     ...late.map(({ work: name }): [boolean, string] => [true, `${name} has left a trace after run 1 was killed.`]),

@@ -3,11 +3,11 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, expectStored, idsOf, soleWinner } from "../steps.js";
 
-/** What every adapter owes of the conditions of `append`. */
+/** The cases of `append` with a condition. */
 export const appendConditionCases: readonly ConformanceCase[] = [
   {
     name: "append.atomic",
-    promise: "stores nothing of what it refuses",
+    promise: "stores nothing if it refuses an append",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -27,7 +27,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.expected-sequence",
-    promise: "stores only where the newest checkpoint is the expected one, 0 standing for none",
+    promise: "stores only if the newest checkpoint has the expected sequence; 0 means none",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -47,7 +47,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       await refuses(second + 1, `the newest is ${second}`);
       const third = await adapter.append(draft("t", "c3"), { expectedSequence: second });
 
-      // The newest now, not the last one given.
+      // The newest that exists, not the last sequence given.
       await adapter.remove("t", ["c3"]);
       await refuses(third, `that one was removed, and the newest is ${second}`);
       const fourth = await adapter.append(draft("t", "c4"), { expectedSequence: second });
@@ -62,7 +62,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.one-winner",
-    promise: "lets exactly one of several concurrent appends win that expect the same newest checkpoint",
+    promise: "lets exactly one of several concurrent appends win if they expect the same newest checkpoint",
     async run(store) {
       const adapter = await store.open();
       let newest = 0;
@@ -78,7 +78,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.exact-sequence",
-    promise: "takes the exact sequence asked for, above the last one given, and goes on from there",
+    promise: "takes the exact sequence it is given, above the last one, and continues from there",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -89,7 +89,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
           `the exact sequence ${sequence} MUST be refused where ${why}`,
         );
 
-      same(await adapter.append(draft("t", "c7"), { sequence: 7 }), 7, "append MUST take the sequence it is told to");
+      same(await adapter.append(draft("t", "c7"), { sequence: 7 }), 7, "append MUST take the given sequence");
       adapter = await store.carryOn(adapter);
       const next = await adapter.append(draft("t", "next"));
       ascending([7, next], "the next append MUST go on from there");
@@ -99,8 +99,8 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       await refuses(next, "it was given before, though its checkpoint was removed");
       await refuses(next + 5, "the rest of the condition doesn't hold", next);
       const last = await adapter.append(draft("t", "last"), { sequence: next + 5, expectedSequence: 7 });
-      same(last, next + 5, "append MUST take the sequence it is told to");
-      // Where sequences are compared as text, or kept in 32 bits, these come first or are lost.
+      same(last, next + 5, "append MUST take the given sequence");
+      // Sequences compared as text, or stored in 32 bits, would be misplaced or lost.
       const huge = await adapter.append(draft("t", "huge"), { sequence: 2 ** 40 });
       ascending([last, huge, await adapter.append(draft("t", "beyond"))], "large sequences MUST work like small ones");
       same(

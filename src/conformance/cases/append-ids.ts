@@ -3,11 +3,11 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, expectStored, idsOf } from "../steps.js";
 
-/** What every adapter owes of ids, which are unique within a task. */
+/** The cases about ids, which are unique within a task. */
 export const appendIdCases: readonly ConformanceCase[] = [
   {
     name: "append.idempotent",
-    promise: "answers the same id and digest again with the sequence it has, before looking at the condition",
+    promise: "answers a retry with the stored sequence, before it checks the condition",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -17,41 +17,59 @@ export const appendIdCases: readonly ConformanceCase[] = [
       await adapter.setStatus("t", "lost", { status: "paused" });
       adapter = await store.carryOn(adapter);
 
-      const obligation = "the same id and digest again MUST return the sequence it has";
+      const obligation = "the same draft again MUST return the sequence it has";
       same(await adapter.append(lost), sequence, obligation);
       for (const condition of [{ expectedSequence: 0 }, { sequence: sequence + 40 }]) {
-        same(await adapter.append(lost, condition), sequence, `${obligation}, before the condition is looked at`);
+        same(await adapter.append(lost, condition), sequence, `${obligation}, before the condition is checked`);
       }
       const { status } = intact(await adapter.get("t", "lost"), "get MUST give the checkpoint");
-      same(status, "paused", "the same id and digest again MUST change nothing, its status neither");
+      same(status, "paused", "the same draft again MUST change nothing, nor its status");
+
+      const later = { ...lost, createdAt: "2026-11-22T12:00:00.000Z", status: "failed" as const };
+      same(await adapter.append(later), sequence, `${obligation}, whatever its time and status`);
 
       const twins = draft("t", "twins");
       const [first, second] = await Promise.all([adapter.append(twins), adapter.append(twins)]);
       same(second, first, `${obligation}, of two concurrent calls too`);
       const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
-      same(ids, ["lost", "later", "twins"], "the same id and digest again MUST store nothing");
+      same(ids, ["lost", "later", "twins"], "the same draft again MUST store nothing");
     },
   },
   {
     name: "append.id-taken",
-    promise: "refuses an id that the task has with another digest, and stores nothing",
+    promise: "refuses an id that belongs to another checkpoint of the task, and stores nothing",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const mine = await appendAll(adapter, [fullDraft("t", "c1")]);
       adapter = await store.carryOn(adapter);
       const other = draft("t", "c1", { body: JSON.stringify("another state"), stage: "other" });
-      await refused("CHECKPOINT_CONFLICT", adapter.append(other), "the same id with another digest MUST be refused");
+      await refused("CHECKPOINT_CONFLICT", adapter.append(other), "the same id with another state MUST be refused");
+      const others = [
+        { stage: "other" },
+        { label: "Other" },
+        { parentId: "other" },
+        { metadata: { other: 1 } },
+        { stateVersion: 9 },
+      ];
+      for (const change of others) {
+        const changed = adapter.append({ ...fullDraft("t", "c1"), ...change });
+        await refused(
+          "CHECKPOINT_CONFLICT",
+          changed,
+          `the same id with another ${Object.keys(change)} MUST be refused`,
+        );
+      }
       await expectStored(adapter, mine);
 
-      // Another task's ids are its own.
+      // Another task may use the same id.
       const theirs = await appendAll(adapter, [{ ...other, taskId: "u" }]);
       await expectStored(adapter, [...mine, ...theirs]);
     },
   },
   {
     name: "append.id-free-again",
-    promise: "takes an id again whose checkpoint was removed",
+    promise: "accepts the id of a removed checkpoint again",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -4,8 +4,8 @@ import { draft, drafts } from "../drafts.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
 /**
- * What every adapter owes of `append`: numbering and order. For ids see append-ids.ts, for conditions
- * append-conditions.ts, for several processes kills.ts and processes.ts.
+ * The cases of `append` about numbering and order. Ids: append-ids.ts. Conditions: append-conditions.ts. Several
+ * processes: kills.ts and processes.ts.
  */
 export const appendCases: readonly ConformanceCase[] = [
   {
@@ -31,7 +31,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.tasks-apart",
-    promise: "numbers each task for itself",
+    promise: "numbers each task separately",
     async run(store) {
       const adapter = await store.open();
       const own = await appendAll(adapter, drafts("t", 3));
@@ -64,7 +64,7 @@ export const appendCases: readonly ConformanceCase[] = [
     promise: "gives concurrent appends of one task their sequences in call order",
     async run(store) {
       const adapter = await store.open();
-      // The large ones take longest to write: without a queue, small ones overtake them.
+      // Large ones take longest to write. Without a queue, small ones overtake them.
       const many = Array.from({ length: 24 }, (_, index) =>
         draft("t", `c${index}`, { body: JSON.stringify(`${index}`.repeat(index % 3 === 0 ? 100_000 : 1)) }),
       );
@@ -81,7 +81,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.concurrent",
-    promise: "may be called concurrently for many tasks, from the first call on",
+    promise: "accepts concurrent calls for many tasks, also as the first calls",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -93,7 +93,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.clock-is-not-order",
-    promise: "orders checkpoints by sequence, also where the clock went backwards",
+    promise: "orders checkpoints by sequence, also if the clock went backwards",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -8,14 +8,14 @@ import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, idsOf, sequencesOf, withOpen } from "../steps.js";
 
 /**
- * What a durable adapter owes where a disk has failed. The payload's damage may be left to the manager's checks, so a
- * damaged checkpoint may also come as a record whose seal or digest doesn't hold, and from `list`, which doesn't read
- * payloads, as its summary. It must never come as nothing, nor as another value that looks whole.
+ * The cases of durable adapters after a disk error. An adapter may leave the payload's check to the manager. So a damaged
+ * checkpoint may also come as a record whose seal or digest doesn't hold, and from `list`, which doesn't read payloads, as
+ * its summary. It must never be missing, or come as another value that looks intact.
  */
 export const corruptCases: readonly ConformanceCase[] = [
   {
     name: "corrupt.reported",
-    promise: "reports what can't be read, wherever it stands, and goes on with the others",
+    promise: "reports a damaged checkpoint at any position, and gives the others",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -29,7 +29,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.any-filter",
-    promise: "reports what can't be read whatever stage, status and limit ask for, on top of the limit",
+    promise: "reports a damaged checkpoint whatever stage, status and limit say; it doesn't count toward the limit",
     needs: "durable",
     async run(store) {
       const { adapter } = await damagedTask(store, { taskId: "t", count: 5, damaged: ["c4"], part: "summary" });
@@ -48,7 +48,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.tasks",
-    promise: "gives a task whose newest can't be read: first the corrupt record, then its newest readable one",
+    promise: "gives a task whose newest checkpoint is damaged: first the corrupt record, then its newest readable one",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -71,7 +71,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.nothing-intact",
-    promise: "never shows a task as empty of which nothing can be read",
+    promise: "never shows a task as empty if all its checkpoints are damaged",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -99,7 +99,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.untouched",
-    promise: "writes over nothing that can't be read, and never gives its sequence again",
+    promise: "never overwrites a damaged checkpoint, and never reuses its sequence",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -125,7 +125,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.not-laundered",
-    promise: "doesn't make a damaged checkpoint look whole by changing its status",
+    promise: "doesn't make a damaged checkpoint look intact when it changes the status",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -149,7 +149,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.removed-with-task",
-    promise: 'removes what can\'t be read with its task, for "all"',
+    promise: 'removes damaged checkpoints with their task, for "all"',
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -168,9 +168,9 @@ export const corruptCases: readonly ConformanceCase[] = [
 
 interface DamagedTask {
   readonly taskId: string;
-  /** How many checkpoints it has: `c1`, `c2`, … */
+  /** How many checkpoints the task has: `c1`, `c2`, … */
   readonly count: number;
-  /** Which of them are damaged. */
+  /** The damaged ones. */
   readonly damaged: readonly string[];
   readonly part: DamagedPart;
 }
@@ -182,7 +182,7 @@ async function damagedTask(store: ConformanceStore, task: DamagedTask) {
   return { adapter, all };
 }
 
-/** Throws unless `get`, `read` and `list` give all of these, with the damaged one reported in its place. */
+/** Throws unless `get`, `read` and `list` give all checkpoints, and report the damaged one in its place. */
 async function expectReported(
   adapter: StorageAdapter,
   all: readonly Appended[],
@@ -215,7 +215,7 @@ async function expectReported(
   }
 }
 
-/** Whether it is the damaged checkpoint's summary as it was: what `list` reads of it is whole. */
+/** Whether it is the summary of the damaged checkpoint as it was before: `list` may read that part intact. */
 function isUnread(item: CheckpointSummary, original: Appended | undefined, damaged: string): boolean {
   return original?.id === damaged && isDeepStrictEqual(summaryOf(item), summaryOf(original));
 }

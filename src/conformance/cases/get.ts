@@ -3,11 +3,11 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll } from "../steps.js";
 
-/** What every adapter owes of `get`. */
+/** The cases of `get`. */
 export const getCases: readonly ConformanceCase[] = [
   {
     name: "get.any",
-    promise: "gives any checkpoint of a task by its id, however many came after it",
+    promise: "gives any checkpoint of a task by its id, even after many newer ones",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -18,7 +18,7 @@ export const getCases: readonly ConformanceCase[] = [
   },
   {
     name: "get.nothing",
-    promise: "gives undefined where there is no such task, no such id in it, or no longer",
+    promise: "gives undefined if the task or the id doesn't exist, or no longer",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -29,7 +29,7 @@ export const getCases: readonly ConformanceCase[] = [
       same(await adapter.get("t", "c9"), undefined, "get MUST give undefined for an id that doesn't exist");
       same(await adapter.get("t", "other"), undefined, "get MUST give undefined for another task's id");
       same(await adapter.get("t", "c1"), undefined, "get MUST give undefined for what was removed");
-      same(await adapter.get("t", "C2"), undefined, "get MUST tell capital from small letters");
+      same(await adapter.get("t", "C2"), undefined, "get MUST be case-sensitive");
     },
   },
 ];

@@ -2,12 +2,12 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { appendCases } from "./append.js";
 import { appendConditionCases } from "./append-conditions.js";
 import { appendIdCases } from "./append-ids.js";
-import { careCases } from "./care.js";
 import { corruptCases } from "./corrupt.js";
 import { getCases } from "./get.js";
 import { killCases } from "./kills.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { listCases } from "./list.js";
+import { maintenanceCases } from "./maintenance.js";
 import { processCases } from "./processes.js";
 import { readCases } from "./read.js";
 import { removeCases } from "./remove.js";
@@ -16,7 +16,7 @@ import { statusCases } from "./status.js";
 import { tasksCases } from "./tasks.js";
 import { valuesCases } from "./values.js";
 
-/** Every obligation of the contract, each as a case of its own. */
+/** Every obligation of the contract, one case each. */
 export const conformanceCases: readonly ConformanceCase[] = [
   ...lifecycleCases,
   ...appendCases,
@@ -31,7 +31,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...replaceCases,
   ...valuesCases,
   ...corruptCases,
-  ...careCases,
+  ...maintenanceCases,
   ...killCases,
   ...processCases,
 ];

@@ -5,9 +5,9 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "../steps.js";
 
 /**
- * After how many turns of its event loop a process is killed that is in the middle of a write, until one of them is
- * answered first: closer together at the beginning, where a fast store does all its steps. The last one is always
- * answered, however slow the disk: so every case sees an answer, which may have come too early.
+ * After how many turns of its event loop a writing process is killed. The turns are close together at first, where a fast
+ * store does all its steps. The cases stop at the first kill that comes after the answer. The last kill always does, even
+ * on a slow disk, so every case also tests an answered write.
  */
 export const TURNS = [
   0,
@@ -35,11 +35,11 @@ export const TURNS = [
   Infinity,
 ];
 
-/** What a durable adapter owes when its process is killed (SIGKILL): what was acknowledged is there, all else is whole. */
+/** The cases about a killed process (SIGKILL): acknowledged writes are there, and everything else is intact. */
 export const killCases: readonly ConformanceCase[] = [
   {
     name: "append.survives-kill",
-    promise: "resolves only once the record is as durable as declared: a kill in that very moment loses nothing",
+    promise: "resolves only once the record is durable: a kill at that moment loses nothing",
     needs: "durable",
     async run(store) {
       const large = draft("t", "large", { body: largeBody("a") });
@@ -58,7 +58,7 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.killed-midway",
-    promise: "is all or nothing where the process is killed in the middle of it, and can be asked for again",
+    promise: "is all or nothing if the process is killed midway, and can be retried",
     needs: "durable",
     async run(store) {
       const before = [draft("t", "before"), draft("t", "large", { body: largeBody("k") })];
@@ -79,14 +79,14 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.killed-at-first",
-    promise: "is all or nothing where the process is killed in the middle of a store's or a task's very first write",
+    promise: "is all or nothing if the process is killed during the first write of a store or a task",
     needs: "durable",
     async run(store) {
       const stored: Appended[] = [];
       for (const turns of TURNS) {
         const one = draft(`task-${turns}`, "first", { body: largeBody(`${turns} `) });
         const answered = await killedMidway(store, turns, one);
-        // Only read, so that the next process finds what this one has left.
+        // Only reads, so the next process finds what this one left.
         await withOpen(store, async (adapter) => {
           const found = await adapter.get(one.taskId, one.id);
           if (found !== undefined) stored.push({ ...one, sequence: intact(found, "it MUST be whole").sequence });
@@ -102,7 +102,7 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.survives-kill",
-    promise: "changes a status for good once it has resolved, and is all or nothing before",
+    promise: "changes a status durably once it has resolved, and is all or nothing before",
     needs: "durable",
     async run(store) {
       const paused = { status: "paused", error: { message: "killed" } } as const;
@@ -132,7 +132,7 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.survives-kill",
-    promise: "removes for good once it has resolved, and harms nothing that stays where it is killed midway",
+    promise: "removes durably once it has resolved, and harms no other checkpoint if it is killed midway",
     needs: "durable",
     async run(store) {
       const given = await withOpen(store, (adapter) => appendAll(adapter, drafts("t", 6)));
@@ -171,8 +171,8 @@ export const killCases: readonly ConformanceCase[] = [
 ];
 
 /**
- * Appends in a process that is killed after so many turns, and throws unless the draft is then stored whole or not at
- * all. Gives the sequence, where the append was answered before the end.
+ * Appends in a process that is killed after this many turns. Throws unless the draft is then stored whole or not at all.
+ * Returns the sequence if the append was answered before the kill.
  */
 async function killedMidway(store: ConformanceStore, turns: number, one: CheckpointDraft): Promise<number | undefined> {
   const other = await store.elsewhere();

@@ -7,11 +7,11 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { OPTIONAL_METHODS } from "../harness.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf } from "../steps.js";
 
-/** What every adapter owes from its making to its closing. */
+/** The cases about opening and closing. */
 export const lifecycleCases: readonly ConformanceCase[] = [
   {
     name: "capabilities.declared",
-    promise: "declares the capabilities and has the optional methods that its harness names, and has a name",
+    promise: "has a name, and the capabilities and optional methods that its harness declares",
     async run(store) {
       const adapter = await store.open();
       const { durable, multiProcess } = adapter.capabilities;
@@ -24,7 +24,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.lazy",
-    promise: "gives nothing of an empty store, and creates nothing before the first write",
+    promise: "gives nothing from an empty store, and creates nothing before the first write",
     async run(store) {
       const before = footprint(store.location);
       const adapter = await store.open();
@@ -36,8 +36,6 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       same(await adapter.setStatus("t", "c1", { status: "paused" }), false, "there is no checkpoint to change");
       same(await adapter.remove("t", ["c1"]), 0, "there is nothing to remove");
       same(await adapter.remove("t", "all"), 0, "there is nothing to remove");
-      // What it says depends on where it is.
-      await adapter.warnings?.();
       same(footprint(store.location), before, "opening is lazy: nothing MUST be created before the first write");
       await adapter.append(draft("t", "c1"));
       same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c1"], "the first write MUST work after that");
@@ -45,7 +43,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.reopened",
-    promise: "keeps all it acknowledged when it is closed and opened again",
+    promise: "keeps all it acknowledged after it is closed and opened again",
     needs: "durable",
     async run(store) {
       let adapter = await store.open();
@@ -68,7 +66,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.close-idempotent",
-    promise: "may be closed again, at the same time too, and before it was used",
+    promise: "may be closed twice, also concurrently, and before it is used",
     async run(store) {
       const unused = await store.open();
       await unused.close();
@@ -94,7 +92,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.close-waits",
-    promise: "finishes the calls under way before it is closed",
+    promise: "finishes the calls in progress before it closes",
     async run(store) {
       const adapter = await store.open();
       const first = await appendAll(adapter, drafts("t", 3));
@@ -107,7 +105,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       };
       for (const calls of [appends, others]) calls.then(count, count);
       await adapter.close();
-      // What was settled before close was has had its turn by now.
+      // Calls that settled before close have run their callbacks by now.
       await nextTurn();
       same(settled, 2, "close MUST wait for the calls under way");
 
@@ -120,7 +118,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.close-beside-iteration",
-    promise: "doesn't wait for an iteration that nobody goes on with",
+    promise: "doesn't wait at close for an abandoned iteration",
     async run(store) {
       const adapter = await store.open();
       await appendAll(adapter, drafts("t", 3));
@@ -141,7 +139,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
 
 async function expectClosed(adapter: StorageAdapter): Promise<void> {
   const query = { taskId: "t", order: "newest" } as const;
-  // An iterable may refuse when it is made, or when it is read.
+  // An adapter may refuse when it makes the iterable, or when that is read.
   const calls: Record<string, () => Promise<unknown>> = {
     append: () => adapter.append(draft("t", "after")),
     get: () => adapter.get("t", "c1"),
@@ -157,7 +155,7 @@ async function expectClosed(adapter: StorageAdapter): Promise<void> {
   }
 }
 
-/** Everything under a path, with sizes; nothing where there is no such path, or the location is no path. */
+/** Everything under a path, with sizes. Nothing if the path doesn't exist, or the location isn't a path. */
 function footprint(location: string): string[] {
   const found = statSync(location, { throwIfNoEntry: false });
   if (!found?.isDirectory()) return found ? [`${location} ${found.size}`] : [];

@@ -5,11 +5,11 @@ import { draft, fullDraft } from "../drafts.js";
 import { appendAll, collect } from "../steps.js";
 import { selectionCases } from "./selection.js";
 
-/** What every adapter owes of `list`. */
+/** The cases of `list` alone. */
 export const listCases: readonly ConformanceCase[] = [
   {
     name: "list.summaries",
-    promise: "gives the summary and nothing else: neither payload nor seal",
+    promise: "gives summaries only, without payload and seal",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -15,15 +15,15 @@ import {
   soleWinner,
 } from "../steps.js";
 
-/** What an adapter owes that declares to be used by several processes at once. */
+/** The cases of adapters that declare `multiProcess`. */
 export const processCases: readonly ConformanceCase[] = [
   {
     name: "append.many-processes",
-    promise: "is safe from many processes at once, for one task and for many",
+    promise: "is safe to call from many processes at once, for one task and for many",
     needs: "multiProcess",
     async run(store) {
       const writers = await everybody(store);
-      // Each has been here before the others go on, so that even writers which don't meet can't number for themselves.
+      // All of them write once before any goes on: so even writers that never overlap can't number on their own.
       const first: Appended[] = [];
       for (const [index, writer] of writers.entries()) {
         first.push(...(await appendAtOnce(writer, [draft("shared", `first-${index}`)])));
@@ -43,14 +43,14 @@ export const processCases: readonly ConformanceCase[] = [
       const given = sequencesOf(all.filter(({ taskId }) => taskId === "shared"));
       same(new Set(given).size, given.length, "a sequence MUST never be given twice, to another process neither");
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
-      // One that leaves takes nothing from the others.
+      // A process that exits must not disturb the others.
       await writers[0]?.close();
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
     },
   },
   {
     name: "append.one-winner-anywhere",
-    promise: "lets exactly one of several processes win that expect the same newest checkpoint",
+    promise: "lets exactly one of several processes win if they expect the same newest checkpoint",
     needs: "multiProcess",
     async run(store) {
       const rivals = await everybody(store);
@@ -68,7 +68,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.one-id-anywhere",
-    promise: "stores an id once, whichever processes append it at once",
+    promise: "stores an id once if several processes append it at the same time",
     needs: "multiProcess",
     async run(store) {
       const writers = await everybody(store);
@@ -88,7 +88,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.see-each-other",
-    promise: "sees at once what another instance or process has written, and never gives its sequences again",
+    promise: "sees at once what another instance or process wrote, and never reuses its sequences",
     needs: "multiProcess",
     async run(store) {
       const [here, beside] = [await store.open(), await store.open()];
@@ -129,7 +129,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.status-and-remove",
-    promise: "changes and removes atomically, whichever processes do so at once",
+    promise: "changes and removes atomically, also in several processes at once",
     needs: "multiProcess",
     async run(store) {
       const everyone = await everybody(store);
@@ -174,7 +174,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.remove-while-appending",
-    promise: "keeps what is appended after a task was removed, whichever processes do the two at once",
+    promise: "keeps what is appended after a task was removed by another process",
     needs: "multiProcess",
     async run(store) {
       const here = await store.open();
@@ -193,7 +193,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.killed-beside",
-    promise: "goes on while another process is killed in the middle of a write",
+    promise: "keeps working while another process is killed during a write",
     needs: "multiProcess",
     async run(store) {
       const here = await store.open();
@@ -205,7 +205,7 @@ export const processCases: readonly ConformanceCase[] = [
           appendAtOnce(here, [draft("t", `beside-${turns}-1`), draft("t", `beside-${turns}-2`)]),
           other.dieWithin(turns, { method: "append", args: [one] }),
         ]);
-        // Asked for again, it is stored once, whether the killed process had come to it or not.
+        // A retry stores it once, whether the killed process had stored it or not.
         stored.push(...appended, ...(await appendAll(here, [one])));
         await expectStored(here, stored);
       }
@@ -213,7 +213,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.read-while-writing",
-    promise: "gives whole checkpoints alone while another process appends, changes and removes",
+    promise: "gives only intact checkpoints while another process appends, changes and removes",
     needs: "multiProcess",
     async run(store) {
       const here = await store.open();
@@ -234,7 +234,7 @@ export const processCases: readonly ConformanceCase[] = [
         };
         writes.then(stop, stop);
         while (writing) {
-          // For the other process's answers: reading may be all synchronous.
+          // Lets the other process's answers arrive: reading may be synchronous.
           await nextTurn();
           const read = await collect(here.read({ taskId: "t", order: "oldest" }));
           for (const [index, one] of steady.entries()) {
@@ -257,7 +257,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** Two instances here and two processes: all the ways to be strangers. None has opened the store yet. */
+/** Two instances here and two other processes. None has opened the store yet. */
 async function everybody(store: ConformanceStore): Promise<readonly StorageAdapter[]> {
   return [await store.open(), await store.open(), ...(await Promise.all([store.elsewhere(), store.elsewhere()]))];
 }

@@ -5,11 +5,11 @@ import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect } from "../steps.js";
 import { selectionCases } from "./selection.js";
 
-/** What every adapter owes of `read`. */
+/** The cases of `read` alone. */
 export const readCases: readonly ConformanceCase[] = [
   {
     name: "read.whole",
-    promise: "gives whole checkpoints: what get gives of each",
+    promise: "gives whole checkpoints, as get does",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -3,11 +3,11 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, appendAtOnce, expectStored, idsOf, sequencesOf, sinceRemoval } from "../steps.js";
 
-/** What every adapter owes of `remove`. */
+/** The cases of `remove` and `removeTasks`. */
 export const removeCases: readonly ConformanceCase[] = [
   {
     name: "remove.ids",
-    promise: "removes the checkpoints of these ids, passes over those that don't exist, and counts what it removed",
+    promise: "removes the checkpoints of these ids, ignores unknown ids, and counts what it removed",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -18,7 +18,7 @@ export const removeCases: readonly ConformanceCase[] = [
         await adapter.remove("nowhere", ["c1"]),
         await adapter.remove("t", ["c2", "nowhere", "c4", "c2"]),
         await adapter.remove("t", ["c2", "c4"]),
-        // More than a statement takes parameters, or a command line arguments.
+        // More ids than an SQL statement takes parameters.
         await adapter.remove("t", [...Array.from({ length: 40_000 }, (_, number) => `nowhere-${number}`), "c5"]),
       ];
       same(counts, [0, 0, 0, 2, 0, 1], "remove MUST return how many checkpoints it removed");
@@ -28,16 +28,16 @@ export const removeCases: readonly ConformanceCase[] = [
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), left.list, "remove MUST leave the others");
       same(await idsOf(adapter.read({ taskId: "t", order: "oldest" })), left.read, "remove MUST leave the others");
       same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1", "c2"], "remove MUST leave other tasks");
-      same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST make nothing where there was nothing");
+      same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST create nothing");
     },
   },
   {
     name: "remove.independent",
-    promise: "never harms another checkpoint, whichever is removed: what they have in common stays",
+    promise: "never harms another checkpoint, even one that shares data with the removed one",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // Alike but for their end, and each the parent of the next: what tempts a store to keep differences only.
+      // They differ only at their end, and each is the parent of the next: a store might keep just the differences.
       const common = "the same in all of them ".repeat(200);
       for (const [round, order] of [
         ["c1", "c2", "c3", "c4", "c5"],
@@ -63,8 +63,36 @@ export const removeCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "remove.prefix",
+    promise: "removes every task whose id begins with the prefix, and no other",
+    about: "removeTasks",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const gone = ["ten/", "ten/a", "ten/b/c", "ten/\u{1f600}", "ten/\uff5e"];
+      const kept = ["ten", "Ten/a", "often/a", "tenant", "ten0", "te%/a", "ten\uffff"];
+      await appendAll(
+        adapter,
+        gone.flatMap((taskId) => drafts(taskId, 2)),
+      );
+      const left = await appendAll(
+        adapter,
+        kept.map((taskId) => draft(taskId, "c1")),
+      );
+      same(
+        await adapter.removeTasks?.("ten/"),
+        2 * gone.length,
+        "removeTasks MUST return how many checkpoints it removed",
+      );
+      same(await adapter.removeTasks?.("ten/"), 0, "removeTasks of what is gone removes nothing");
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, left);
+      same(await adapter.append(draft("ten/a", "c9")), 1, "removeTasks MUST end the numbering: 1 comes next");
+    },
+  },
+  {
     name: "remove.all",
-    promise: 'removes the whole task for "all", ends its numbering, and leaves tasks with similar names',
+    promise: 'removes the whole task for "all", ends its numbering, and keeps tasks with similar names',
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -99,7 +127,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.all-as-id",
-    promise: 'takes the list ["all"] for an id, not for the task',
+    promise: 'treats the list ["all"] as an id, not as the task',
     async run(store) {
       const adapter = await store.open();
       await appendAll(adapter, [draft("t", "c1"), draft("t", "all"), draft("t", "c3")]);
@@ -109,7 +137,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.condition",
-    promise: "removes nothing where the newest checkpoint isn't the expected one",
+    promise: "removes nothing if the newest checkpoint isn't the expected one",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -134,7 +162,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.stays-removed",
-    promise: "is not undone by a change of status that runs at the same time",
+    promise: "removes for good: a concurrent change of status doesn't bring a checkpoint back",
     async run(store) {
       const adapter = await store.open();
       for (let round = 0; round < 6; round++) {
@@ -154,7 +182,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.while-appending",
-    promise: "keeps what is appended after the task was removed, though both were called at once",
+    promise: "keeps what is appended after the removal of the task, also if both are called at once",
     async run(store) {
       const adapter = await store.open();
       for (let round = 1; round <= 4; round++) {
@@ -171,7 +199,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.concurrent",
-    promise: "counts each checkpoint once where several calls remove it at the same time",
+    promise: "counts each checkpoint once if several calls remove it at the same time",
     async run(store) {
       const adapter = await store.open();
       await appendAll(adapter, drafts("t", 8));

@@ -6,11 +6,11 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, sequencesOf, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
-/** What an adapter owes that has `replacePayload`. */
+/** The cases of adapters with `replacePayload`. */
 export const replaceCases: readonly ConformanceCase[] = [
   {
     name: "replace.changes",
-    promise: "puts another payload in a checkpoint's place, of whatever size and kind, and seals the record anew",
+    promise: "replaces a payload by one of another size or kind, and seals the record anew",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -34,7 +34,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.keeps-the-rest",
-    promise: "changes nothing but payload, size and seal, whatever the status, and no other checkpoint",
+    promise: "changes only payload, size and seal, whatever the status, and no other checkpoint",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -63,7 +63,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.nothing",
-    promise: "is false where there is no such checkpoint, or it has another payload by now, and changes nothing",
+    promise: "returns false and changes nothing if the checkpoint doesn't exist or has another payload now",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -73,7 +73,7 @@ export const replaceCases: readonly ConformanceCase[] = [
       if (!first || !removed || !newest) return;
       const { payload } = replaced(first, "[1]");
       await adapter.remove("t", ["c2"]);
-      const obligation = "replacePayload MUST be false where there is no such checkpoint";
+      const obligation = "replacePayload MUST return false if there is no such checkpoint";
       same(await replace(adapter, removed, payload), false, `${obligation} any more`);
       same(await replace(adapter, { ...first, id: "c9" }, payload), false, obligation);
       same(await replace(adapter, { ...first, taskId: "nowhere" }, payload), false, obligation);
@@ -88,7 +88,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.independent",
-    promise: "keeps the payload as it was given, whatever becomes of the caller's bytes",
+    promise: "copies the payload, so later changes to the caller's bytes don't reach the store",
     about: "replacePayload",
     async run(store) {
       const adapter = await store.open();
@@ -105,7 +105,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.concurrent",
-    promise: "lets exactly one win of those that expect the same payload, and undoes nothing that is done at once",
+    promise: "lets exactly one of several concurrent calls win, and undoes no other change",
     about: "replacePayload",
     async run(store) {
       const adapter = await store.open();
@@ -129,7 +129,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.closed",
-    promise: "is refused once it is closed",
+    promise: "refuses replacePayload after close",
     about: "replacePayload",
     async run(store) {
       const adapter = await store.open();
@@ -140,7 +140,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.not-laundered",
-    promise: "makes no damage look whole: what can't be read is refused, and stays as it is",
+    promise: "refuses a damaged checkpoint and leaves it as it is, so that damage never looks intact",
     about: "replacePayload",
     needs: "durable",
     async run(store) {
@@ -156,7 +156,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.survives-kill",
-    promise: "replaces a payload for good once it has resolved, and is all or nothing before",
+    promise: "replaces a payload durably once it has resolved, and is all or nothing before",
     about: "replacePayload",
     needs: "durable",
     async run(store) {
@@ -190,7 +190,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.many-processes",
-    promise: "lets exactly one of several processes win that expect the same payload",
+    promise: "lets exactly one of several processes win if they expect the same payload",
     about: "replacePayload",
     needs: "multiProcess",
     async run(store) {
@@ -214,7 +214,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** The checkpoint as it is once it has that body. */
+/** The checkpoint with that body. */
 function replaced(one: Appended, body: string | Uint8Array): Appended {
   const { payload, sizeBytes } = draft(one.taskId, one.id, { body });
   return { ...one, payload, sizeBytes };

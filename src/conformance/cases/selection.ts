@@ -5,7 +5,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, appendAtOnce, collect, idsOf } from "../steps.js";
 
-/** What `list` and `read` owe alike: they choose by the same query. */
+/** The cases of `list` and `read`: both select by the same query. */
 export function selectionCases(operation: "list" | "read"): readonly ConformanceCase[] {
   const select = (adapter: StorageAdapter, query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> =>
     operation === "list" ? adapter.list(query) : adapter.read(query);
@@ -13,7 +13,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
   return [
     {
       name: `${operation}.filters`,
-      promise: "gives the checkpoints that every part of the query asks for, in its order, up to its limit",
+      promise: "gives the checkpoints that match every part of the query, in its order, up to its limit",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -26,7 +26,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.pages`,
-      promise: "passes over `skip` records that exist and are in range, and pages without gap or overlap",
+      promise: "skips `skip` existing records in range, and gives pages without gap or overlap",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -56,10 +56,10 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.many`,
-      promise: "gives hundreds as it gives a few",
+      promise: "gives hundreds of checkpoints correctly",
       async run(store) {
         const adapter = await store.open();
-        // More than are fetched at a time, with two of a kind far apart.
+        // More than an adapter fetches at once; checkpoints of one stage are far apart.
         const stages = new Map([
           [3, { stage: "rare" }],
           [298, { stage: "rare" }],
@@ -84,7 +84,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.nothing`,
-      promise: "gives nothing where there is nothing, and nothing of tasks with a similar name",
+      promise: "gives nothing for a task without checkpoints, and nothing of tasks with a similar name",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -108,7 +108,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.while-writing`,
-      promise: "goes on while checkpoints are appended, changed and removed, and gives each that stays as it was once",
+      promise: "keeps iterating while checkpoints are appended, changed and removed, and gives each unchanged one once",
       async run(store) {
         const adapter = await store.open();
         await appendAll(adapter, drafts("t", 10));
@@ -120,7 +120,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             given.push(order === "oldest" ? found.sequence : -found.sequence);
             ids.push(found.id);
             if (ids.length === 2) {
-              // Ahead, behind and at the end; what the loop does to the store must neither block nor break it.
+              // Ahead, behind and at the end. Writes inside the loop must neither block nor break it.
               await adapter.remove("t", order === "oldest" ? ["c1", "c5"] : ["c8", "c10"]);
               await adapter.setStatus("t", "c6", { status: "paused" });
               await adapter.append(draft("t", `during-${order}`));
@@ -139,7 +139,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.interleaved`,
-      promise: "lets several iterations take turns",
+      promise: "lets several iterations run side by side",
       async run(store) {
         const adapter = await store.open();
         await appendAll(adapter, [...drafts("t", 4), ...drafts("u", 4)]);
@@ -156,7 +156,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.early-break`,
-      promise: "leaves the store usable where an iteration is broken off",
+      promise: "leaves the store usable after an iteration breaks early",
       async run(store) {
         const adapter = await store.open();
         await appendAll(adapter, drafts("t", 5));
@@ -179,7 +179,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
   ];
 }
 
-/** Twelve checkpoints of different stages and statuses, less two: a gap in the middle and one at the end. */
+/** Twelve checkpoints of different stages and statuses, without two: a gap in the middle and one at the end. */
 async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSummary[]> {
   const stages = ["gate", "build", undefined, "Gate"];
   const statuses: CheckpointStatus[] = ["running", "failed", "paused", "running", "completed"];
@@ -195,7 +195,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSum
   return all.filter(({ id }) => id !== "c4" && id !== "c12");
 }
 
-/** The specification: what a query asks for, in the plainest way. */
+/** The expected answer, computed in the simplest way. */
 function expectedIds(all: readonly CheckpointSummary[], query: CheckpointQuery): string[] {
   const { beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0, stage, status, skip = 0, limit } = query;
   const found = all.filter(

@@ -4,7 +4,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
-/** What every adapter owes of `setStatus`. */
+/** The cases of `setStatus`. */
 export const statusCases: readonly ConformanceCase[] = [
   {
     name: "status.changes",
@@ -24,7 +24,7 @@ export const statusCases: readonly ConformanceCase[] = [
         for (const change of changes) {
           same(await adapter.setStatus("t", "c1", change), true, "setStatus MUST be true where the checkpoint exists");
           adapter = await store.carryOn(adapter);
-          // Which checks the seal too.
+          // This also checks the seal.
           await expectStored(adapter, [{ ...rest, ...change }]);
           const those = await idsOf(adapter.list({ taskId: "t", order: "newest", status: [change.status] }));
           same(those, ["c1"], "list MUST filter by the new status");
@@ -34,7 +34,7 @@ export const statusCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.keeps-the-rest",
-    promise: "changes nothing but status, error and seal, and no other checkpoint",
+    promise: "changes only status, error and seal, and no other checkpoint",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -56,13 +56,13 @@ export const statusCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.nothing",
-    promise: "is false where there is no such checkpoint, and makes none",
+    promise: "returns false if there is no such checkpoint, and creates none",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const [, kept] = await appendAll(adapter, drafts("t", 2));
       await adapter.remove("t", ["c1"]);
-      const obligation = "setStatus MUST be false where there is no such checkpoint";
+      const obligation = "setStatus MUST return false if there is no such checkpoint";
       same(await adapter.setStatus("t", "c9", { status: "paused" }), false, obligation);
       same(await adapter.setStatus("t", "c1", { status: "paused" }), false, `${obligation} any more`);
       same(await adapter.setStatus("nowhere", "c1", { status: "paused" }), false, obligation);
@@ -72,7 +72,7 @@ export const statusCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.completed-stays",
-    promise: "never lets a checkpoint leave completed; a new append reopens the task",
+    promise: "keeps a completed checkpoint completed; a new append reopens the task",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -97,7 +97,7 @@ export const statusCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.condition",
-    promise: "changes nothing where the newest checkpoint isn't the expected one",
+    promise: "changes nothing if the newest checkpoint isn't the expected one",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -117,13 +117,13 @@ export const statusCases: readonly ConformanceCase[] = [
       same(
         await change,
         true,
-        "setStatus MUST change an older checkpoint too, where the task's newest is the expected",
+        "setStatus MUST also change an older checkpoint if the task's newest is the expected one",
       );
     },
   },
   {
     name: "status.concurrent",
-    promise: "is atomic: of concurrent changes a completed one is never undone",
+    promise: "changes atomically: concurrent changes never undo `completed`",
     async run(store) {
       const adapter = await store.open();
       const statuses: CheckpointStatus[] = ["paused", "failed", "completed", "running", "paused"];

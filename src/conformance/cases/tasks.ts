@@ -5,7 +5,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, appendAtOnce, collect } from "../steps.js";
 
-/** What every adapter owes of `tasks`. */
+/** The cases of `tasks`. */
 export const tasksCases: readonly ConformanceCase[] = [
   {
     name: "tasks.newest",
@@ -38,7 +38,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.emptied",
-    promise: "doesn't list a task that has no checkpoint left",
+    promise: "doesn't list a task without checkpoints",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -56,11 +56,11 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.order",
-    promise: "orders by taskId, code point by code point, or by the newest checkpoint's time, then taskId",
+    promise: "orders by taskId in code points, or by the newest checkpoint's time, then by taskId",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // U+FF5E comes before U+1F600, though its UTF-16 unit is above those of the surrogate pair.
+      // U+FF5E comes before U+1F600, although its UTF-16 unit is above those of the surrogate pair.
       const ordered = ["A", "B", "Z", "a", "a ", "a-b", "a/b", "aa", "b", "é", "～", "😀", "😀a", "😁"];
       const shuffled = ordered.toSorted((a, b) => (reversed(a) < reversed(b) ? -1 : 1));
       for (const taskId of shuffled) await adapter.append(draft(taskId, "c1"));
@@ -76,7 +76,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       await adapter.append(draft("b", "c2", { createdAt: at(3) }));
       await adapter.append(draft("é", "c2", { createdAt: at(9) }));
       await adapter.append(draft("B", "c2", { createdAt: at(3) }));
-      // The newest of 😀 is the one with the highest sequence, though its clock was behind.
+      // The newest of 😀 is the one with the highest sequence, although its clock was behind.
       await adapter.append(draft("😀", "c2", { createdAt: at(8) }));
       await adapter.append(draft("😀", "c3", { createdAt: at(1) }));
       adapter = await store.carryOn(adapter);
@@ -91,7 +91,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.filters",
-    promise: "gives the tasks that every part of the query asks for, up to its limit; a prefix is taken literally",
+    promise: "gives the tasks that match every part of the query, up to its limit; wildcards in a prefix mean nothing",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -105,7 +105,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.pages",
-    promise: "pages by `after` and `limit`, without gap or overlap",
+    promise: "gives pages by `after` and `limit`, without gap or overlap",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -125,10 +125,10 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.many",
-    promise: "gives hundreds as it gives a few",
+    promise: "gives hundreds of tasks correctly",
     async run(store) {
       const adapter = await store.open();
-      // More than are fetched at a time; every hundredth is completed, and the oldest are the last by their ids.
+      // More than an adapter fetches at once. Every hundredth is completed, and the oldest have the last ids.
       const many = Array.from({ length: 300 }, (_, index) =>
         draft(`task-${String(index).padStart(3, "0")}`, "c1", {
           createdAt: new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString(),
@@ -147,7 +147,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.while-writing",
-    promise: "goes on while tasks are written and removed, and leaves the store usable where it is broken off",
+    promise: "keeps iterating while tasks are written and removed, and leaves the store usable after an early break",
     async run(store) {
       const adapter = await store.open();
       for (const taskId of ["a", "b", "c", "d", "e", "f"]) await appendAll(adapter, drafts(taskId, 2));
@@ -184,7 +184,7 @@ async function taskIds(adapter: StorageAdapter, query: TaskQuery): Promise<strin
   return tasks.map((task) => intact(task, "tasks MUST give no corrupt record where nothing is damaged").taskId);
 }
 
-/** Tasks whose names wildcards would mix up, with different newest statuses and times. */
+/** Tasks whose names contain wildcards, with different newest statuses and times. */
 async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]> {
   const names = [
     "a",
@@ -216,7 +216,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]
   return all;
 }
 
-/** The specification: what a query asks for, in the plainest way. */
+/** The expected answer, computed in the simplest way. */
 function expectedTasks(
   all: readonly TaskSummary[],
   { prefix = "", after, status, order, limit }: TaskQuery,

@@ -6,11 +6,11 @@ import { type DraftParts, draft, fullDraft } from "../drafts.js";
 import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
-/** What every adapter owes of the data: that it comes back as it was, and is nobody else's. */
+/** The cases about data: it comes back as it was, and the store shares nothing with its callers. */
 export const valuesCases: readonly ConformanceCase[] = [
   {
     name: "values.fields",
-    promise: "brings every field back as it was, absent ones absent, under a seal that holds",
+    promise: "returns every field as it was, absent ones absent, under a valid seal",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -37,11 +37,11 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.task-names",
-    promise: "keeps tasks apart by every difference of their names, and treats no name as a path or a command",
+    promise: "keeps tasks with similar names apart, and never treats a name as a path or a command",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // Where the location is a path, these two lead out of it.
+      // As paths, these two lead out of the location.
       const outside = [`../${basename(store.location)}-beside`, `${store.location}-absolute`];
       const all = [...HOSTILE_NAMES, ...outside].map((name) => draft(name, "c1", { label: name }));
       const appended = await appendAtOnce(adapter, all);
@@ -66,7 +66,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.ids",
-    promise: "keeps checkpoints apart by every difference of their ids",
+    promise: "keeps checkpoints with similar ids apart",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -92,7 +92,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.text",
-    promise: "brings back text of every kind in labels, stages, metadata, errors and states",
+    promise: "returns any text in labels, stages, metadata, errors and states as it was",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -121,13 +121,13 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.payloads",
-    promise: "brings payloads back to the byte, text as text and bytes as bytes, the empty and the odd too",
+    promise: "returns payloads byte for byte, text as text and bytes as bytes, also empty and unusual ones",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const texts = [
         ...['""', "null", "true", "0", "-1", "[]", "{}", "[[]]", '{"":null}', '"null"', "1e+21", "5e-324"],
-        // What JSON.parse keeps as a key and an assignment wouldn't; what JSON.stringify escapes, and what it doesn't.
+        // Keys that JSON.parse keeps and an assignment doesn't; characters that JSON.stringify escapes or doesn't.
         ...['{"__proto__":{"a":1},"constructor":1}', '"\\ud800"', '"\\u0000\\u001f\\u007f\u2028\u2029"', '"\\\\\\"/"'],
         ...['{"b":1,"a":2}', '{"1":1,"2":2,"b":3}', '[1,"1",1.5]', '{"state":{"payload":{"sha256":"x"}},"waymark":1}'],
         ...['"state":\n"', '{"corrupt":true,"reason":"none"}'].map((text) => JSON.stringify(text)),
@@ -153,11 +153,11 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.large",
-    promise: "brings payloads of some megabytes back to the byte",
+    promise: "returns payloads of some megabytes byte for byte",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // Three bytes a character, at an odd offset: blocks of any power of two end within one.
+      // Three bytes per character at an odd offset: blocks of any power of two end inside a character.
       const text = JSON.stringify(`x${"～".repeat(700_000)}`);
       const bytes = new Uint8Array(Buffer.alloc(2_000_003, "an uneven pattern \u{10ffff}"));
       const lines = JSON.stringify(Array.from({ length: 20_000 }, (_, line) => ({ line, text: `line ${line}\n` })));
@@ -169,7 +169,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.independent",
-    promise: "shares nothing with its callers: what they do to what they gave or got changes nothing in the store",
+    promise: "shares nothing with its callers: changing a draft or a result later changes nothing in the store",
     async run(store) {
       const adapter = await store.open();
       const given = [
@@ -179,7 +179,7 @@ export const valuesCases: readonly ConformanceCase[] = [
       const kept = structuredClone(given);
       const sequences = sequencesOf(await appendAll(adapter, given));
       const expected = kept.map((one, index) => ({ ...one, sequence: sequences[index] ?? 0 }));
-      // A caller's changes: to what it gave,
+      // The caller changes what it gave,
       for (const one of given) spoil(one);
       await expectStored(adapter, expected);
       // and to what it got.
@@ -201,7 +201,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.frozen-draft",
-    promise: "takes a frozen draft and a frozen query, and changes nothing of what it is given",
+    promise: "accepts a frozen draft and a frozen query, and changes no argument",
     async run(store) {
       const adapter = await store.open();
       const one = deepFreeze(draft("t", "c1", { ...optionalFields() }));
@@ -225,7 +225,7 @@ function optionalFields(): DraftParts {
   return { metadata: { list: [{ a: 1 }], text: "kept" }, error: { message: "kept", stack: "kept" }, stage: "kept" };
 }
 
-/** Changes everything in it that can be changed, to any depth. */
+/** Changes every part of the value, at any depth. */
 function spoil(value: unknown): void {
   if (ArrayBuffer.isView(value)) {
     new Uint8Array(value.buffer, value.byteOffset, value.byteLength).fill(0xff);

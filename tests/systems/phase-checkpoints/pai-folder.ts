@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   type CheckpointOptions,
@@ -10,8 +10,9 @@ import {
 import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
+import { visibleIn } from "../../support/visible-files.js";
 
-/** The schema of the spec, word for word: FR-1, with what T-10.1 adds. */
+/** The spec's schema, word for word: FR-1 and T-10.1. */
 export const SpecSchema = z.object({
   id: z.string().min(1),
   sessionId: z.string(),
@@ -31,18 +32,13 @@ export const CRITERIA: IscCriterionSnapshot[] = [
   { id: "c2", subject: "No regressions in the suite", status: "completed" },
 ];
 
-export const SEED = `{
-  "version": "1.0",
-  "identity": { "name": "PAI", "big": 12345678901234567890, "ratio": 1.0 },
-  "state": {
-    "lastSession": "s0",
-    "unknown": [1,2,   3]
-  },
-  "learned": []
-}
-`;
+export const SEED = `${JSON.stringify(
+  { version: "1.0", identity: { name: "PAI" }, state: { lastSession: "s0", note: "kept" }, learned: [] },
+  null,
+  2,
+)}\n`;
 
-/** A folder as the spec's system has it below `~/.pai`: checkpoints, and a seed.json where one is given. */
+/** A folder like `~/.pai`: checkpoints and, if its text is given, a seed.json. */
 export async function paiFolder(seed?: string) {
   const root = await tempFolder();
   const logger = recordingLogger();
@@ -79,14 +75,14 @@ export async function paiFolder(seed?: string) {
       if (!result.ok) throw new Error(result.error);
       return result.checkpointId;
     },
-    files: async (): Promise<string[]> => (await readdir(options.checkpointsDir)).sort(),
+    files: async (): Promise<string[]> => await visibleIn(options.checkpointsDir),
     seed: async () => JSON.parse(await readFile(seedPath, "utf8")),
     events: async () =>
       (await readFile(eventsPath, "utf8"))
         .trimEnd()
         .split("\n")
         .map((line) => JSON.parse(line)),
-    /** Writes a file by the spec's own statement. */
+    /** Writes a file as the spec's own program does. */
     writeAsSpec: async (changes: Partial<CheckpointState> = {}, name?: string): Promise<CheckpointState> => {
       counter += 1;
       const number = counter;
@@ -108,9 +104,9 @@ export async function paiFolder(seed?: string) {
       await writeFile(file, JSON.stringify(state, null, 2));
       return state;
     },
-    /** Edits the only file there is, as a person would. */
+    /** Edits the only checkpoint, as a person would. */
     edit: async (changes: object): Promise<void> => {
-      const [name = ""] = (await readdir(options.checkpointsDir)).filter((file) => file.startsWith("ckpt-"));
+      const [name = ""] = (await visibleIn(options.checkpointsDir)).filter((file) => file.startsWith("ckpt-"));
       const file = join(options.checkpointsDir, name);
       await writeFile(file, JSON.stringify({ ...JSON.parse(await readFile(file, "utf8")), ...changes }, null, 2));
     },

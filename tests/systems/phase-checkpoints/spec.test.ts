@@ -1,5 +1,5 @@
 // Every acceptance criterion of the spec, and every test that it names.
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -17,6 +17,7 @@ import {
   sessionEndCleanup,
   sessionStartContext,
 } from "waymark/phase-checkpoints";
+import { visibleIn } from "../../support/visible-files.js";
 import { CRITERIA, daysAgo, paiFolder, SEED, SpecSchema } from "./pai-folder.js";
 
 describe("the spec's tests of resolveCheckpointsDir", () => {
@@ -47,7 +48,7 @@ describe("the spec's tests of createCheckpoint", () => {
     const { options, create, files } = await paiFolder();
     await create();
     const before = await files();
-    // More than a file may have.
+    // More than metadata may take.
     const tooMuch = { text: "x".repeat(65 * 1024 * 1024) };
     expect(await createCheckpoint("build", 4, "t", [], tooMuch, options)).toMatchObject({ ok: false });
     expect(await files()).toEqual(before);
@@ -130,7 +131,7 @@ describe("the spec's tests of listCheckpoints", () => {
     expect(await listCheckpoints(options)).toEqual([]);
     expect(await listCheckpoints({ checkpointsDir: root })).toEqual([]);
     // Looking makes nothing.
-    expect(await readdir(root)).toEqual([]);
+    expect(await visibleIn(root)).toEqual([]);
   });
 });
 
@@ -244,10 +245,10 @@ describe("scenario 1: checkpoint creation at phase transition", () => {
     const { create, seed } = await paiFolder(SEED);
     await create("observe", 1);
     const newest = await create("think", 2);
-    expect((await seed()).state).toEqual({ lastSession: "s0", unknown: [1, 2, 3], checkpointRef: newest });
+    expect((await seed()).state).toEqual({ lastSession: "s0", note: "kept", checkpointRef: newest });
   });
 
-  it("a checkpoint event is logged through the port, in the arguments of the spec's logEvent", async () => {
+  it("a checkpoint event goes to logEvent, with the arguments of the spec's logEvent", async () => {
     const { create } = await paiFolder();
     const calls: unknown[][] = [];
     const checkpointId = await create("build", 4, { logEvent: (...call) => calls.push(call) });
@@ -256,7 +257,7 @@ describe("scenario 1: checkpoint creation at phase transition", () => {
 });
 
 describe("scenario 2: resume detection at session start", () => {
-  it("detectIncompleteCheckpoint scans checkpoints for those that aren't final, of any session", async () => {
+  it("detectIncompleteCheckpoint finds unfinished checkpoints of any session", async () => {
     const { options, create } = await paiFolder();
     await create("plan", 3, { sessionId: "another" });
     expect(await detectIncompleteCheckpoint(options)).toMatchObject({ sessionId: "another" });
@@ -297,7 +298,7 @@ describe("scenario 3: checkpoint cleanup", () => {
     expect(await listCheckpoints(options)).toEqual([recent]);
   });
 
-  it("cleanup runs at session end, which it never fails", async () => {
+  it("cleanup runs at session end and never throws there", async () => {
     const { root, options, writeAsSpec } = await paiFolder();
     await writeAsSpec();
     expect(await sessionEndCleanup(undefined, options)).toEqual({ ok: true, deleted: 1 });
@@ -305,7 +306,7 @@ describe("scenario 3: checkpoint cleanup", () => {
     expect(failed).toEqual({ ok: false, error: expect.stringContaining("checkpointsDir") });
   });
 
-  it("seed.json's checkpointRef is kept if another checkpoint than the referenced one is deleted", async () => {
+  it("seed.json's checkpointRef stays if a checkpoint that it doesn't name is deleted", async () => {
     const { options, create, writeAsSpec, seed } = await paiFolder(SEED);
     const id = await create();
     await writeAsSpec({ createdAt: daysAgo(60) });
@@ -326,7 +327,7 @@ describe("scenario 4: explicit checkpoint completion", () => {
     ]);
   });
 
-  it("seed.json's checkpointRef is kept if it is about a newer checkpoint", async () => {
+  it("seed.json's checkpointRef stays if it names a newer checkpoint", async () => {
     const { options, create, seed } = await paiFolder(SEED);
     const older = await create("observe", 1);
     const newer = await create("think", 2);
@@ -334,7 +335,7 @@ describe("scenario 4: explicit checkpoint completion", () => {
     expect((await seed()).state.checkpointRef).toBe(newer);
   });
 
-  it("clears what an interrupted completion left in seed.json when it is called again", async () => {
+  it("called again after an interruption, it clears seed.json", async () => {
     const { options, create, seed, seedPath } = await paiFolder(SEED);
     const id = await create();
     const noted = await readFile(seedPath, "utf8");
@@ -344,7 +345,7 @@ describe("scenario 4: explicit checkpoint completion", () => {
     expect((await seed()).state).not.toHaveProperty("checkpointRef");
   });
 
-  it("completes the session's earlier checkpoints too if told so, and no others", async () => {
+  it("withEarlier completes the session's earlier checkpoints too, and no others", async () => {
     const { options, create, events } = await paiFolder(SEED);
     await create("observe", 1, { sessionId: "other" });
     await create("think", 2);
@@ -368,17 +369,17 @@ describe("the schemas", () => {
     ["an empty id", { id: "" }],
     ["a phase below 1", { phaseNumber: 0 }],
     ["a phase above 7", { phaseNumber: 8 }],
-    ["a date that is none", { createdAt: "yesterday" }],
+    ["a date that is not a date", { createdAt: "yesterday" }],
     ["a local time", { createdAt: "2026-02-01T12:00:00" }],
     ["a criterion of another status", { iscCriteria: [{ id: "c", subject: "s", status: "failed" }] }],
-    ["metadata that is no record", { metadata: [] }],
+    ["metadata that is a list", { metadata: [] }],
     ["no task summary", { taskSummary: undefined }],
   ])("refuse %s, as the spec's do", (_what, change) => {
     expect(SpecSchema.safeParse({ ...whole, ...change }).success).toBe(false);
     expect(checkpointStateSchema.safeParse({ ...whole, ...change }).success).toBe(false);
   });
 
-  it("take what the spec's take", () => {
+  it("accept what the spec's accept", () => {
     expect(checkpointStateSchema.parse(whole)).toEqual(SpecSchema.parse(whole));
     expect(iscCriterionSnapshotSchema.parse(CRITERIA[0])).toEqual(CRITERIA[0]);
   });

@@ -13,9 +13,9 @@ describe("captured output", () => {
   });
 
   it("keeps its head and its tail beyond it, and says how much was cut", () => {
-    const lines = Array.from({ length: 1_000_000 }, (_, i) => `${i}\n`);
+    const lines = Array.from({ length: 10_000 }, (_, i) => `${i}\n`);
 
-    expect(capture(20, lines)).toBe("0\n1\n2\n3\n4\n\n[… 6,888,870 bytes cut …]\n98\n999999\n");
+    expect(capture(20, lines)).toBe("0\n1\n2\n3\n4\n\n[… 48,870 bytes cut …]\n9998\n9999\n");
   });
 
   it("has the same result however the output is chunked", () => {
@@ -54,24 +54,25 @@ describe("captured output", () => {
 });
 
 describe("output that is still being captured", () => {
-  it("leaves out a character that has come in part, whatever the bound", () => {
+  it("leaves out a character that has only begun, whatever the bound", () => {
     const bytes = Buffer.from("a€😀ä".repeat(5));
     for (let max = 0; max < 60; max++) {
       const captured = new BoundedCapture(max);
       for (const [i, byte] of bytes.entries()) {
         captured.push(Buffer.of(byte));
-        const soFar = bytes
-          .subarray(0, i + 1)
-          .toString("utf8")
-          .replace(/\uFFFD+$/, "");
-        const text = captured.textSoFar();
+        const text = captured.text();
         expect(text).not.toContain("\uFFFD");
         const cut = Number(/\n\[… (\d+) bytes cut …\]\n/.exec(text)?.[1] ?? 0);
         const counted = Buffer.byteLength(text.replace(/\n\[… \d+ bytes cut …\]\n/, "")) + cut;
-        expect(counted).toBeGreaterThanOrEqual(Buffer.byteLength(soFar));
-        expect(counted).toBeLessThanOrEqual(i + 1);
+        if (cut > 0) expect(counted).toBe(i + 1);
+        else
+          expect(text).toBe(
+            bytes
+              .subarray(0, i + 1)
+              .toString("utf8")
+              .replace(/\uFFFD+$/, ""),
+          );
       }
-      expect(captured.textSoFar()).toBe(captured.text());
     }
   });
 });

@@ -1,10 +1,13 @@
-import { readdir, readlink, realpath } from "node:fs/promises";
-import { HeldProcess, type HeldProcessOptions } from "../../../systems/processes/held-process.js";
-import type { OutputSink } from "../../../systems/processes/output-sink.js";
-import type { ProcessIdentity } from "../../../systems/processes/process-group.js";
-import { findProcess } from "../../../systems/processes/process-table.js";
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { execa } from "execa";
+import type { CommandLine } from "../../../systems/processes/command.js";
+import { CommandOutput, type OutputSink } from "../../../systems/processes/command-output.js";
 import { type RunOptions, runCommand } from "../../../systems/processes/run-command.js";
 import { deferred } from "../../support/deferred.js";
+import { tempFolder } from "../../support/temp-folder.js";
 
 /** A sink that lets a test wait for what a process writes: its output is the only clock that tests go by. */
 export class WatchedSink implements OutputSink {
@@ -31,35 +34,40 @@ export class WatchedSink implements OutputSink {
   }
 }
 
-export function start(command: string, options: Partial<HeldProcessOptions> = {}): Promise<HeldProcess> {
-  return HeldProcess.start({ shell: "bash", command, strict: true, cwd: "/", ...options });
-}
-
-/** Lets a command go, with what it writes as it comes. */
-export function running(held: HeldProcess, options: Partial<RunOptions> = {}) {
+/** Runs a command, with what it writes as it comes. */
+export function run(command: string, options: Partial<CommandLine & RunOptions & { maxOutputBytes: number }> = {}) {
   const [stdout, stderr] = [new WatchedSink(), new WatchedSink()];
+  const line: CommandLine = { shell: "bash", command, strict: true, cwd: "/", ...options };
+  const output = new CommandOutput(options.maxOutputBytes ?? 1_000, options.maxOutputBytes === 0 ? 9 : 0);
   const { signal } = new AbortController();
-  const result = runCommand(held, { killGraceMs: 5_000, maxOutputBytes: 1_000, signal, stdout, stderr, ...options });
+  const result = runCommand(line, { killGraceMs: 5_000, signal, output, stdout, stderr, ...options });
   return { result, stdout, stderr };
 }
 
-/** The identity of the process whose pid a command has written. */
-export async function identify(pid: string): Promise<ProcessIdentity> {
-  const entry = await findProcess(Number(pid));
-  if (entry === undefined) throw new Error(`There is no process ${pid}`);
-  return entry;
+/** A named pipe. Processes that hold it open for writing are alive; a test waits for their end by reading it. */
+export class LifeLine {
+  readonly path: string;
+  /** Resolves when all that held it have ended, after the first has opened it. */
+  readonly closed: Promise<void>;
+
+  private constructor(path: string) {
+    this.path = path;
+    this.closed = execa("cat", [path]).then(() => {});
+  }
+
+  static async create(): Promise<LifeLine> {
+    const path = join(await tempFolder(), "alive");
+    await promisify(execFile)("mkfifo", [path]);
+    return new LifeLine(path);
+  }
 }
 
 /** Whether a process of that pid is running; one that has ended and was not collected isn't. */
-export async function isAlive(pid: string): Promise<boolean> {
-  return (await findProcess(Number(pid)))?.zombie === false;
-}
-
-/** The processes that run in a folder; only Linux tells. */
-export async function processesIn(folder: string): Promise<string[]> {
-  if (process.platform !== "linux") return [];
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const path = await realpath(folder);
-  const folders = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => undefined)));
-  return pids.filter((_pid, i) => folders[i] === path);
+export function isAlive(pid: string): boolean {
+  try {
+    process.kill(Number(pid), 0);
+    return process.platform !== "linux" || !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
 }

@@ -1,98 +1,65 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
-import { execa } from "execa";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { ProcessStartError } from "../../../systems/processes/held-process.js";
-import { type GroupIdentity, isGroupGoneWithin, isRunning } from "../../../systems/processes/process-group.js";
-import { findProcess } from "../../../systems/processes/process-table.js";
+import { ProcessStartError } from "../../../systems/processes/command.js";
 import { openSink } from "../../../systems/prp/output.js";
-import { bundled } from "../../support/bundled.mjs";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
-import { identify, isAlive, running, start } from "./processes.js";
+import { isAlive, LifeLine, run } from "./processes.js";
 
-const HOLDER = fileURLToPath(await bundled("tests/fixtures/processes/hold-process.mjs"));
 const SOURCE = { taskId: "t", kind: "gate", level: 1, stream: "stdout" } as const;
 
-describe("a held process", () => {
-  it("does nothing before it is let go, and nothing at all when it is given up", async () => {
-    const folder = await tempFolder();
-    const held = await start("touch here", { cwd: folder });
-    const entry = await identify(String(held.identity.pid));
-
-    await held.abandon();
-
-    expect(entry.startTime).toBe(held.identity.startTime);
-    expect(await isRunning(held.identity)).toBe(false);
-    expect(await readdir(folder)).toEqual([]);
-  });
-
-  it("keeps its pid when it becomes the command, leads its group, and finds its mark in its environment", async () => {
-    const held = await start('echo "$$ $WAYMARK_PROCESS"');
-    const { pid, group, token } = held.identity;
-
-    expect(await findProcess(pid)).toMatchObject({ pid, group });
-    expect((await running(held).result).stdout).toBe(`${pid} ${token}\n`);
-  });
-
-  it("ends by itself, with nothing done, when the process that holds it is killed", async () => {
-    const folder = await tempFolder();
-    const holder = execa(process.execPath, [HOLDER, folder], { reject: false, lines: true });
-    const { value } = await holder.iterable().next();
-    const { group }: GroupIdentity = JSON.parse(String(value));
-    holder.kill("SIGKILL");
-    await holder;
-
-    expect(await isGroupGoneWithin(group, 30_000)).toBe(true);
-    expect(await readdir(folder)).toEqual([]);
-  });
-
-  it("can't be started without its folder or its shell, with a NUL, or if its input can't be written", async () => {
+describe("starting a command", () => {
+  it("fails without its folder or its shell, with a NUL, or if its input can't be written; nothing of it runs", async () => {
     const folder = await tempFolder();
     await writeFile(join(folder, "file"), "");
-    await expect(start("true", { cwd: "/nowhere" })).rejects.toThrow(/could not be started: its folder \/nowhere /);
-    await expect(start("true", { cwd: join(folder, "file") })).rejects.toThrow(/file, .* is not a folder/);
-    await expect(start("true \0")).rejects.toThrow(ProcessStartError);
+    await expect(run("true", { cwd: "/nowhere" }).result).rejects.toThrow(
+      /could not be started: its folder \/nowhere can't be entered/,
+    );
+    await expect(run("true", { cwd: join(folder, "file") }).result).rejects.toThrow(/file, .* is not a folder/);
+    await expect(run("true \0").result).rejects.toThrow(ProcessStartError);
+    onTestFinished(() => void vi.unstubAllEnvs());
     vi.stubEnv("PATH", folder);
-    await expect(start("true")).rejects.toThrow(/could not be started: there is no bash in the folders of PATH/);
+    await expect(run("true").result).rejects.toThrow(/could not be started: there is no bash in the folders of PATH/);
     vi.unstubAllEnvs();
     vi.stubEnv("TMPDIR", "/nowhere");
-    onTestFinished(() => void vi.unstubAllEnvs());
-    await expect(start("true", { input: "x" })).rejects.toThrow(
+    await expect(run("true", { input: "x" }).result).rejects.toThrow(
       /could not be started: its input can't be written: .*nowhere/,
     );
   });
 
-  it("reads its input from stdin to its end, by whatever name, and leaves no file of it", async () => {
+  it("gives it its input on stdin, by whatever name, and leaves no file of it", async () => {
     const input = "€".repeat(500_000);
-    const before = (await readdir(tmpdir())).filter((name) => name.startsWith("waymark-input-"));
+    const folder = await tempFolder();
+    vi.stubEnv("TMPDIR", folder);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const stdout = async (command: string, options = {}) => (await run(command, options).result).stdout.trim();
 
-    expect((await running(await start("wc -c </dev/stdin", { input })).result).stdout.trim()).toBe("1500000");
-    expect((await running(await start("wc -c", { input })).result).stdout.trim()).toBe("1500000");
-    expect((await running(await start("true", { input })).result).exitCode).toBe(0);
-    expect((await running(await start("wc -c")).result).stdout.trim()).toBe("0");
-    expect((await readdir(tmpdir())).filter((name) => name.startsWith("waymark-input-"))).toEqual(before);
+    expect(await stdout("wc -c </dev/stdin", { input })).toBe("1500000");
+    expect(await stdout("wc -c", { input })).toBe("1500000");
+    expect((await run("true", { input }).result).exitCode).toBe(0);
+    expect(await stdout("wc -c")).toBe("0");
+    expect(await readdir(folder)).toEqual([]);
   });
 
   it("finds what the project has installed", async () => {
     const folder = await tempFolder();
+    await mkdir(join(folder, "packages/a"), { recursive: true });
     await mkdir(join(folder, "node_modules/.bin"), { recursive: true });
     await writeFile(join(folder, "node_modules/.bin/own-tool"), "#!/bin/sh\necho found\n", { mode: 0o755 });
 
-    expect((await running(await start("own-tool", { cwd: folder })).result).stdout).toBe("found\n");
+    expect((await run("own-tool", { cwd: join(folder, "packages/a") }).result).stdout).toBe("found\n");
   });
 });
 
 describe("a command", () => {
   it("gives its exit code and both its streams", async () => {
-    expect(await running(await start("echo out; echo err >&2; exit 3")).result).toEqual({
+    expect(await run("echo out; echo err >&2; exit 3").result).toEqual({
       exitCode: 3,
       signal: null,
       stdout: "out\n",
-      stdoutEnd: "",
+      stdoutEnd: expect.any(String),
       stderr: "err\n",
       timedOut: false,
       aborted: false,
@@ -101,7 +68,7 @@ describe("a command", () => {
 
   it("fails with its first failing line, and under bash in the middle of a pipe", async () => {
     const exitCode = async (command: string, shell: "sh" | "bash", strict = true) =>
-      (await running(await start(command, { shell, strict })).result).exitCode;
+      (await run(command, { shell, strict }).result).exitCode;
 
     expect(await exitCode("false\ntrue", "sh")).toBe(1);
     expect(await exitCode("false\ntrue", "bash")).toBe(1);
@@ -110,15 +77,19 @@ describe("a command", () => {
   });
 
   it("says which signal has ended it", async () => {
-    const { exitCode, stderr } = await running(await start("echo -n last >&2; kill -SEGV $$")).result;
+    const { exitCode, signal, stderr } = await run("echo -n last >&2; kill -SEGV $$").result;
 
-    expect({ exitCode, stderr }).toEqual({ exitCode: null, stderr: "last\n[waymark: ended by SIGSEGV]\n" });
+    expect({ exitCode, signal, stderr }).toEqual({
+      exitCode: null,
+      signal: "SIGSEGV",
+      stderr: "last\n[waymark: ended by SIGSEGV]\n",
+    });
   });
 
   it("shows its output while it runs, and keeps it bounded", async () => {
     const fifo = join(await tempFolder(), "go");
-    await running(await start(`mkfifo ${fifo}`)).result;
-    const { stdout, result } = running(await start(`echo early; cat ${fifo}; seq 1000000; echo late`));
+    await run(`mkfifo ${fifo}`).result;
+    const { stdout, result } = run(`echo early; cat ${fifo}; seq 1000000; echo late`);
     await stdout.until(/^early$/m);
     await writeFile(fifo, "go\n");
     const kept = (await result).stdout;
@@ -128,84 +99,76 @@ describe("a command", () => {
   });
 
   it("gives the end of its stdout, however little is kept", async () => {
-    const ran = await running(await start("seq 1000; echo last"), { maxOutputBytes: 0, endBytes: 9 }).result;
+    const ran = await run("seq 1000; echo last", { maxOutputBytes: 0 }).result;
 
     expect(ran.stdout).toBe("\n[… 3,898 bytes cut …]\n");
     expect(ran.stdoutEnd).toMatch(/\]\n000\nlast\n$/);
   });
 
   it("is ended with its whole group at its timeout, those that ignore SIGTERM too", async () => {
-    const held = await start(`trap "" TERM; bash -c 'echo "grandchild $$"; sleep 1000' & wait`);
-    const { stdout, result } = running(held, { timeoutMs: 2_500, killGraceMs: 50 });
-    const grandchild = await identify(await stdout.until(/grandchild (\d+)/));
+    const alive = await LifeLine.create();
+    const command = `exec 9>${alive.path}; trap "" TERM; bash -c 'sleep 1000; sleep 1000' & wait`;
+    const { exitCode, timedOut, stderr } = await run(command, { timeoutMs: 300, killGraceMs: 40 }).result;
 
-    const { exitCode, timedOut, stderr } = await result;
     expect({ exitCode, timedOut }).toEqual({ exitCode: null, timedOut: true });
-    expect(stderr).toMatch(/\[waymark: timed out after 2500 ms; its process group was ended\]\n$/);
-    expect(await isRunning(grandchild)).toBe(false);
-    expect(await isRunning(held.identity)).toBe(false);
+    expect(stderr).toMatch(/\[waymark: timed out after 300 ms; its process group was ended\]\n$/);
+    await alive.closed;
   });
 
   it("is ended with its whole group when the run is aborted", async () => {
-    const run = new AbortController();
-    const { stdout, result } = running(await start("sleep 1000 & echo $!; wait"), { signal: run.signal });
-    const grandchild = await identify(await stdout.until(/(\d+)/));
-    run.abort();
+    const alive = await LifeLine.create();
+    const ending = new AbortController();
+    const { stdout, result } = run(`exec 9>${alive.path}; sleep 1000 & echo ready; wait`, { signal: ending.signal });
+    await stdout.until(/ready/);
+    ending.abort();
 
     expect(await result).toMatchObject({ aborted: true, exitCode: null, stderr: "" });
-    expect(await isRunning(grandchild)).toBe(false);
+    await alive.closed;
   });
 
-  it.each([
-    ["itself", "trap 'echo ending; cat pipe; exit' TERM; echo begun; sleep 1000 & wait"],
-    ["what it left behind", "(trap 'echo ending; cat pipe; exit' TERM; echo begun; sleep 1000 & wait) & wait"],
-  ])("is aborted, too, where that comes while it is ended for its timeout: %s", async (_what, command) => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    onTestFinished(() => {
-      vi.useRealTimers();
-    });
+  it("is aborted, too, if that comes while it is ended for its timeout", async () => {
     const cwd = await tempFolder();
-    const run = new AbortController();
-    const held = await start(`mkfifo pipe; ${command}`, { cwd });
-    const { stdout, result } = running(held, { timeoutMs: 90_000, killGraceMs: 60_000, signal: run.signal });
-    await stdout.until(/begun/);
-    vi.advanceTimersByTime(90_000);
+    const ending = new AbortController();
+    const command = "mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & wait";
+    const { stdout, result } = run(command, { cwd, timeoutMs: 200, killGraceMs: 60_000, signal: ending.signal });
     await stdout.until(/ending/);
-    run.abort();
+    ending.abort();
     await writeFile(join(cwd, "pipe"), "");
 
     expect(await result).toMatchObject({ aborted: true, timedOut: true, exitCode: null });
-    expect((await result).stderr).toMatch(/\[waymark: timed out after 90000 ms/);
+    expect((await result).stderr).toMatch(/\[waymark: timed out after 200 ms/);
   });
 
-  it("is ended at once where the run was aborted before", async () => {
-    expect(await running(await start("sleep 1000"), { signal: AbortSignal.abort() }).result).toMatchObject({
-      aborted: true,
-    });
+  it("is ended at once if the run was aborted before", async () => {
+    expect(await run("sleep 1000", { signal: AbortSignal.abort() }).result).toMatchObject({ aborted: true });
   });
 
   it("takes what it left behind with it, whether that holds its output or not", async () => {
-    const holding = running(await start("sleep 1000 & echo $!"));
-    const silent = running(await start("sleep 1000 >/dev/null 2>&1 & echo $!"));
-    const left = [await holding.stdout.until(/(\d+)/), await silent.stdout.until(/(\d+)/)];
-
-    for (const { result } of [holding, silent]) {
+    const holding = run("sleep 1000 & echo $!");
+    const silent = run("sleep 1000 >/dev/null 2>&1 & echo $!");
+    for (const { stdout, result } of [holding, silent]) {
       const { exitCode, stderr } = await result;
       expect(exitCode).toBe(0);
       expect(stderr).toMatch(/left processes behind in its group/);
+      expect(isAlive(await stdout.until(/(\d+)/))).toBe(false);
     }
-    for (const pid of left) expect(await isAlive(pid)).toBe(false);
+  });
+
+  it("has left nothing behind if what it started ends right after it", async () => {
+    const { exitCode, stderr, stdout } = await run("echo text > >(cat)").result;
+
+    expect({ exitCode, stderr, stdout }).toEqual({ exitCode: 0, stderr: "", stdout: "text\n" });
   });
 
   it("doesn't hang on a process that left its group and holds its output", async () => {
-    const { stdout, result } = running(await start("setsid sleep 1000 & echo $!"));
-    const outsider = await identify(await stdout.until(/(\d+)/));
+    const { stdout, result } = run("setsid sleep 1000 & echo $!");
+    const outsider = await stdout.until(/(\d+)/);
     const { exitCode, stderr } = await result;
 
     expect(exitCode).toBe(0);
     expect(stderr).toMatch(/outside its group/);
-    expect(await isRunning(outsider)).toBe(true);
-    process.kill(outsider.pid);
+    expect(isAlive(outsider)).toBe(true);
+    process.kill(Number(outsider));
   });
 });
 
@@ -262,7 +225,7 @@ describe("where output goes", () => {
       },
     });
     const sink = openSink({ stdout: slow }, SOURCE, recordingLogger());
-    await running(await start("seq 200000"), { stdout: sink, maxOutputBytes: 0 }).result;
+    await run("seq 200000", { stdout: sink, maxOutputBytes: 0 }).result;
     slow.end();
     await new Promise((resolve) => slow.once("close", resolve));
 
@@ -278,7 +241,7 @@ describe("where output goes", () => {
     const closing: Writable = new Writable({ highWaterMark: 1, write: () => closing.destroy() });
     for (const stdout of [broken, closing]) {
       const sink = openSink({ stdout }, SOURCE, logger);
-      const { exitCode, stdout: kept } = await running(await start("seq 100000; echo end"), { stdout: sink }).result;
+      const { exitCode, stdout: kept } = await run("seq 100000; echo end", { stdout: sink }).result;
       expect(exitCode).toBe(0);
       expect(kept).toMatch(/end\n$/);
     }

@@ -44,12 +44,12 @@ describe("a coder's reply", () => {
     expect(parseCoderReply(`${log}~~~~ json\n{"result":"success",\n"message":"done"}\n~~~~`)).toEqual(SUCCESS);
   });
 
-  it("is an error where nothing came, and quotes only the end of much", () => {
+  it("is an error if nothing came, and quotes only the end of a long text", () => {
     expect(parseCoderReply("\n \n").message).toMatch(/wrote nothing/);
     expect(parseCoderReply(`${"x".repeat(5_000)} the end`).message).toMatch(/… x{50,300} the end$/);
   });
 
-  it("may be an object or text, where the coder is a function", () => {
+  it("may be an object or text if the coder is a function", () => {
     expect(toCoderReply({ result: "success", message: "done" })).toEqual(SUCCESS);
     expect(toCoderReply('{"result":"success","message":"done"}')).toEqual(SUCCESS);
     expect(toCoderReply(undefined)).toMatchObject({
@@ -70,7 +70,7 @@ describe("a coder command's outcome", () => {
     expect(coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout })).toEqual({ response: stdout, reply: SUCCESS });
   });
 
-  it("is an error where it exits with another code, is killed or times out, whatever it wrote", () => {
+  it("is an error if it exits with another code, is killed or times out, whatever it wrote", () => {
     const stdout = '{"result":"success","message":"done"}';
     const messageOf = (ran: object) => coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout, ...ran }).reply;
 
@@ -107,7 +107,7 @@ describe("a coder that is a function", () => {
     expect(await callCoder(rude, request(), { graceMs: 0 })).toMatchObject({ reply: { message: "plain" } });
   });
 
-  it("is given up at its timeout, and told so through its signal", async () => {
+  it("is given up at its timeout, and its signal aborts", async () => {
     const told = deferred();
     const outcome = await callCoder(
       ({ signal }) => {
@@ -122,7 +122,7 @@ describe("a coder that is a function", () => {
     expect(outcome?.reply).toMatchObject({ result: "error", message: expect.stringMatching(/timed out after 10 ms/) });
   });
 
-  it("still counts where it comes to an end in the time it has after an abort", async () => {
+  it("still counts if it ends within the grace after an abort", async () => {
     const run = new AbortController();
     const outcome = callCoder(
       ({ signal }) =>
@@ -137,7 +137,7 @@ describe("a coder that is a function", () => {
     expect((await outcome)?.reply).toEqual(SUCCESS);
   });
 
-  it("has no outcome where the run is aborted, whether it heeds the signal or not", async () => {
+  it("has no outcome if the run is aborted, whether it heeds the signal or not", async () => {
     const run = new AbortController();
     const heeding = callCoder(
       ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", reject)),

@@ -118,7 +118,7 @@ describe("a PRP's Markdown", () => {
     await writeFile(path, loop(level(1, "Notes", ["bash", "# later"]), blank));
     await expect(loadPrp(path)).rejects.toMatchObject({
       code: "PRP_INVALID",
-      message: expect.stringMatching(/no gate with a command, so nothing would tell/),
+      message: expect.stringMatching(/no gate with a command, so nothing can show/),
     });
   });
 
@@ -217,9 +217,9 @@ describe("a PRP document", () => {
     ["a level 5", { level: 5 }, /Levels are 1 to 4; this one is 5/],
     ["no level", { level: undefined }, /Levels are 1 to 4; this one is missing/],
     ["a NUL in its command", { command: "true \0" }, /can't hold a NUL/],
-    ["a blank command, and it is alone", { command: " \n" }, /no gate with a command, so nothing would tell/],
-    ["no command, and it is alone", { command: null }, /no gate with a command, so nothing would tell/],
-    ["a person to check it, and it is alone", { manual: true }, /only manual validation gates, so nothing would tell/],
+    ["a blank command, and it is alone", { command: " \n" }, /no gate with a command, so nothing can show/],
+    ["no command, and it is alone", { command: null }, /no gate with a command, so nothing can show/],
+    ["a person to check it, and it is alone", { manual: true }, /only manual validation gates, so nothing can show/],
   ])("is refused where a gate has %s", async (_what, wrong, message) => {
     // As untyped JSON would come.
     const gate = { level: 1, description: "", command: "true", ...wrong } as PrpDocument["validationGates"][number];

@@ -42,7 +42,7 @@ describe("the status of a session", () => {
         status: "running",
         stage: "pre-execution",
         label: expect.stringMatching(/^The coder so far: \d+ bytes/),
-        runner: { pid: run.pid, isAlive: false },
+        runner: "died",
         progress: { kind: "coder", stdout: expect.stringMatching(/^blocked: code/) },
       },
     ]);
@@ -51,7 +51,7 @@ describe("the status of a session", () => {
     await blocked(again);
 
     expect((await prpStatus(session.path)).tasks).toMatchObject([
-      { status: "running", stage: "coder-response", runner: { pid: again.pid, isAlive: true } },
+      { status: "running", stage: "coder-response", runner: "alive" },
     ]);
     again.kill("SIGTERM");
     await again;
@@ -60,7 +60,7 @@ describe("the status of a session", () => {
     expect(paused).not.toHaveProperty("runner");
   });
 
-  it("knows the executions of this process from its earlier ones", async () => {
+  it("sees the executions of this process too", async () => {
     const session = await Session.create();
     const seen: unknown[] = [];
     const coder = async () => {
@@ -69,7 +69,7 @@ describe("the status of a session", () => {
     };
     await session.executor({ coder }).execute(documentOf("true"));
 
-    expect(seen).toEqual([{ pid: process.pid, isAlive: true }]);
+    expect(seen).toEqual(["alive"]);
   });
 
   it("is empty where there is no session, and makes nothing", async () => {
@@ -80,7 +80,7 @@ describe("the status of a session", () => {
     await expect(prpStatus("")).rejects.toThrow(RangeError);
   });
 
-  it("shows what another program wrote, of which nobody knows whether it runs", async () => {
+  it("shows what another program wrote, and no runner: nobody knows whether that program runs", async () => {
     const session = await Session.create();
     const folder = join(session.path, "artifacts", "P1");
     await mkdir(folder, { recursive: true });

@@ -1,7 +1,8 @@
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { CheckpointCorruptError, isCorrupt } from "waymark";
+import { CheckpointCorruptError } from "waymark";
+import { damageIn, isCorrupt } from "waymark/adapter";
 import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
 
@@ -67,25 +68,13 @@ describe("payloads", () => {
     expect(await listed(adapter)).toEqual(["c5", "c4", "c3", "c2", "c1"]);
     const read = await idsOf(adapter.read({ taskId: "t", order: "oldest" }));
     expect(read.filter((id) => !id.startsWith("corrupt"))).toHaveLength(4);
-    const lost = Number(read.find((id) => id.startsWith("corrupt"))?.split(" ")[1]);
+    const lost = Number(read.find((id) => id.startsWith("corrupt"))?.split(" c")[1]);
     expect(await adapter.get("t", `c${lost}`)).toMatchObject({
       corrupt: true,
       location: `${path}, table waymark_checkpoints, number ${lost}`,
       reason: "SQLite can't read it",
       id: `c${lost}`,
     });
-  });
-
-  it("that can't be read go with their checkpoints all the same", async () => {
-    for (const ids of ["all", ["c1", "c2", "c3", "c4", "c5"]] as const) {
-      const path = await closedStore(5, 30_000);
-      spoil(path, pagesOf(path, "waymark_payloads", "overflow").slice(8, 9), 4);
-      const adapter = openAdapter({ path });
-      expect(await adapter.remove("t", ids)).toBe(5);
-      expect(await listed(adapter)).toEqual([]);
-      expect(await adapter.get("u", "intact")).toMatchObject({ id: "intact" });
-      expect(await adapter.append(draft("t", "again"))).toBe(ids === "all" ? 1 : 6);
-    }
   });
 
   it("that are gone, or of another size, make their checkpoint corrupt and harm no other", async () => {
@@ -100,11 +89,9 @@ describe("payloads", () => {
     );
     const adapter = openAdapter({ path });
     const found = await collect(adapter.read({ taskId: "t", order: "oldest" }));
-    expect(found.map((record) => isCorrupt(record) && record.reason)).toEqual([
-      "its payload is missing",
-      "its payload has 14 bytes, not 12",
-      "its payload has 1 bytes, not 12",
-    ]);
+    expect(found.map((record) => isCorrupt(record) && record.reason)).toEqual(["its payload is missing", false, false]);
+    const unverified = found.map((record) => (isCorrupt(record) ? "corrupt" : damageIn(record)));
+    expect(unverified.slice(1)).toEqual(Array(2).fill("its payload fails its SHA-256 checksum"));
     await adapter.append(draft("t", "c4"));
     expect(await adapter.remove("u", "all")).toBe(1);
     expect(await adapter.get("t", "c4")).toMatchObject({ sequence: 4, payload: draft("t", "c4").payload });
@@ -138,7 +125,6 @@ describe("a row that makes no sense", () => {
     ["error = '[]'", "error"],
     ['error = \'{"message": "m", "code": 2}\'', "error"],
     ["status = 'done'", "status"],
-    ["seal = ''", "seal"],
     ["state_version = 0", "state_version"],
     ["size_bytes = -1", "size_bytes"],
   ])("is reported whatever the filter says, and its neighbours are given: %s", async (change, column) => {
@@ -165,7 +151,6 @@ describe("a row that makes no sense", () => {
       expect(shown.toSorted()).toEqual(["corrupt c3", "corrupt c4", "t c2", "u intact"].toSorted());
       expect(shown.indexOf("t c2")).toBeGreaterThan(shown.indexOf("corrupt c3"));
     }
-    expect(await collect(adapter.tasks({ order: "taskId", prefix: "t", status: ["failed"] }))).toHaveLength(2);
     expect(await collect(adapter.tasks({ order: "taskId", prefix: "t" }))).toMatchObject([{}, {}, { count: 4 }]);
   });
 });
@@ -202,7 +187,7 @@ describe("damaged pages", () => {
     const before = readFileSync(path);
     const adapter = openAdapter({ path });
     await expect(listed(adapter)).rejects.toThrow(CheckpointCorruptError);
-    await expect(listed(adapter)).rejects.toThrow(/is damaged.*Nothing was changed.*PRAGMA integrity_check/);
+    await expect(listed(adapter)).rejects.toThrow(/is damaged.*Nothing was changed.*\.recover/);
     await expect(adapter.append(draft("t", "c4"))).rejects.toThrow(CheckpointCorruptError);
     await adapter.close();
     expect(readFileSync(path).equals(before)).toBe(true);

@@ -1,4 +1,4 @@
-// What verify, repair and warnings say where the file system fails them, at each of their calls.
+// What verify and repair say where the file system fails them, at each of their calls.
 import { utimesSync, writeFileSync } from "node:fs";
 import { afterEach, expect, it, vi } from "vitest";
 import { CheckpointError } from "waymark";
@@ -28,10 +28,9 @@ async function storeWithDamage() {
 }
 
 it.each<[string, (adapter: SqliteAdapter) => Promise<unknown>]>([
-  ["verify", (adapter) => collect(adapter.verify({ quick: false }))],
-  ["repair", (adapter) => collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun: false }))],
-  ["a dry run", (adapter) => collect(adapter.repair({ leftoversOlderThanMs: 0, dryRun: true }))],
-  ["warnings", (adapter) => adapter.warnings()],
+  ["verify", (adapter) => collect(adapter.maintenance.verify({ quick: false }))],
+  ["repair", (adapter) => collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }))],
+  ["a dry run", (adapter) => collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: true }))],
 ])("%s ends, whichever call of the file system fails, as it would have or with a typed error", async (_what, call) => {
   for (const code of ["EIO", "EACCES"]) {
     for (let failing = 1; ; failing++) {
@@ -54,14 +53,14 @@ it.each<[string, (adapter: SqliteAdapter) => Promise<unknown>]>([
 it("repair tells of a leftover that it can't remove, and moves what is damaged all the same", async () => {
   const path = await storeWithDamage();
   arm(0);
-  await collect(openAdapter({ path }).repair({ leftoversOlderThanMs: 0, dryRun: true }));
+  await collect(openAdapter({ path }).maintenance.repair({ leftoversOlderThanMs: 0, dryRun: true }));
   // After it has looked at the leftover comes what a dry run leaves out.
   const before = faults.names.indexOf("lstatSync") + 1;
   arm(before + 1, "EPERM");
-  const steps = await collect(openAdapter({ path }).repair({ leftoversOlderThanMs: 0, dryRun: false }));
+  const steps = await collect(openAdapter({ path }).maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
   expect(faults.names[before]).toBe("rmSync");
   expect(steps).toMatchObject([
-    { action: "left", advice: expect.stringMatching(/^Could not remove.*EPERM.*intact/) },
+    { action: "left", advice: expect.stringMatching(/^It could not be removed.*EPERM/) },
     { action: "quarantined" },
   ]);
 });

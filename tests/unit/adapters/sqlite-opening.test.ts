@@ -22,41 +22,12 @@ describe("a database that is not ours to write", () => {
   it.each([
     ["PRAGMA application_id = 42", /application_id 42/],
     ["PRAGMA user_version = 3", /user_version 3/],
-    ["CREATE TABLE waymark_checkpoints (id TEXT)", /tables named waymark_/],
+    ["CREATE TABLE waymark_checkpoints (id TEXT)", /1 tables and indexes named waymark_/],
   ])("is refused where another program made it: %s", async (sql, message) => {
     const path = join(await tempFolder(), "theirs.db");
     connect(path).exec(`CREATE TABLE theirs (a); ${sql}`);
     await expectUntouched(path, UnsupportedFormatError, message);
   });
-
-  it.each(["UTF-16le", "UTF-16be"])(
-    "is refused where its texts are in %s, as a store or as another's",
-    async (encoding) => {
-      const { adapter, path, folder } = await newStore();
-      await adapter.append(draft("t", "c1"));
-      await adapter.close();
-      const store = connect(path);
-      const theirs = connect(join(folder, "theirs.db"));
-      theirs.exec(`PRAGMA encoding = '${encoding}'; CREATE TABLE theirs (a)`);
-      await expectUntouched(join(folder, "theirs.db"), UnsupportedFormatError, /keeps its texts in UTF-16/);
-
-      const copy = connect(join(folder, "copy.db"));
-      copy.exec(`PRAGMA encoding = '${encoding}'`);
-      for (const sql of store.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").pluck().all()) {
-        copy.exec(String(sql));
-      }
-      for (const name of ["application_id", "user_version"]) {
-        copy.pragma(`${name} = ${String(store.pragma(name, { simple: true }))}`);
-      }
-      // SQLite attaches no database of another encoding.
-      for (const table of ["waymark_tasks", "waymark_checkpoints", "waymark_payloads"]) {
-        for (const row of store.prepare<[], unknown[]>(`SELECT * FROM ${table}`).raw().all()) {
-          copy.prepare(`INSERT INTO ${table} VALUES (${row.map(() => "?").join()})`).run(row);
-        }
-      }
-      await expectUntouched(join(folder, "copy.db"), UnsupportedFormatError, /keeps its texts in UTF-16/);
-    },
-  );
 
   it("is refused where it is no database at all", async () => {
     const path = join(await tempFolder(), "notes.txt");
@@ -70,6 +41,28 @@ describe("a database that is not ours to write", () => {
     await adapter.close();
     connect(path).pragma(`user_version = ${version}`);
     await expectUntouched(path, CheckpointCorruptError, /which no program writes/);
+  });
+
+  it("is refused where somebody has changed a table, and where an index is missing", async () => {
+    const changes = [
+      [
+        "ALTER TABLE waymark_checkpoints ADD COLUMN more TEXT",
+        UnsupportedFormatError,
+        /waymark_checkpoints.*isn't as Waymark/,
+      ],
+      [
+        "DROP INDEX waymark_checkpoints_by_id",
+        CheckpointCorruptError,
+        /lacks waymark_checkpoints_by_id.*CREATE UNIQUE/,
+      ],
+    ] as const;
+    for (const [sql, type, message] of changes) {
+      const { adapter, path } = await newStore();
+      await adapter.append(draft("t", "c1"));
+      await adapter.close();
+      connect(path).exec(sql);
+      await expectUntouched(path, type, message);
+    }
   });
 
   it("is no empty store where all but its first bytes are gone", async () => {

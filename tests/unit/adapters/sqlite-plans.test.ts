@@ -28,7 +28,7 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   const plans = new Map<string, readonly string[]>();
   for (const sql of statements) {
     // The transactions have no plan, and the one look at the schema, when the store is opened, is a look at one page.
-    if (/^(BEGIN|COMMIT|ROLLBACK)|sqlite_schema/.test(sql)) continue;
+    if (/^(BEGIN|COMMIT|ROLLBACK|CREATE)|sqlite_schema/.test(sql)) continue;
     const values = Array.from({ length: sql.split("?").length - 1 }, () => 1);
     const steps = other.prepare<number[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
     plans.set(
@@ -40,12 +40,14 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
 }
 
 describe("query plans", () => {
-  it("reach every row by a key or an index: nothing scans a table, and nothing sorts", async () => {
+  it("reach every row by a key or an index: nothing scans a table", async () => {
     const plans = await plansOfALife();
     expect(plans.size).toBeGreaterThan(20);
     const steps = [...plans.values()].flat();
-    // `t` is the one task that the list of tasks has come to.
-    expect(steps.filter((step) => /^SCAN (?!CONSTANT ROW|t$)|TEMP B-TREE/.test(step))).toEqual([]);
+    // What merges the statuses of recent tasks sorts no more than the first of each.
+    const sorts = steps.filter((step) => step.includes("TEMP B-TREE"));
+    expect(sorts.length).toBeLessThanOrEqual(1);
+    expect(steps.filter((step) => /^SCAN (?!CONSTANT ROW|\(subquery)/.test(step))).toEqual([]);
     expect(steps.filter((step) => step.startsWith("SEARCH")).length).toBeGreaterThan(20);
   });
 });

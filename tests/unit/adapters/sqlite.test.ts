@@ -6,7 +6,8 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { CheckpointConflictError, ClosedError, compareTaskIds, isCorrupt } from "waymark";
+import { CheckpointConflictError, ClosedError } from "waymark";
+import { compareTaskIds, isCorrupt } from "waymark/adapter";
 import { SqliteAdapter, type SqliteAdapterOptions } from "waymark/adapters/sqlite";
 import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -75,7 +76,7 @@ describe("the file", () => {
     expect(modes).toEqual(["700", "700", "600", "600", "600"]);
   });
 
-  it("is made anew where somebody removed it, instead of writing on into what has no name", async () => {
+  it("is created again where somebody removed it, instead of writing to the deleted one", async () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -128,7 +129,7 @@ describe("a task's numbering", () => {
     for (const one of [...drafts("t", 3), draft("u", "c1")]) await adapter.append(one);
     expect(await adapter.remove("t", "all")).toBe(3);
     expect(await adapter.append(draft("t", "c9"))).toBe(1);
-    await adapter.remove("t", "all");
+    expect(await adapter.removeTasks("t")).toBe(1);
     const rows = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads"].map((table) =>
       connect(path).prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
     );
@@ -192,6 +193,27 @@ describe("tasks", () => {
 });
 
 describe("long lists", () => {
+  it("of small checkpoints are read in few statements, and of large ones no more than a budget at a time", async () => {
+    const bodies: string[] = [];
+    const pages: string[] = [];
+    const database = spyingDriver({ running: (sql) => pages.push(sql) });
+    const { adapter } = await newStore({ durability: "normal", database });
+    for (const one of drafts("small", 300)) await adapter.append(one);
+    const large = JSON.stringify("x".repeat(200_000));
+    for (const id of ["l1", "l2", "l3", "l4", "l5"]) await adapter.append(draft("large", id, { body: large }));
+    const pagesOf = async (taskId: string) => {
+      pages.length = 0;
+      const read = await collect(adapter.read({ taskId, order: "oldest" }));
+      bodies.push(...read.map((one) => (isCorrupt(one) ? "corrupt" : one.id)));
+      // Each page is read in one transaction.
+      return pages.filter((sql) => sql === "BEGIN").length;
+    };
+    expect(await pagesOf("small")).toBeLessThan(7);
+    // The first one alone, then two at a time and the end.
+    expect(await pagesOf("large")).toBeGreaterThan(2);
+    expect(bodies).toEqual([...drafts("small", 300).map(({ id }) => id), "l1", "l2", "l3", "l4", "l5"]);
+  });
+
   it("are read in parts, without gap or overlap, while others write", async () => {
     const { adapter, path } = await newStore({ durability: "normal" });
     for (const one of drafts("t", 700)) await adapter.append(one);

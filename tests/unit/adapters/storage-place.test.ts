@@ -9,7 +9,7 @@ describe("storagePlace", () => {
   it("tells by names alone what kind of storage there is, whichever it is asked for", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks", "sqlite"] as const) {
-      const manager = new CheckpointManager({ storage: await openStorage(`${scheme}:of-${scheme}`, { relativeTo }) });
+      const manager = new CheckpointManager({ storage: openStorage(`${scheme}:of-${scheme}`, { relativeTo }) });
       await manager.save("t".repeat(300), 1);
       await manager.close();
       for (const asked of ["files", "tasks", "sqlite"] as const) {
@@ -23,7 +23,7 @@ describe("storagePlace", () => {
   it("gives the kind that is asked for where there are several", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks"] as const) {
-      const manager = new CheckpointManager({ storage: await openStorage(`${scheme}:both`, { relativeTo }) });
+      const manager = new CheckpointManager({ storage: openStorage(`${scheme}:both`, { relativeTo }) });
       await manager.save("t", 1);
       await manager.close();
     }
@@ -33,7 +33,7 @@ describe("storagePlace", () => {
 
   it("still knows a task of which only the numbering is left", async () => {
     const relativeTo = await tempFolder();
-    const manager = new CheckpointManager({ storage: await openStorage("files:store", { relativeTo }) });
+    const manager = new CheckpointManager({ storage: openStorage("files:store", { relativeTo }) });
     const { id } = await manager.save("t", 1);
     await manager.remove("t", id);
     await manager.close();

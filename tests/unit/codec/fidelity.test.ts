@@ -98,9 +98,9 @@ const refusable: fc.Arbitrary<unknown> = fc
   )
   .map((make) => make());
 
-function withOwn(target: object, entries: readonly (readonly [string, unknown])[], enumerable = true): object {
+function withOwn(target: object, entries: readonly (readonly [string, unknown])[]): object {
   for (const [name, value] of entries) {
-    Object.defineProperty(target, name, { value, enumerable, writable: true, configurable: true });
+    Object.defineProperty(target, name, { value, enumerable: true, writable: true, configurable: true });
   }
   return target;
 }
@@ -130,13 +130,12 @@ function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
             message: text,
             cause: fc.option(fc.tuple(value)),
             extras: entries,
-            hidden: entries,
             own: fc.subarray(["message", "stack"]),
           })
-          .map(({ type, message, cause, extras, hidden, own }) => {
+          .map(({ type, message, cause, extras, own }) => {
             const error = new type(message, cause === null ? undefined : { cause: cause[0] });
             for (const name of own) Reflect.deleteProperty(error, name);
-            return withOwn(withOwn(error, hidden, false), extras);
+            return withOwn(error, extras);
           }),
         fc.array(value, { maxLength: 2 }).map((errors) => new AggregateError(errors, "all")),
         value.map((each) => new Proxy([each], {})),

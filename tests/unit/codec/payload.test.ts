@@ -3,7 +3,6 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { gzip } from "../../../src/codec/gzip.js";
 import {
-  byteLengthOf,
   digestOf,
   makePayload,
   type OpenPayloadOptions,
@@ -11,6 +10,7 @@ import {
   openToRenew,
 } from "../../../src/codec/payload.js";
 import type { PayloadOwner, Transform, TransformContext } from "../../../src/codec/transforms.js";
+import type { Payload } from "../../../src/contract/checkpoint.js";
 import {
   CheckpointCorruptError,
   PayloadTooLargeError,
@@ -37,34 +37,34 @@ function xor(name = "xor"): Transform {
 }
 
 const options = (...transforms: Transform[]) => ({ maxBytes, transforms, context });
-const stateOf = async (payload: Awaited<ReturnType<typeof makePayload>>, opening: OpenPayloadOptions) =>
-  (await openPayload(payload, opening)).state;
+const payloadOf = async (...making: Parameters<typeof makePayload>) => (await makePayload(...making)).payload;
+const stateOf = async (payload: Payload, opening: OpenPayloadOptions) => (await openPayload(payload, opening)).state;
 
 describe("a payload without transforms", () => {
   it("is made and opened at once, as JSON with its digest", () => {
-    const payload = makePayload({ a: [1, "ä"] }, options());
+    const made = makePayload({ a: [1, "ä"] }, options());
     const body = '{"a":[1,"ä"]}';
-    expect(payload).toEqual({ encoding: "json", body, sha256: hash("sha256", body) });
-    if (payload instanceof Promise) throw new Error("It is a promise.");
-    expect(openPayload(payload, options())).toEqual({ state: { a: [1, "ä"] } });
+    expect(made).toEqual({ payload: { encoding: "json", body, sha256: hash("sha256", body) }, sizeBytes: 14 });
+    if (made instanceof Promise) throw new Error("It is a promise.");
+    expect(openPayload(made.payload, options())).toEqual({ state: { a: [1, "ä"] } });
   });
 
   it("carries rich values in tags", async () => {
     const state = { at: new Date(3), left: undefined };
-    const payload = await makePayload(state, options());
+    const payload = await payloadOf(state, options());
     expect(payload.encoding).toBe("json-tagged");
     expect(difference(await stateOf(payload, options()), state)).toBeUndefined();
   });
 
   it("is independent each time it is opened", async () => {
-    const payload = await makePayload({ list: [1] }, options());
+    const payload = await payloadOf({ list: [1] }, options());
     const one = (await stateOf(payload, options())) as { list: number[] };
     one.list.push(2);
     expect(await stateOf(payload, options())).toEqual({ list: [1] });
   });
 
   it("is corrupt once a character of it changed, with the checkpoint named", async () => {
-    const payload = await makePayload({ n: 1 }, options());
+    const payload = await payloadOf({ n: 1 }, options());
     const changed = { ...payload, body: '{"n":2}' };
     expect(() => openPayload(changed, options())).toThrow(CheckpointCorruptError);
     expect(() => openPayload(changed, options())).toThrow(
@@ -91,11 +91,11 @@ describe("a payload without transforms", () => {
 describe("a payload with transforms", () => {
   it("names them in its encoding, and is undone right to left", async () => {
     const state = { text: "again and again ".repeat(100), at: new Date(5) };
-    const payload = await makePayload(state, options(gzip(), xor()));
+    const payload = await payloadOf(state, options(gzip(), xor()));
     expect(payload.encoding).toBe("json-tagged+gzip+xor");
     expect(payload.body).toBeInstanceOf(Uint8Array);
     expect(payload.sha256).toBe(hash("sha256", payload.body));
-    expect(byteLengthOf(payload.body)).toBeLessThan(300);
+    expect(payload.body.length).toBeLessThan(300);
     expect(difference(await stateOf(payload, options(gzip(), xor())), state)).toBeUndefined();
   });
 
@@ -103,7 +103,7 @@ describe("a payload with transforms", () => {
     const state = { a: 1 };
     const now = options(xor("other"), xor(), gzip());
     for (const former of [[], [gzip()], [xor()], [xor(), gzip()], [gzip(), xor()]]) {
-      expect(await stateOf(await makePayload(state, options(...former)), now)).toEqual(state);
+      expect(await stateOf(await payloadOf(state, options(...former)), now)).toEqual(state);
     }
   });
 
@@ -112,7 +112,7 @@ describe("a payload with transforms", () => {
     const making = makePayload(state, options(gzip()));
     state.list.push(2);
     state.when.setTime(9);
-    expect(await stateOf(await making, options(gzip()))).toEqual({ list: [1], when: new Date(1) });
+    expect(await stateOf((await making).payload, options(gzip()))).toEqual({ list: [1], when: new Date(1) });
   });
 
   it("is refused during the call where the value is", () => {
@@ -121,14 +121,14 @@ describe("a payload with transforms", () => {
   });
 
   it("does not open under another checkpoint where a transform binds it", async () => {
-    const payload = await makePayload({ a: 1 }, options(xor()));
+    const payload = await payloadOf({ a: 1 }, options(xor()));
     const opening = openPayload(payload, { transforms: [xor()], context: { ...context, id: "c2" } });
     await expect(opening).rejects.toThrow(UnsupportedFormatError);
     await expect(opening).rejects.toMatchObject({ cause: new Error("bound to another checkpoint") });
   });
 
   it("opens no payload that has a transform twice: layer in layer, a bomb would keep within each one's limits", async () => {
-    const { body } = await makePayload({ a: 1 }, options(gzip()));
+    const { body } = await payloadOf({ a: 1 }, options(gzip()));
     const twice = gzipSync(body);
     const payload = { encoding: "json+gzip+gzip", body: twice, sha256: digestOf(twice) };
     expect(() => openPayload(payload, options(gzip()))).toThrow(CheckpointCorruptError);
@@ -136,7 +136,7 @@ describe("a payload with transforms", () => {
   });
 
   it("names the transform that is missing", async () => {
-    const payload = await makePayload({ a: 1 }, options(gzip(), xor()));
+    const payload = await payloadOf({ a: 1 }, options(gzip(), xor()));
     expect(() => openPayload(payload, options(gzip()))).toThrow(UnsupportedFormatError);
     expect(() => openPayload(payload, options(gzip()))).toThrow(/c1 .*"json\+gzip\+xor", and no transform named "xor"/);
     expect(() => openPayload(payload, options(xor()))).toThrow(/no transform named "gzip"/);
@@ -150,7 +150,7 @@ describe("a payload with transforms", () => {
   });
 
   it("is corrupt where its body changed, or is text", async () => {
-    const payload = await makePayload({ a: 1 }, options(gzip()));
+    const payload = await payloadOf({ a: 1 }, options(gzip()));
     const body = Uint8Array.from(payload.body as Uint8Array);
     body[12]! ^= 1;
     expect(() => openPayload({ ...payload, body }, options(gzip()))).toThrow(CheckpointCorruptError);
@@ -167,7 +167,7 @@ describe("a payload with transforms", () => {
   it("passes on what a transform says is wrong in our own errors", async () => {
     const reason = new CheckpointCorruptError("cut short");
     const strict: Transform = { ...xor(), decode: () => Promise.reject(reason) };
-    const payload = await makePayload(1, options(xor()));
+    const payload = await payloadOf(1, options(xor()));
     await expect(openPayload(payload, options(strict))).rejects.toBe(reason);
   });
 
@@ -184,7 +184,7 @@ describe("a payload with transforms", () => {
   it("is a TypeError where a transform gives no bytes", async () => {
     const wrong = { ...xor(), encode: () => "text" } as unknown as Transform;
     await expect(makePayload(1, options(wrong))).rejects.toThrow(/"xor" must encode to a Uint8Array/);
-    const payload = await makePayload(1, options(xor()));
+    const payload = await payloadOf(1, options(xor()));
     const lossy = { ...xor(), decode: () => undefined } as unknown as Transform;
     await expect(openPayload(payload, options(lossy))).rejects.toThrow(/"xor" must decode to a Uint8Array/);
   });
@@ -197,7 +197,12 @@ describe("a payload with transforms", () => {
   });
 });
 
-it("counts a body's bytes as they are stored", () => {
-  expect(byteLengthOf("aä😀")).toBe(7);
-  expect(byteLengthOf(new Uint8Array(5))).toBe(5);
+it("counts and hashes a body's bytes, whatever its length", async () => {
+  for (const state of ["aä😀\ud800", "ä".repeat(21_840), "ä".repeat(21_850), "😀".repeat(100_000)]) {
+    const { payload, sizeBytes } = await makePayload(state, options());
+    expect(sizeBytes).toBe(Buffer.byteLength(payload.body));
+    expect(payload.sha256).toBe(hash("sha256", payload.body));
+  }
+  const { payload, sizeBytes } = await makePayload("x".repeat(1000), options(gzip()));
+  expect(sizeBytes).toBe(payload.body.length);
 });

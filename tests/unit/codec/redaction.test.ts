@@ -184,7 +184,7 @@ describe("redact, of what stands beside a state", () => {
     const { id } = await manager.save("saved", 1, { error });
     await manager.save("failed", 1);
     await manager.fail("failed", error);
-    await manager.setStatus("saved", id, "failed", error);
+    await manager.setStatus("saved", id, "failed", { error });
     for (const taskId of ["saved", "failed"]) {
       const [summary] = await manager.list(taskId);
       expect(summary?.error).toMatchObject(expected);

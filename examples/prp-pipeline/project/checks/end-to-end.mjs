@@ -1,5 +1,5 @@
 // Runs the built program the way a person would, again and again, and looks at all that a person would see of it:
-// what it prints, what it complains about, its exit code. One line of progress for each chapter.
+// what it prints, what it complains about, its exit code. It prints its process id, and a line for each chapter.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -64,6 +64,7 @@ const chapters = {
   },
 };
 
+console.log(`process ${process.pid}`);
 const names = Object.keys(chapters);
 for (const [index, name] of names.entries()) {
   const before = runs;

@@ -1,50 +1,68 @@
-import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { makeFile, makeFolder, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
+import { makeFolders, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
+import { errorOfProgram } from "../../../support/error-of-program.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-describe("makeFile and writeDurably", () => {
-  it("write a file that only its owner can read", async () => {
+describe("writeDurably", () => {
+  it("writes a file that only its owner can read", async () => {
     const path = join(await tempFolder(), "file");
-    await writeDurably(makeFile(path), Buffer.from("content"));
+    await writeDurably(path, Buffer.from("content"));
     expect(readFileSync(path, "utf8")).toBe("content");
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  it("write some megabytes to the byte", async () => {
+  it.each([0, 3 * 1024 * 1024 + 7])("writes %i bytes as they are", async (length) => {
     const path = join(await tempFolder(), "file");
-    const content = Buffer.alloc(3 * 1024 * 1024 + 7, "0123456789abcdef");
-    await writeDurably(makeFile(path), content);
+    const content = Buffer.alloc(length, "0123456789abcdef");
+    await writeDurably(path, content);
     expect(readFileSync(path).equals(content)).toBe(true);
   });
 
-  it("write an empty file", async () => {
-    const path = join(await tempFolder(), "file");
-    await writeDurably(makeFile(path), Buffer.alloc(0));
-    expect(statSync(path).size).toBe(0);
-  });
-
-  it("never write over a file, nor through a link", async () => {
+  it("never writes over a file, nor through a link", async () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "former");
     symlinkSync(join(folder, "elsewhere"), join(folder, "link"));
-    for (const name of ["file", "link"]) expect(() => makeFile(join(folder, name))).toThrow(/EEXIST/);
+    for (const name of ["file", "link"]) {
+      await expect(writeDurably(join(folder, name), Buffer.from("x"))).rejects.toThrow(/EEXIST/);
+    }
     expect(readFileSync(join(folder, "file"), "utf8")).toBe("former");
     expect(existsSync(join(folder, "elsewhere"))).toBe(false);
   });
 });
 
-describe("syncFolder", () => {
-  it("fails with the system's error where there is no folder", async () => {
-    await expect(syncFolder(join(await tempFolder(), "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
-  });
+it("syncFolder fails with the system's error where there is no folder", async () => {
+  await expect(syncFolder(join(await tempFolder(), "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
 });
 
-describe("makeFolder", () => {
-  it("fails, rather than trying for ever, where the folder above is there and takes no folder", async () => {
+describe("makeFolders", () => {
+  it("makes all that is missing, for its owner alone, and leaves what is there", async () => {
     const root = await tempFolder();
-    symlinkSync(join(root, "nowhere"), join(root, "link"));
-    await expect(makeFolder(join(root, "link", "below"))).rejects.toMatchObject({ code: "ENOENT" });
+    mkdirSync(join(root, "a"), { mode: 0o750 });
+    await makeFolders(join(root, "a", "b", "c"));
+    await makeFolders(join(root, "a", "b", "c"));
+    const modes = ["a", "a/b", "a/b/c"].map((name) => statSync(join(root, name)).mode & 0o777);
+    expect(modes).toEqual([0o750, 0o700, 0o700]);
+  });
+
+  it("fails with the system's error where a file is in the way", async () => {
+    const file = join(await tempFolder(), "file");
+    writeFileSync(file, "");
+    await expect(makeFolders(join(file, "a", "b"))).rejects.toMatchObject({ code: "ENOTDIR" });
+  });
+
+  // Node's own recursive mkdir never ends there.
+  it.runIf(process.platform === "linux").each([
+    ["json-file", "JsonFileAdapter"],
+    ["task-file", "TaskFileAdapter"],
+  ])("fails in /proc, which makes no folder and says ENOENT: %s (skipped where there is none)", (module, adapter) => {
+    const error = errorOfProgram(`
+      const { CheckpointManager } = await import("waymark");
+      const { ${adapter} } = await import("waymark/adapters/${module}");
+      await new CheckpointManager({ storage: new ${adapter}({ path: "/proc/waymark/store" }) }).save("t", 1);
+    `);
+    expect(error).toMatchObject({ name: "StorageError", code: "STORAGE_FAILED" });
+    expect(error?.message).toContain("/proc/waymark");
   });
 });

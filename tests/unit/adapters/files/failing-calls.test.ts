@@ -94,7 +94,8 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
 
   it("never takes a removal for durable whose folder could not be synced, also where nothing is left to remove", async () => {
     const { adapter } = await make();
-    for (const id of ["a1", "a2", "a3"]) await adapter.append(draft("t", id));
+    for (const id of ["a0", "a1", "a2", "a3"]) await adapter.append(draft("t", id));
+    await adapter.remove("t", ["a0"]);
     arm(-1);
     await adapter.remove("t", ["a1"]);
     // Its last sync is the folder's.

@@ -13,7 +13,7 @@ const stores = {
 };
 
 describe.each(Object.entries(stores))("a list of tasks of %s", (_kind, { make, fileName, newer }) => {
-  it("tells of a task's folder that is a link, wherever it leads, and goes on with the others", async () => {
+  it("tells of a task's folder that is a link, and goes on with the others", async () => {
     const { root, adapter } = await make();
     for (const taskId of ["a", "b", "long/".repeat(60), "z"]) await adapter.append(draft(taskId, "1"));
     const hashed = readdirSync(root).find((name) => name.includes("~")) ?? "";
@@ -22,23 +22,17 @@ describe.each(Object.entries(stores))("a list of tasks of %s", (_kind, { make, f
       renameSync(join(root, name), join(elsewhere, name));
       symlinkSync(join(elsewhere, name), join(root, name));
     }
-    symlinkSync(join(elsewhere, "gone"), join(root, "dangling"));
     const link = (name: string) => ({
       corrupt: true,
       location: join(root, name),
       reason: "it is a symbolic link, which is not followed",
     });
 
-    const [ofHashed, ofB, ofDangling] = [link(hashed), { ...link("b"), taskId: "b" }, link("dangling")];
+    const [ofHashed, ofB] = [link(hashed), { ...link("b"), taskId: "b" }];
     const [a, z] = [{ taskId: "a" }, { taskId: "z" }];
-    expect(await shown(adapter, { order: "taskId" })).toMatchObject([ofHashed, a, ofB, ofDangling, z]);
-    expect(await shown(adapter, { order: "recent" })).toMatchObject([ofHashed, ofB, ofDangling, a, z]);
-    expect(await shown(adapter, { order: "taskId", after: "a", limit: 1 })).toMatchObject([
-      ofHashed,
-      ofB,
-      ofDangling,
-      z,
-    ]);
+    expect(await shown(adapter, { order: "taskId" })).toMatchObject([ofHashed, a, ofB, z]);
+    expect(await shown(adapter, { order: "recent" })).toMatchObject([ofHashed, ofB, a, z]);
+    expect(await shown(adapter, { order: "taskId", after: "a", limit: 1 })).toMatchObject([ofHashed, ofB, z]);
     expect(await shown(adapter, { order: "taskId", prefix: "b" })).toMatchObject([ofHashed, ofB]);
     expect((await shown(adapter, { order: "taskId" }))[0]).not.toHaveProperty("taskId");
   });

@@ -1,0 +1,350 @@
+import { join, resolve } from "node:path";
+import {
+  type AppendCondition,
+  type CheckpointQuery,
+  type CorruptRecord,
+  checkExpected,
+  checkKeys,
+  isCorrupt,
+  matchesQuery,
+  nextSequence,
+  type StorageAdapter,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
+import {
+  type CheckpointDraft,
+  type CheckpointSummary,
+  type Payload,
+  type StatusChange,
+  type StoredCheckpoint,
+  sealDraft,
+  type TaskSummary,
+  withPayload,
+  withStatus,
+} from "../../src/contract/checkpoint.js";
+import { ClosedError, StorageError } from "../../src/contract/errors.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { newOwner } from "./claims.js";
+import { makeFolder, makeFolders, syncFolder } from "./durable-write.js";
+import { codeOf, storageFailure } from "./failure.js";
+import { type FolderLock, withLock } from "./lock.js";
+import { repairFolders, verifyFolders } from "./maintenance.js";
+import { nameOf } from "./names.js";
+import { statsOf, TimeSlices, UnreadableError } from "./read-file.js";
+import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
+import {
+  assertOwner,
+  type Entry,
+  type Found,
+  LOCK_NAME,
+  readCheckpoint,
+  readSummary,
+  readToChange,
+  type Task,
+} from "./task.js";
+import { scanTasks, type TaskFolder } from "./task-scan.js";
+
+/** The options that every adapter on files has. */
+export interface FolderStoreOptions {
+  /** The root folder, made by the first save. Each task gets a folder in it. */
+  readonly path: string;
+  /** How long a write waits for other processes' writes of the same task, in milliseconds. Default 15,000. */
+  readonly lockTimeoutMs?: number | undefined;
+}
+
+/** A write of one task. */
+interface TaskWrite<Result> {
+  readonly taskId: string;
+  /** In the words of a message: `save to`. */
+  readonly verb: string;
+  /** The answer where the task has no folder. Without it, the folder is made. */
+  readonly absent?: () => Result;
+  readonly work: (task: Task, lock: FolderLock) => Promise<Result>;
+}
+
+/** Longer than the lock of a dead holder takes to go stale. */
+const LOCK_TIMEOUT_MS = 15_000;
+const READ = "read";
+/** More folders than that are looked at again before their next write. */
+const MAX_KNOWN_FOLDERS = 10_000;
+
+/**
+ * A root folder with a folder for each task: what all adapters on files have in common. Which form a task's checkpoints
+ * have in its folder is the subclass's. One write of a task at a time, in call order and under a lock that processes
+ * share.
+ */
+export abstract class FolderStore implements StorageAdapter {
+  readonly name: string;
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly maintenance: StorageMaintenance = {
+    verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
+    repair: (options) => this.#iterate(repairFolders(this.#root, this.#load, this.#repair, options)),
+  };
+  /** Who holds the locks. */
+  protected readonly owner = newOwner();
+  readonly #root: string;
+  readonly #lockTimeoutMs: number;
+  readonly #underWay = new Set<Promise<unknown>>();
+  /** Folders whose names are on the disk. */
+  readonly #known = new Set<string>();
+  /** Tasks whose folders are their own. */
+  readonly #owned = new WeakSet<Task>();
+  #closed = false;
+
+  /** @throws {TypeError | RangeError} A wrong option. */
+  constructor(name: string, options: FolderStoreOptions) {
+    checkKeys(`The options of the ${name} adapter`, options, ["path", "lockTimeoutMs"]);
+    const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
+    if (typeof path !== "string" || path === "" || path.includes("\0")) {
+      throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);
+    }
+    if (typeof lockTimeoutMs !== "number" || !(lockTimeoutMs >= 0)) {
+      throw new RangeError(`lockTimeoutMs must be a number of milliseconds from 0; it is ${String(lockTimeoutMs)}.`);
+    }
+    this.name = name;
+    this.#root = resolve(path);
+    this.#lockTimeoutMs = lockTimeoutMs;
+  }
+
+  /** What a task's folder holds now. @param lock - For a write. Without it, for a read. */
+  protected abstract load(folder: string, lock: FolderLock | undefined): Task | Promise<Task>;
+
+  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+    const { taskId, id } = draft;
+    const copy = copyOf(draft);
+    return this.#write({
+      taskId,
+      verb: "save to",
+      work: async (task, lock) => {
+        const entry = task.find(id);
+        const stored = entry && (await readToChange(entry, taskId));
+        if (entry && stored) {
+          const sequence = sequenceOfStored(stored, copy, entry.location);
+          // The process that stored it may have died before it was durable. Now it will be.
+          await task.replace(entry, stored, lock);
+          return sequence;
+        }
+        const sequence = nextSequence(taskId, task, condition);
+        await task.append(sealDraft(copy, sequence), lock);
+        return sequence;
+      },
+    });
+  }
+
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    this.#assertOpen();
+    const getting = async () => {
+      const task = await this.#existingTask(taskId);
+      // What a damaged record still says of itself may be damaged too.
+      const entry = task?.find(id) ?? task?.findDamaged?.();
+      return entry && readCheckpoint(entry, taskId);
+    };
+    return this.#track(getting()).catch((error: unknown) => this.#fail(error, READ, taskId));
+  }
+
+  read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
+    return this.#iterate(this.#select(query, readCheckpoint), query.taskId);
+  }
+
+  list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    return this.#iterate(this.#select(query, readSummary), query.taskId);
+  }
+
+  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+    return this.#iterate(scanTasks(this.#root, query, this.#load));
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const wanted = structuredClone(change);
+    return this.#change("change a status of", taskId, id, (stored, { newestSequence }) => {
+      checkExpected(taskId, newestSequence, condition);
+      // The state stays to the byte, and its digest with it: damage to it stays visible.
+      return withStatus(stored, wanted);
+    });
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const copy = copyOfPayload(payload);
+    return this.#change("replace a payload of", taskId, id, (stored) =>
+      stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
+    );
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const doomed = ids === "all" ? ids : [...ids];
+    const done = { removed: 0 };
+    return this.#write({
+      taskId,
+      verb: "remove from",
+      absent: () => {
+        checkExpected(taskId, 0, condition);
+        return 0;
+      },
+      work: async (task, lock) => {
+        // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
+        if (done.removed === 0) checkExpected(taskId, task.newestSequence, condition);
+        await task.remove(doomed, lock, done);
+        if (doomed === "all") await this.#removeFolder(lock, this.#folderOf(taskId));
+        return done.removed;
+      },
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+  }
+
+  /** A write in a task's folder: after those of the task that this process called before it, and under its lock. */
+  protected async write<Result>(
+    { taskId, verb, absent, folder = this.#folderOf(taskId) }: Omit<TaskWrite<Result>, "work"> & { folder?: string },
+    work: (lock: FolderLock, folder: string) => Promise<Result>,
+  ): Promise<Result> {
+    this.#assertOpen();
+    const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
+    const running = async (): Promise<Result> => {
+      const isKnown = this.#known.has(folder);
+      if (!isKnown) isFolder(folder);
+      const lockOptions = { name: LOCK_NAME, timeoutMs: this.#lockTimeoutMs, owner: this.owner };
+      return withLock(folder, { ...lockOptions, makeFolder: absent ? undefined : makeTaskFolder }, async (lock) => {
+        // Where a process died that had made the folder, its name may not be on the disk yet.
+        if (!isKnown) await makeTaskFolder();
+        return work(lock, folder);
+      });
+    };
+    return this.#track(running()).catch((error: unknown) => {
+      if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
+      return this.#fail(error, verb, taskId);
+    });
+  }
+
+  async #write<Result>({ work, ...write }: TaskWrite<Result>): Promise<Result> {
+    return this.write(write, async (lock, folder) => {
+      const task = await this.load(folder, lock);
+      if (!this.#owned.has(task)) assertOwner(task, write.taskId);
+      this.#owned.add(task);
+      return work(task, lock);
+    });
+  }
+
+  /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
+  #change(
+    verb: string,
+    taskId: string,
+    id: string,
+    change: (stored: StoredCheckpoint, task: Task) => StoredCheckpoint | undefined,
+  ): Promise<boolean> {
+    return this.#write({
+      taskId,
+      verb,
+      absent: () => false,
+      work: async (task, lock) => {
+        const entry = task.find(id);
+        const stored = entry && (await readToChange(entry, taskId));
+        const changed = stored && change(stored, task);
+        // The process that replaced or removed it may have died before that was durable.
+        if (entry === undefined || changed === undefined) await syncFolder(this.#folderOf(taskId));
+        else await task.replace(entry, changed, lock);
+        return changed !== undefined;
+      },
+    });
+  }
+
+  /** @throws {UnreadableError} It is a link. */
+  readonly #load = async ({ path, isLink }: TaskFolder, lock?: FolderLock): Promise<Task> => {
+    if (isLink) throw new UnreadableError("it is a symbolic link, which is not followed");
+    return this.load(path, lock);
+  };
+
+  readonly #repair = async ({ path, name, taskId = name }: TaskFolder, work: (lock: FolderLock) => Promise<void>) =>
+    this.write({ taskId, folder: path, verb: "repair", absent: () => undefined }, work);
+
+  /** @throws {StorageError} A link or a file stands in the place of its folder. */
+  async #existingTask(taskId: string): Promise<Task | undefined> {
+    const folder = this.#folderOf(taskId);
+    return isFolder(folder) ? this.load(folder, undefined) : undefined;
+  }
+
+  async *#select<Item extends CheckpointSummary>(
+    query: CheckpointQuery,
+    open: (entry: Entry, taskId: string) => Promise<Found<Item>> | Found<Item>,
+  ): AsyncGenerator<Item | CorruptRecord, void, void> {
+    const { taskId, limit = Number.POSITIVE_INFINITY } = query;
+    const task = await this.#existingTask(taskId);
+    const slices = new TimeSlices();
+    let left = limit;
+    if (task === undefined || left === 0) return;
+    for (const entry of task.select(query)) {
+      const found = await open(entry, taskId);
+      if (found && isCorrupt(found)) yield found;
+      else if (found && matchesQuery(found, query)) {
+        left -= 1;
+        yield found;
+        if (left === 0) return;
+      }
+      if (slices.due) await slices.pause();
+    }
+  }
+
+  /** A read in steps. It ends with a ClosedError where the store is closed meanwhile. */
+  async *#iterate<Item>(items: AsyncGenerator<Item, void, void>, taskId?: string): AsyncGenerator<Item, void, void> {
+    try {
+      for (;;) {
+        this.#assertOpen();
+        const next = await this.#track(items.next());
+        if (next.done) return;
+        yield next.value;
+      }
+    } catch (error) {
+      this.#fail(error, READ, taskId);
+    } finally {
+      await items.return();
+    }
+  }
+
+  #folderOf(taskId: string): string {
+    return join(this.#root, nameOf(taskId));
+  }
+
+  async #makeTaskFolder(folder: string): Promise<void> {
+    if (!this.#known.has(this.#root) || statsOf(this.#root) === undefined) await makeFolders(this.#root);
+    makeFolder(folder);
+    await syncFolder(this.#root);
+    if (this.#known.size >= MAX_KNOWN_FOLDERS) this.#known.clear();
+    this.#known.add(this.#root).add(folder);
+  }
+
+  /** Ends a write of which nothing is left: the folder goes, unless something else is in it. */
+  async #removeFolder(lock: FolderLock, folder: string): Promise<void> {
+    lock.releaseAndRemoveFolder();
+    this.#known.delete(folder);
+    await syncFolder(this.#root);
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new ClosedError(`The ${this.name} adapter`);
+  }
+
+  #track<Result>(call: Promise<Result>): Promise<Result> {
+    this.#underWay.add(call);
+    const ended = (): void => void this.#underWay.delete(call);
+    call.then(ended, ended);
+    return call;
+  }
+
+  #fail(error: unknown, verb: string, taskId: string | undefined): never {
+    const what = taskId === undefined ? "tasks" : `task ${JSON.stringify(taskId)}`;
+    const path = taskId === undefined ? this.#root : this.#folderOf(taskId);
+    throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
+  }
+}
+
+/** Whether there is a folder. @throws {StorageError} A link or a file stands in its place. */
+function isFolder(path: string): boolean {
+  const stats = statsOf(path);
+  if (stats === undefined || stats.isDirectory()) return stats !== undefined;
+  throw new StorageError(
+    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
+      "It was left untouched; move it away.",
+  );
+}

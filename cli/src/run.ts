@@ -1,0 +1,61 @@
+import { CommanderError } from "@commander-js/extra-typings";
+import { CheckpointError, KeyUnavailableError } from "waymark";
+import { Cli, type Streams } from "./cli.js";
+import { CommandError, ExitCode, exitCodeOf } from "./exit-code.js";
+import { printable } from "./printable.js";
+import { makeProgram } from "./program.js";
+
+/**
+ * Runs one command to its end.
+ *
+ * @param args - The words after `waymark`.
+ * @returns The exit code. Errors are printed, never thrown.
+ */
+export async function run(args: readonly string[], streams: Streams): Promise<ExitCode> {
+  const { command, cli } = makeProgram(streams, (current) => new Cli(streams, () => current.opts()));
+  try {
+    await command.parseAsync(args, { from: "user" });
+    await cli.output.flush();
+  } catch (error) {
+    // What was printed before the error is part of the answer. If flushing fails too, the first error counts.
+    await cli.output.flush().catch(() => undefined);
+    cli.exitCode = await report(error, cli, command.opts().verbose === true);
+  }
+  await cli.errors.flush();
+  return cli.exitCode;
+}
+
+async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Promise<ExitCode> {
+  // Commander has printed its own errors.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage;
+  const origin = error instanceof CommandError ? error.cause : error;
+  const code = origin instanceof CheckpointError ? ` [${origin.code}]` : "";
+  await errors.line(`${errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}${reasonOf(origin)}`);
+  if (isVerbose) for (const line of causesOf(error)) await errors.line(line);
+  return exitCodeOf(error);
+}
+
+/** Why the configuration's own function returned no key. The error itself can't say it, and nothing else shows it. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof KeyUnavailableError) || error.cause === undefined) return "";
+  return `: ${printable(messageOf(error.cause))}`;
+}
+
+/** On one line, also if the error lists several things on lines of their own. */
+function messageOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).replace(/\n {2}/g, " ");
+}
+
+/** The stack, and each cause with its own stack. */
+function causesOf(error: unknown): string[] {
+  const lines: string[] = [];
+  const seen = new Set<unknown>();
+  for (let current = error; current instanceof Error && !seen.has(current); current = current.cause) {
+    seen.add(current);
+    const code = "code" in current ? ` [${String(current.code)}]` : "";
+    if (current !== error) lines.push(`  caused by ${printable(`${current.name}${code}: ${current.message}`)}`);
+    const frames = (current.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+    lines.push(...frames.slice(0, 4).map((line) => `    ${printable(line.trim())}`));
+  }
+  return lines;
+}

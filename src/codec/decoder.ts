@@ -1,0 +1,78 @@
+import {
+  CheckpointCorruptError,
+  CheckpointError,
+  isStackOverflow,
+  UnsupportedFormatError,
+} from "../contract/errors.js";
+import { isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
+import { type PayloadOwner, subjectOf } from "./transforms.js";
+
+/** Puts the values back that tags stand for, in the very objects that `JSON.parse` made. */
+export class Decoder implements Reading {
+  readonly #owner: PayloadOwner | undefined;
+
+  constructor(owner: PayloadOwner | undefined) {
+    this.#owner = owner;
+  }
+
+  /**
+   * @param json - Fresh from `JSON.parse`: it is changed in place.
+   * @throws {CheckpointCorruptError} A tag is malformed.
+   * @throws {UnsupportedFormatError} A tag is unknown here.
+   * @throws {RangeError} It nests so deep that the stack ends.
+   */
+  value(json: unknown): unknown {
+    if (Array.isArray(json)) return this.#items(json);
+    if (!isRecord(json)) return json;
+    return Object.hasOwn(json, TAG) ? this.#tagged(json) : this.members(json);
+  }
+
+  members(json: JsonRecord): JsonRecord {
+    for (const key of Object.keys(json)) {
+      const member = json[key];
+      // The key is the object's own: assigning to "__proto__" sets a property like any other.
+      if (typeof member === "object") json[key] = this.value(member);
+    }
+    return json;
+  }
+
+  unsupported(what: string, cause?: unknown): never {
+    throw new UnsupportedFormatError(
+      `${subjectOf(this.#owner)} can't be loaded: it holds ${what}. ` +
+        "It was left untouched; load it with the versions of Waymark and Node that saved it, or newer ones.",
+      { cause },
+    );
+  }
+
+  #items(items: unknown[]): unknown[] {
+    for (let index = 0; index < items.length; index++) {
+      const item: unknown = items[index];
+      if (isHole(item)) delete items[index];
+      else if (typeof item === "object") items[index] = this.value(item);
+    }
+    return items;
+  }
+
+  #tagged(json: JsonRecord): unknown {
+    const { [TAG]: tag, value, ...others } = json;
+    if (typeof tag !== "string" || Object.keys(others).length > 0) throw this.#malformed(tag);
+    const row = TAGS.get(tag);
+    if (row === undefined) return this.unsupported(`a value tagged ${JSON.stringify(tag)}, which is unknown here`);
+    try {
+      return row.read(value, this);
+    } catch (error) {
+      throw error instanceof CheckpointError || isStackOverflow(error) ? error : this.#malformed(tag, error);
+    }
+  }
+
+  #malformed(tag: unknown, cause?: unknown): CheckpointCorruptError {
+    return new CheckpointCorruptError(
+      `${subjectOf(this.#owner)} can't be loaded: its text holds a malformed tag ${JSON.stringify(tag)}. It was left untouched.`,
+      { cause },
+    );
+  }
+}
+
+function isHole(json: unknown): boolean {
+  return isRecord(json) && json[TAG] === "hole" && Object.keys(json).length === 1;
+}

@@ -1,0 +1,335 @@
+import { isDeepStrictEqual, types } from "node:util";
+import { base64Length, fromBase64, toBase64 } from "./bytes.js";
+import { BUILT_IN_ERRORS, errorKindOf, prototypeOf, TYPED_ARRAYS } from "./kinds.js";
+import type { PathStep } from "./path.js";
+import { withoutMessage } from "./redaction.js";
+
+/**
+ * The key that makes a JSON object a tag in the encoding `json-tagged`: `{"$waymark":"Date","value":"2026-…"}` stands for
+ * a value that JSON has no place for. {@link TAGS} lists every tag, with what its `value` holds.
+ */
+export const TAG = "$waymark";
+
+/** How many levels of JSON a tag may put around a value that it holds: `{"$waymark":"Map","value":[[key,value]]}`. */
+export const LEVELS_OF_A_TAG = 3;
+
+/** A JSON object. Its keys are all its own, so not even `__proto__` leads anywhere else. */
+export type JsonRecord = Record<string, unknown>;
+
+/** The walk that writes, as a row sees it: it stands at the row's value. */
+export interface Writing {
+  /** The JSON for what the value leads to by `step`. */
+  child(value: unknown, step: PathStep): unknown;
+  /** The JSON object for these properties of the value. */
+  members(value: object, keys: readonly string[]): JsonRecord;
+  /** The JSON object for all that a plain object holds. */
+  plainObject(value: object): JsonRecord;
+  /** Makes sure that so many more characters fit, before they are made. */
+  reserve(characters: number): void;
+  /** Refuses the value, or what it leads to by `step`. */
+  refuse(what: string, advice: string, step?: PathStep): never;
+  /** Refuses the value because it is not what its prototype says, or of a class that no row is for. */
+  refuseInstance(value: unknown): never;
+}
+
+/** The walk that reads, as a row sees it. What a row throws makes the tag malformed. */
+export interface Reading {
+  /** The value that this JSON stands for. */
+  value(json: unknown): unknown;
+  /** The same object with the values that its members stand for. The object itself is never a tag. */
+  members(json: JsonRecord): JsonRecord;
+  /** Refuses what a newer version wrote. */
+  unsupported(what: string, cause?: unknown): never;
+}
+
+/** One type, both ways. `read` gives an equal value for what `write` gave. */
+export interface TagRow {
+  readonly tag: string;
+  /** What the tag's `value` holds. A tag without a `value` is `undefined` here. */
+  write(value: unknown, writing: Writing): unknown;
+  read(stored: unknown, reading: Reading): unknown;
+}
+
+/** The numbers that JSON has no place for. */
+const NUMBERS = new Map([Number.NaN, Infinity, -Infinity].map((value) => [String(value), value])).set("-0", -0);
+
+/** A new type is a new row. */
+const ROWS: readonly TagRow[] = [
+  // Primitives.
+  row(
+    "undefined",
+    (value) => value === undefined,
+    () => undefined,
+    (stored) => check(stored === undefined),
+  ),
+  // A place of an array that holds nothing. The walk over an array puts it there; elsewhere there is no such thing.
+  row(
+    "hole",
+    (value) => value === undefined,
+    () => undefined,
+    () => malformed(),
+  ),
+  row(
+    "number",
+    (value) => typeof value === "number",
+    (value) => (Object.is(value, -0) ? "-0" : String(value)),
+    (stored) => NUMBERS.get(text(stored)) ?? malformed(),
+  ),
+  row(
+    "BigInt",
+    (value) => typeof value === "bigint",
+    String,
+    (stored) => BigInt(text(stored)),
+  ),
+
+  // Objects with state of their own.
+  row(
+    "Date",
+    types.isDate,
+    (date) => (Number.isNaN(date.getTime()) ? null : date.toISOString()),
+    (stored) => (stored === null ? new Date(Number.NaN) : dateOf(text(stored))),
+    [],
+  ),
+  row(
+    "URL",
+    (value) => value instanceof URL,
+    (url) => url.href,
+    (stored) => new URL(text(stored)),
+    [],
+  ),
+  row("RegExp", types.isRegExp, writeRegExp, readRegExp, ["lastIndex"]),
+  row("Map", types.isMap, writeMap, readMap, []),
+  row("Set", types.isSet, writeSet, readSet, []),
+  row("Error", isError, writeError, readError),
+
+  // Bytes as base64, elements little-endian.
+  row(
+    "ArrayBuffer",
+    types.isArrayBuffer,
+    (buffer, writing) => base64Of(buffer, 1, writing),
+    (stored) => bytesOf(stored, 1).buffer,
+    [],
+  ),
+  view("DataView", 1, (buffer, offset, length) => new DataView(buffer, offset, length)),
+  view("Buffer", 1, (buffer, offset, length) => Buffer.from(buffer, offset, length)),
+  ...Array.from(TYPED_ARRAYS, ([tag, type]) =>
+    view(tag, type.BYTES_PER_ELEMENT, (buffer, offset, length) => new type(buffer, offset, length)),
+  ),
+
+  // Objects that are stored as they are: one with a key $waymark of its own, and one without a prototype.
+  row("Object", isObject, (value, writing) => writing.plainObject(value), readMembers),
+  row(
+    "NullObject",
+    isObject,
+    (value, writing) => writing.plainObject(value),
+    (stored, reading) => Object.setPrototypeOf(readMembers(stored, reading), null),
+  ),
+];
+
+/** Every type that needs a tag, under the tag. */
+export const TAGS: ReadonlyMap<string, TagRow> = new Map(ROWS.map((each) => [each.tag, each]));
+
+/** @param ownKeys - The properties that the value may have of its own, if others would be lost. */
+function row<Value>(
+  tag: string,
+  test: (value: unknown) => value is Value,
+  write: (value: Value, writing: Writing) => unknown,
+  read: (stored: unknown, reading: Reading) => unknown,
+  ownKeys?: readonly PropertyKey[],
+): TagRow {
+  const writeChecked = (value: unknown, writing: Writing) => {
+    if (!test(value)) return writing.refuseInstance(value);
+    const extra = ownKeys && Reflect.ownKeys(Object(value)).find((key) => !ownKeys.includes(key));
+    if (extra !== undefined) refuseExtra(tag, writing, extra);
+    return write(value, writing);
+  };
+  return { tag, write: writeChecked, read };
+}
+
+/** A row for a kind of view; each comes back with memory of its own, as long as the view. */
+function view(
+  tag: string,
+  elementSize: number,
+  make: (buffer: ArrayBufferLike, offset: number, length: number) => ArrayBufferView,
+): TagRow {
+  const write = (value: ArrayBufferView, writing: Writing) => {
+    const { buffer, byteOffset, byteLength } = value;
+    // Listing a view's keys takes hundreds of times as long as saving it: its elements are among them. So it is compared
+    // with a view of the same memory that has no extra properties.
+    const plain = make(buffer, byteOffset, byteLength / elementSize);
+    if (prototypeOf(value) === prototypeOf(plain) && !isDeepStrictEqual(value, plain)) {
+      const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
+      refuseExtra(tag, writing, extra);
+    }
+    return base64Of(value, elementSize, writing);
+  };
+  const read = (stored: unknown) => {
+    const bytes = bytesOf(stored, elementSize);
+    return make(bytes.buffer, 0, bytes.byteLength / elementSize);
+  };
+  return row(tag, ArrayBuffer.isView, write, read);
+}
+
+function writeRegExp(expression: RegExp, writing: Writing): unknown {
+  const { source, flags } = expression;
+  // Anything may have been assigned to lastIndex.
+  const lastIndex: unknown = expression.lastIndex;
+  return Object.is(lastIndex, 0)
+    ? { source, flags }
+    : { source, flags, lastIndex: writing.child(lastIndex, "lastIndex") };
+}
+
+function readRegExp(stored: unknown, reading: Reading): RegExp {
+  const { source, flags, lastIndex = 0 } = record(stored, ["source", "flags", "lastIndex"]);
+  const [pattern, letters] = [text(source), text(flags)];
+  let expression: RegExp;
+  try {
+    expression = new RegExp(pattern, letters);
+  } catch (cause) {
+    // The digest holds, so this text is what was saved: by a version of Node that knows more.
+    return reading.unsupported("a regular expression that this version of Node can't compile", cause);
+  }
+  Reflect.set(expression, "lastIndex", reading.value(lastIndex));
+  return expression;
+}
+
+function writeMap(map: ReadonlyMap<unknown, unknown>, writing: Writing): unknown {
+  return Array.from(map, ([key, value], at) => {
+    const step: PathStep = typeof key === "string" ? { into: "get", at: key } : { into: "values", at };
+    return [writing.child(key, { into: "keys", at }), writing.child(value, step)];
+  });
+}
+
+function readMap(stored: unknown, reading: Reading): unknown {
+  const entries = list(stored);
+  const map = new Map<unknown, unknown>();
+  for (const entry of entries) {
+    const [key, value, ...more] = list(entry);
+    check(more.length === 0);
+    map.set(reading.value(key), reading.value(value));
+  }
+  check(map.size === entries.length);
+  return map;
+}
+
+function writeSet(set: ReadonlySet<unknown>, writing: Writing): unknown {
+  return Array.from(set, (item, at) => writing.child(item, { into: "values", at }));
+}
+
+function readSet(stored: unknown, reading: Reading): unknown {
+  const items = list(stored);
+  const set = new Set(items.map((item) => reading.value(item)));
+  check(set.size === items.length);
+  return set;
+}
+
+/** What an engine defines on an error, not enumerable. An error's other properties that aren't enumerable are left out. */
+const ERROR_PROPERTIES = ["name", "message", "stack", "cause", "errors"];
+
+/** `class` is the nearest built-in class; `props` are the enumerable properties. */
+function writeError(error: object, writing: Writing): unknown {
+  const kind = errorKindOf(error) ?? writing.refuseInstance(error);
+  const enumerable = Object.keys(error);
+  const symbol = Object.getOwnPropertySymbols(error).find((key) => isEnumerable(error, key));
+  if (symbol !== undefined) writing.refuse("a property under a symbol", "Save it under a plain key.", symbol);
+  // A class of the caller's own may have its name on its prototype, which doesn't come back. A DOMException has both there.
+  const inherited: JsonRecord = kind === "DOMException" ? {} : { name: kind, message: "" };
+  const props = writing.members(error, enumerable);
+  const body: JsonRecord = { class: kind };
+  for (const key of ERROR_PROPERTIES) {
+    if (isEnumerable(error, key)) continue;
+    const value: unknown = Reflect.get(error, key);
+    if (Object.hasOwn(error, key) || value !== inherited[key]) body[key] = writing.child(value, key);
+  }
+  // A stack begins with the message. If that was redacted, it must not stand there.
+  const [message, { stack }, written] = [Reflect.get(error, "message"), body, body["message"] ?? props["message"]];
+  if (typeof stack === "string" && typeof message === "string" && typeof written === "string" && written !== message) {
+    body["stack"] = withoutMessage(stack, message, written);
+  }
+  return enumerable.length === 0 ? body : { ...body, props };
+}
+
+function readError(stored: unknown, reading: Reading): unknown {
+  const { class: kind, props = {}, ...named } = record(stored, ["class", "props", ...ERROR_PROPERTIES]);
+  const make = BUILT_IN_ERRORS.get(text(kind));
+  if (make === undefined)
+    return reading.unsupported(`an error of class ${JSON.stringify(kind)}, which is unknown here`);
+  const { name, message, ...others } = reading.members(named);
+  const isDomException = kind === "DOMException";
+  const error = isDomException ? new DOMException(text(message), text(name)) : make();
+  for (const key of Reflect.ownKeys(error)) Reflect.deleteProperty(error, key);
+  define(error, isDomException ? others : named, false);
+  define(error, reading.members(record(props)), true);
+  return error;
+}
+
+function define(error: Error, properties: JsonRecord, enumerable: boolean): void {
+  for (const [key, value] of Object.entries(properties)) {
+    Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });
+  }
+}
+
+function base64Of(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, writing: Writing): string {
+  writing.reserve(base64Length(bytes.byteLength));
+  return toBase64(bytes, elementSize);
+}
+
+function bytesOf(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
+  return fromBase64(text(stored), elementSize) ?? malformed();
+}
+
+function refuseExtra(tag: string, writing: Writing, extra: PathStep): never {
+  return writing.refuse(`an extra property of a value of class ${tag}`, "Save it beside that value.", extra);
+}
+
+function readMembers(stored: unknown, reading: Reading): JsonRecord {
+  return reading.members(record(stored));
+}
+
+function dateOf(iso: string): Date {
+  const date = new Date(iso);
+  check(date.toISOString() === iso);
+  return date;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/** Node 20 doesn't count a DOMException among the native errors. */
+function isError(value: unknown): value is object {
+  return types.isNativeError(value) || value instanceof DOMException;
+}
+
+function isEnumerable(value: object, key: PropertyKey): boolean {
+  return Object.prototype.propertyIsEnumerable.call(value, key);
+}
+
+// What a row expects in a tag. Each of these throws where something else is stored.
+
+/** @param keys - All that it may have. Default: any. */
+function record(stored: unknown, keys?: readonly string[]): JsonRecord {
+  if (!isRecord(stored) || (keys && Object.keys(stored).some((key) => !keys.includes(key)))) return malformed();
+  return stored;
+}
+
+/** Whether it is a JSON object. */
+export function isRecord(json: unknown): json is JsonRecord {
+  return typeof json === "object" && json !== null && !Array.isArray(json);
+}
+
+function list(stored: unknown): readonly unknown[] {
+  return Array.isArray(stored) ? stored : malformed();
+}
+
+function text(stored: unknown): string {
+  return typeof stored === "string" ? stored : malformed();
+}
+
+function check(holds: boolean): void {
+  if (!holds) malformed();
+}
+
+function malformed(): never {
+  throw new TypeError("It is not what this tag holds.");
+}

@@ -1,0 +1,107 @@
+import { type CheckpointQuery, checkKeys, type TaskQuery } from "../contract/adapter.js";
+import type { CheckpointStatus } from "../contract/checkpoint.js";
+import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord } from "./arguments.js";
+
+/** Which of a task's checkpoints. Every part that is given must hold. */
+export interface ListQuery {
+  readonly stage?: string | undefined;
+  /** This status, or one of these. */
+  readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
+  /** By sequence. Default `newest`. */
+  readonly order?: "newest" | "oldest" | undefined;
+  /** Only sequences below this one. */
+  readonly beforeSequence?: number | undefined;
+  /** Only sequences above this one. */
+  readonly afterSequence?: number | undefined;
+  /** Default: all. */
+  readonly limit?: number | undefined;
+}
+
+/** Which checkpoints `latest` considers. */
+export type LatestFilter = Pick<ListQuery, "stage" | "status">;
+
+/** Which tasks. */
+export interface TasksQuery {
+  /** Only ids that begin with this: a namespace, a tenant. */
+  readonly prefix?: string | undefined;
+  /** Only tasks whose newest checkpoint has this status, or one of these. */
+  readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
+  /** Default `taskId`. `recent`: the newest checkpoint's `createdAt`, latest first. */
+  readonly order?: "taskId" | "recent" | undefined;
+  /** Only ids after this one, for paging by `taskId`. */
+  readonly after?: string | undefined;
+  /** Default: all. */
+  readonly limit?: number | undefined;
+}
+
+/** Which incomplete tasks. */
+export type IncompleteQuery = Pick<TasksQuery, "prefix" | "limit">;
+
+const LATEST_KEYS = ["stage", "status"] satisfies (keyof LatestFilter)[];
+const LIST_KEYS = [...LATEST_KEYS, "order", "beforeSequence", "afterSequence", "limit"] satisfies (keyof ListQuery)[];
+const TASKS_KEYS = ["prefix", "status", "order", "after", "limit"] satisfies (keyof TasksQuery)[];
+const INCOMPLETE_KEYS = ["prefix", "limit"] satisfies (keyof IncompleteQuery)[];
+const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+
+/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
+export function resolveLatestFilter(taskId: string, filter: LatestFilter): CheckpointQuery {
+  checkTaskId(taskId);
+  checkKeys("LatestFilter", filter, LATEST_KEYS);
+  return { taskId, order: "newest", ...checkedFilter(filter) };
+}
+
+/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
+export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQuery {
+  checkTaskId(taskId);
+  checkKeys("ListQuery", query, LIST_KEYS);
+  checkWord("ListQuery.order", query.order, ["newest", "oldest"]);
+  checkInteger("beforeSequence", query.beforeSequence, 1);
+  checkInteger("afterSequence", query.afterSequence, 0);
+  checkInteger("limit", query.limit, 0);
+  const { order = "newest", beforeSequence, afterSequence, limit } = query;
+  return { taskId, order, beforeSequence, afterSequence, limit, ...checkedFilter(query) };
+}
+
+/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
+export function resolveTasksQuery(query: TasksQuery): TaskQuery {
+  checkKeys("TasksQuery", query, TASKS_KEYS);
+  checkWord("TasksQuery.order", query.order, ["taskId", "recent"]);
+  if (query.prefix !== undefined) checkText("TasksQuery.prefix", query.prefix);
+  if (query.after !== undefined) checkText("TasksQuery.after", query.after);
+  checkInteger("limit", query.limit, 0);
+  const { prefix, order = "taskId", after, limit } = query;
+  if (after !== undefined && order !== "taskId") throw new TypeError('TasksQuery.after needs order: "taskId".');
+  return { prefix, order, after, limit, status: statuses(query.status) };
+}
+
+/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
+export function resolveIncompleteQuery(query: IncompleteQuery): TaskQuery {
+  checkKeys("IncompleteQuery", query, INCOMPLETE_KEYS);
+  return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
+}
+
+/** @throws {TypeError} The prefix is missing or empty, or another part is misspelled. */
+export function resolveRemovalPrefix(query: { readonly prefix: string }): string {
+  checkKeys("The query of removeTasks", query, ["prefix"]);
+  const { prefix } = query;
+  if (prefix === undefined || prefix === "") {
+    throw new TypeError("removeTasks needs a prefix that isn't empty. Nothing was removed.");
+  }
+  checkText("The prefix of removeTasks", prefix);
+  return prefix;
+}
+
+function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "status"> {
+  if (filter.stage !== undefined) checkId("A stage", filter.stage);
+  return { stage: filter.stage, status: statuses(filter.status) };
+}
+
+function statuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
+  if (status === undefined) return undefined;
+  if (typeof status !== "string" && !Array.isArray(status)) {
+    throw new TypeError("The status of a query is one status, or an array of them.");
+  }
+  const list: readonly CheckpointStatus[] = typeof status === "string" ? [status] : status;
+  for (const one of list) checkStatus(one);
+  return list;
+}

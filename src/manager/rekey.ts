@@ -1,0 +1,214 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type MadePayload, openToRenew } from "../codec/payload.js";
+import type { Transform } from "../codec/transforms.js";
+import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
+import {
+  CheckpointCorruptError,
+  CheckpointError,
+  KeyUnavailableError,
+  PayloadTooLargeError,
+  UnsupportedOperationError,
+} from "../contract/errors.js";
+import { checkFunction, checkSignal, checkText } from "./arguments.js";
+import { corruptRecord } from "./reader.js";
+
+/** The options of `rekey`. */
+export interface RekeyOptions {
+  /** Only tasks whose id begins with this. */
+  readonly prefix?: string | undefined;
+  /** Stops after the checkpoint in progress. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called before the first checkpoint and after each one. */
+  readonly onProgress?: ((progress: RekeyProgress) => void) | undefined;
+}
+
+/** How far a rekey has come. All numbers count checkpoints. */
+export interface RekeyProgress {
+  readonly total: number;
+  /** Those it has looked at. */
+  readonly done: number;
+  /** Those it has rewritten. */
+  readonly rewritten: number;
+  /** Those it hasn't looked at yet. */
+  readonly left: number;
+  /** Those that already had the current key and transforms. */
+  readonly current: number;
+  /** Those it couldn't rewrite: no configured key opens them, or the storage refused. They are as they were. */
+  readonly refused: number;
+  /** Those that can't be read. They are untouched, and each was a `corrupt` event. */
+  readonly damaged: number;
+}
+
+/** What a rekey has done. */
+export interface RekeyResult extends RekeyProgress {
+  /** The first 100 checkpoints that it couldn't rewrite, and why. */
+  readonly refusals: readonly {
+    readonly taskId: string;
+    readonly id: string;
+    readonly sequence: number;
+    /** Usually a DecryptionFailedError. */
+    readonly error: CheckpointError;
+  }[];
+}
+
+/** What a rekey gets from its manager. */
+export interface RekeyHost {
+  readonly storage: StorageAdapter;
+  readonly transforms: readonly Transform[];
+  /** Aborted when the manager closes. */
+  readonly closing: AbortSignal;
+  readonly onCorrupt: (record: CorruptRecord) => void;
+}
+
+const MAX_REFUSALS = 100;
+
+/** Rewrites the payloads that the manager's transforms would store differently now. */
+export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Promise<RekeyResult> {
+  checkOptions(options);
+  const { storage, transforms, closing } = host;
+  const { prefix, signal, onProgress } = options;
+  if (transforms.length === 0) {
+    throw new TypeError("rekey needs transforms: new CheckpointManager({ transforms: [encrypt(…)], … }).");
+  }
+  if (storage.replacePayload === undefined) {
+    throw new UnsupportedOperationError(
+      `The ${storage.name} adapter can't replace payloads, so nothing was rekeyed. New saves use the current key; ` +
+        "to rewrite old ones, copy them to a storage that can.",
+    );
+  }
+  const rekey = new Rekey(host, storage.replacePayload.bind(storage), await countCheckpoints(storage, prefix));
+  onProgress?.(rekey.progress);
+  for await (const task of storage.tasks({ order: "taskId", prefix })) {
+    if (signal?.aborted || closing.aborted) return rekey.result;
+    if (isCorrupt(task)) {
+      rekey.reportDamage(task);
+      continue;
+    }
+    // Checkpoints saved from now on are current already; following them might never end.
+    const beforeSequence = task.newest.sequence + 1;
+    for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
+      if (signal?.aborted || closing.aborted) return rekey.result;
+      await rekey.look(record);
+      onProgress?.(rekey.progress);
+      // Reading and replacing may be synchronous inside; this lets other work run.
+      await nextTurn();
+    }
+  }
+  rekey.end();
+  return rekey.result;
+}
+
+type ReplacePayload = NonNullable<StorageAdapter["replacePayload"]>;
+
+/** One rekey: its counts so far, and what it does to one record. */
+class Rekey {
+  readonly #host: RekeyHost;
+  readonly #replacePayload: ReplacePayload;
+  readonly #refusals: RekeyResult["refusals"][number][] = [];
+  /** Where damage was found: a list of tasks and the task itself may report the same. */
+  readonly #damagedPlaces = new Set<string>();
+  #total: number;
+  #done = 0;
+  #rewritten = 0;
+  #current = 0;
+  #refused = 0;
+
+  constructor(host: RekeyHost, replacePayload: ReplacePayload, total: number) {
+    this.#host = host;
+    this.#replacePayload = replacePayload;
+    this.#total = total;
+  }
+
+  get progress(): RekeyProgress {
+    // Saves during the rekey add to the total.
+    const total = Math.max(this.#total, this.#done);
+    return {
+      total,
+      done: this.#done,
+      rewritten: this.#rewritten,
+      current: this.#current,
+      left: total - this.#done,
+      refused: this.#refused,
+      damaged: this.#damagedPlaces.size,
+    };
+  }
+
+  get result(): RekeyResult {
+    return { ...this.progress, refusals: [...this.#refusals] };
+  }
+
+  /** Everything was looked at. Checkpoints removed during the rekey are not left over. */
+  end(): void {
+    this.#total = this.#done;
+  }
+
+  async look(record: StoredCheckpoint | CorruptRecord): Promise<void> {
+    let now: StoredCheckpoint | CorruptRecord | undefined = record;
+    // Somebody else may rewrite the record between reading and replacing: then look at it again.
+    while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
+      if (await this.#isSettled(now)) break;
+      now = await this.#host.storage.get(now.taskId, now.id);
+    }
+    if (now !== undefined && isCorrupt(now)) this.reportDamage(now);
+    this.#done += 1;
+  }
+
+  reportDamage(record: CorruptRecord): void {
+    if (this.#damagedPlaces.has(record.location)) return;
+    this.#damagedPlaces.add(record.location);
+    this.#host.onCorrupt(record);
+  }
+
+  /** Rewrites the record if needed. False if it no longer has the payload that was read. */
+  async #isSettled(record: StoredCheckpoint): Promise<boolean> {
+    const renew = await this.#open(record);
+    if (renew === undefined) return true;
+    try {
+      const { payload } = await renew();
+      const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
+      if (isReplaced) this.#rewritten += 1;
+      return isReplaced;
+    } catch (error) {
+      // Both concern this record alone. Anything else, such as a missing current key, concerns all.
+      if (!(error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)) throw error;
+      this.#refuse(record, error);
+      return true;
+    }
+  }
+
+  /** How to make the payload anew; `undefined` if it is current or can't be opened, which is counted. */
+  async #open(record: StoredCheckpoint): Promise<(() => Promise<MadePayload>) | undefined> {
+    try {
+      const broken = brokenSeal(record);
+      if (broken !== undefined) throw new CheckpointCorruptError(broken);
+      const renew = await openToRenew(record.payload, { transforms: this.#host.transforms, context: record });
+      if (renew === undefined) this.#current += 1;
+      return renew;
+    } catch (error) {
+      if (error instanceof CheckpointCorruptError) this.reportDamage(corruptRecord(record, error.message, error));
+      // A key that can't be fetched now says nothing about the record.
+      else if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError)) this.#refuse(record, error);
+      else throw error;
+      return undefined;
+    }
+  }
+
+  #refuse({ taskId, id, sequence }: StoredCheckpoint, error: CheckpointError): void {
+    this.#refused += 1;
+    if (this.#refusals.length < MAX_REFUSALS) this.#refusals.push({ taskId, id, sequence, error });
+  }
+}
+
+async function countCheckpoints(storage: StorageAdapter, prefix: string | undefined): Promise<number> {
+  let count = 0;
+  for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
+  return count;
+}
+
+function checkOptions(options: RekeyOptions): void {
+  checkKeys("RekeyOptions", options, ["prefix", "signal", "onProgress"] satisfies (keyof RekeyOptions)[]);
+  if (options.prefix !== undefined) checkText("RekeyOptions.prefix", options.prefix);
+  checkFunction("RekeyOptions.onProgress", options.onProgress);
+  checkSignal("RekeyOptions.signal", options.signal);
+}

@@ -1,0 +1,80 @@
+import { type EncodedState, encodeJson } from "../codec/json.js";
+import type { RedactedPaths } from "../codec/redaction.js";
+import { checkKeys } from "../contract/adapter.js";
+import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
+import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
+
+export interface SaveOptions {
+  /**
+   * The checkpoint's id, unique in its task. Default: what `createId` makes. Saving the same state under the same id
+   * again stores nothing and returns the stored checkpoint, so a save whose answer was lost can be retried.
+   */
+  readonly id?: string | undefined;
+  readonly stage?: string | undefined;
+  readonly label?: string | undefined;
+  /** Default `running`; `failed` if `error` is given. */
+  readonly status?: CheckpointStatus | undefined;
+  /** The id of the checkpoint that this one continues. */
+  readonly parentId?: string | undefined;
+  /** Plain JSON. Lists show it, so keep it small: at most 64 KiB. */
+  readonly metadata?: JsonObject | undefined;
+  /** Why the task failed or paused: an Error, or any thrown value. */
+  readonly error?: unknown;
+  /** Save only if the newest checkpoint has this sequence now; 0 for none. */
+  readonly expectedSequence?: number | undefined;
+}
+
+const SAVE_KEYS = [
+  "id",
+  "stage",
+  "label",
+  "status",
+  "parentId",
+  "metadata",
+  "error",
+  "expectedSequence",
+] satisfies (keyof SaveOptions)[];
+
+/** Lists show metadata, so it is no place for states. */
+const MAX_METADATA_BYTES = 64 * 1024;
+
+const PLAIN_METADATA =
+  "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays. Nothing was saved.";
+
+/** @throws {TypeError | RangeError} An option is misspelled or out of range. */
+export function checkSaveOptions(options: SaveOptions): void {
+  checkKeys("SaveOptions", options, SAVE_KEYS);
+  if (options.id !== undefined) checkId("SaveOptions.id", options.id);
+  if (options.stage !== undefined) checkId("A stage", options.stage);
+  if (options.label !== undefined) checkText("A label", options.label);
+  if (options.parentId !== undefined) checkId("A parentId", options.parentId);
+  if (options.status !== undefined) checkStatus(options.status);
+  checkInteger("expectedSequence", options.expectedSequence, 0);
+}
+
+/**
+ * A copy of the metadata, so that later changes by the caller don't reach the storage.
+ *
+ * @throws {TypeError} It isn't an object of plain JSON.
+ * @throws {RangeError} It is larger than 64 KiB.
+ */
+export function copyMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): JsonObject {
+  const { encoding, text } = encodeMetadata(metadata, redacted);
+  if (encoding !== "json" || !text.startsWith("{")) throw new TypeError(PLAIN_METADATA);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_METADATA_BYTES) {
+    throw new RangeError(
+      `SaveOptions.metadata has ${bytes} bytes as JSON; at most ${MAX_METADATA_BYTES} are allowed, because lists show it. ` +
+        "Keep large values in the state. Nothing was saved.",
+    );
+  }
+  return JSON.parse(text) as JsonObject;
+}
+
+function encodeMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): EncodedState {
+  try {
+    return encodeJson(metadata, Number.POSITIVE_INFINITY, undefined, redacted);
+  } catch (cause) {
+    throw new TypeError(PLAIN_METADATA, { cause });
+  }
+}

@@ -1,0 +1,55 @@
+import { checkKeys } from "../contract/adapter.js";
+import { type CheckpointStatus, failureOf } from "../contract/checkpoint.js";
+import { checkId, checkStatus, checkTaskId } from "./arguments.js";
+import type { ResolvedOptions } from "./options.js";
+import { type CheckpointReader, notFound } from "./reader.js";
+import type { SaveOptions } from "./save-options.js";
+import type { StateSchema } from "./schema.js";
+
+type SetStatusOptions = Pick<SaveOptions, "error">;
+/** `expectedSequence`: by default the newest checkpoint's sequence at the time of the call. */
+type CompleteOptions = Pick<SaveOptions, "expectedSequence">;
+
+/** Changes the status of checkpoints. */
+export class StatusChanger<Schema extends StateSchema> {
+  readonly #options: ResolvedOptions<Schema>;
+  readonly #reader: CheckpointReader<Schema>;
+
+  constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>) {
+    this.#options = options;
+    this.#reader = reader;
+  }
+
+  /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
+  async set(taskId: string, id: string, status: CheckpointStatus, options: SetStatusOptions): Promise<void> {
+    checkTaskId(taskId);
+    checkId("A checkpoint id", id);
+    checkStatus(status);
+    checkKeys("SetStatusOptions", options, ["error"] satisfies (keyof SetStatusOptions)[]);
+    await this.#change(taskId, id, status, options.error);
+  }
+
+  /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
+  async setNewest(taskId: string, status: CheckpointStatus, error: unknown, options: CompleteOptions): Promise<void> {
+    checkTaskId(taskId);
+    checkKeys("CompleteOptions", options, ["expectedSequence"] satisfies (keyof CompleteOptions)[]);
+    const { id, sequence } = await this.#reader.newest(taskId);
+    // A save in between makes another checkpoint the newest; the caller knows nothing of that one.
+    const { expectedSequence = sequence } = options;
+    await this.#change(taskId, id, status, error, expectedSequence);
+  }
+
+  async #change(
+    taskId: string,
+    id: string,
+    status: CheckpointStatus,
+    error: unknown,
+    expectedSequence?: number,
+  ): Promise<void> {
+    const { storage, redaction } = this.#options;
+    const failure = error === undefined ? undefined : failureOf(error);
+    const change = { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
+    const found = await storage.setStatus(taskId, id, change, { expectedSequence });
+    if (!found) throw notFound(taskId, id);
+  }
+}

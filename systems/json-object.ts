@@ -1,0 +1,57 @@
+import { closeSync, constants, openSync, readFileSync } from "node:fs";
+import { codeOf } from "../adapters/files/failure.js";
+
+/** Why the content of a file can't be used. Callers add the path and what to do. */
+export class UnreadableError extends Error {
+  override readonly name = "UnreadableError";
+}
+
+// Neither follow a link nor wait for a pipe that stands where a file belongs. Windows knows neither flag.
+const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+
+const NOT_A_FILE: Readonly<Record<string, string>> = {
+  EISDIR: "it is a folder",
+  ELOOP: "it is a symbolic link, and links are not followed",
+  ENXIO: "it is not a file",
+};
+
+/**
+ * The JSON object in a file; `undefined` if there is no file.
+ *
+ * @throws {UnreadableError} It is not a file, not UTF-8, not JSON or not an object.
+ */
+export function readJsonObject(path: string): Record<string, unknown> | undefined {
+  const bytes = readBytes(path);
+  return bytes && parseJsonObject(bytes);
+}
+
+/** @throws {UnreadableError} It is not UTF-8, not JSON or not an object. */
+export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new UnreadableError("it is not JSON, or cut short", { cause });
+  }
+  if (!isRecord(value)) throw new UnreadableError("it is not a JSON object");
+  return value;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function readBytes(path: string): Buffer | undefined {
+  let file: number | undefined;
+  try {
+    file = openSync(path, READ_FLAGS);
+    return readFileSync(file);
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "ENOENT") return undefined;
+    const reason = NOT_A_FILE[code ?? ""];
+    throw reason === undefined ? error : new UnreadableError(reason, { cause: error });
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}

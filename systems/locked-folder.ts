@@ -1,0 +1,40 @@
+import { dirname } from "node:path";
+import { makeFolders, syncFolder } from "../adapters/files/durable-write.js";
+import { type FolderLock, withLock as withFolderLock } from "../adapters/files/lock.js";
+
+/** How long a write waits for other processes' writes in the same folder. */
+const LOCK_TIMEOUT_MS = 15_000;
+
+/** What a system does to files while it holds a folder's lock. */
+export interface LockedFiles {
+  /** Puts a whole file in place, atomically. Resolves once it is on the disk. */
+  write(target: string, content: Uint8Array, options?: { readonly mode?: number }): Promise<void>;
+  /** Removes a file. Resolves once that is on the disk, with false where there was none. */
+  remove(target: string): Promise<boolean>;
+}
+
+/**
+ * Runs `work` under a lock that processes share. Within this process, calls run in the order they were made. Makes the
+ * folder if it is missing. If the lock is stolen before a write is committed, `work` runs again from the start.
+ *
+ * @throws {StorageError} Others held the lock all the time; retryable.
+ */
+export function withLock<Result>(
+  folder: string,
+  name: string,
+  work: (lock: LockedFiles) => Promise<Result>,
+): Promise<Result> {
+  const options = { name, timeoutMs: LOCK_TIMEOUT_MS, makeFolder: () => makeFolders(folder) };
+  return withFolderLock(folder, options, (lock) => work(filesUnder(lock)));
+}
+
+function filesUnder(lock: FolderLock): LockedFiles {
+  return {
+    write: (target, content, options) => lock.write(target, content, options),
+    async remove(target) {
+      const isRemoved = lock.remove(target);
+      if (isRemoved) await syncFolder(dirname(target));
+      return isRemoved;
+    },
+  };
+}

@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { type FileHandle, open, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { type Readable, Writable } from "node:stream";
+import { nanoid } from "nanoid";
+import { WATCHDOG, WATCHDOG_POLL_MS } from "./watchdog.js";
+
+/** A command line, and the shell that runs it. */
+export interface CommandLine {
+  readonly shell: "sh" | "bash";
+  readonly command: string;
+  /** Its first failing line ends and fails it; under bash also a failure in the middle of a pipe. */
+  readonly strict: boolean;
+  readonly cwd: string;
+  /** What it reads on stdin. Default: nothing. */
+  readonly input?: string | undefined;
+}
+
+export interface WatchOptions {
+  /** How long the command's group has between SIGTERM and SIGKILL. */
+  readonly killGraceMs: number;
+  /** A file descriptor that stays open until nothing of the group is left, even if this process is killed. */
+  readonly holds?: number | undefined;
+}
+
+/** How a process ended: one of the two is set. */
+export interface ProcessEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A command that could not be started: its folder or its shell is missing, or there are too many processes. */
+export class ProcessStartError extends Error {
+  override readonly name = "ProcessStartError";
+  readonly reason: string;
+
+  constructor(reason: string, cause?: unknown) {
+    super(`The command could not be started: ${reason}`, { cause });
+    this.reason = reason;
+  }
+}
+
+/** A command that runs in a process group of its own. If this process dies, a watchdog ends the group. */
+export interface Command {
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Resolves when the command itself has ended. What it started may still run. */
+  readonly ended: Promise<ProcessEnd>;
+  /**
+   * Ends the whole group, or what the command has left behind if it has ended by itself. Resolves when nothing is left.
+   *
+   * @returns Whether there was anything to end.
+   */
+  end(options: { readonly isOver: boolean }): Promise<boolean>;
+}
+
+/** @throws {ProcessStartError} It can't be started, and nothing of it runs. */
+export async function startCommand(line: CommandLine, { killGraceMs, holds }: WatchOptions): Promise<Command> {
+  const { cwd, shell, input } = line;
+  const folder = await stat(cwd).catch(refused(`its folder ${cwd} can't be entered`));
+  if (!folder.isDirectory()) throw new ProcessStartError(`${cwd}, where it is to run, is not a folder`);
+  const file = input === undefined ? undefined : await inputFile(input).catch(refused("its input can't be written"));
+  const tries = String(Math.ceil(killGraceMs / WATCHDOG_POLL_MS));
+  const started: ChildProcess[] = [];
+  try {
+    const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "waymark-watchdog", tries], {
+      cwd: "/",
+      // A session of its own: what ends this process or the command's group doesn't reach it.
+      detached: true,
+      stdio: ["pipe", holds ?? "ignore", "ignore"],
+    });
+    started.push(watchdog);
+    const child = spawn(shell, ["-c", WAIT, "waymark", ...argumentsOf(line)], {
+      cwd,
+      // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
+      detached: true,
+      env: { ...process.env, PATH: pathFrom(cwd) },
+      stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe"],
+    });
+    started.push(child);
+    const [watched, ended] = [endOf(watchdog), endOf(child)];
+    const [group] = await Promise.all([pidOf(child), pidOf(watchdog)]);
+    const { stdin: lifeline } = watchdog;
+    const { stdout, stderr } = child;
+    const go = child.stdio[3];
+    if (!lifeline || !stdout || !stderr || !(go instanceof Writable)) throw new Error("it has no pipes");
+    for (const pipe of [lifeline, go]) pipe.on("error", () => {}); // Who reads it has ended: `watched` and `ended` tell.
+    await file?.close();
+    lifeline.write(`${group}\n`);
+    // From here to the first listener nothing may wait: Node throws away the output of a process that ends unread.
+    go.end("go\n");
+    const isGone = watched.then(({ exitCode }) => {
+      // Somebody has killed the watchdog. Nobody would end the group with this process, so it ends now.
+      if (exitCode === null) killGroup(group);
+    });
+    return {
+      stdout,
+      stderr,
+      ended: Promise.race([ended, isGone.then(() => ({ exitCode: null, signal: null }))]),
+      end: async ({ isOver }) => {
+        lifeline.end(isOver ? "over\n" : undefined);
+        await isGone;
+        return (await watched).exitCode !== 0;
+      },
+    };
+  } catch (cause) {
+    // Without its line the shell ends, and so does a watchdog that has no group.
+    for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
+    const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    throw new ProcessStartError(isMissing ? `there is no ${shell} in the folders of PATH` : reasonOf(cause), cause);
+  } finally {
+    await file?.close();
+  }
+}
+
+/** The shell waits for a line before it becomes the command: by then the watchdog knows its group. */
+const WAIT = 'IFS= read -r line <&3 || exit; exec 3<&-; exec "$@"';
+
+function argumentsOf({ shell, command, strict }: CommandLine): string[] {
+  const strictly = shell === "bash" ? ["-e", "-o", "pipefail"] : ["-e"];
+  return [shell, ...(strict ? strictly : []), "-c", command];
+}
+
+function endOf(child: ChildProcess): Promise<ProcessEnd> {
+  return new Promise((resolve) => {
+    child.once("exit", (exitCode, signal) => resolve({ exitCode, signal }));
+  });
+}
+
+async function pidOf(child: ChildProcess): Promise<number> {
+  if (child.pid !== undefined) return child.pid;
+  const [error]: unknown[] = await once(child, "error");
+  throw error;
+}
+
+function killGroup(group: number): void {
+  try {
+    process.kill(-group, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+/** As in npm's scripts, what the project has installed comes first. */
+function pathFrom(cwd: string): string {
+  const folders: string[] = [];
+  for (let folder = resolve(cwd); ; folder = dirname(folder)) {
+    folders.push(join(folder, "node_modules", ".bin"));
+    if (folder === dirname(folder)) break;
+  }
+  return [...folders, process.env["PATH"] ?? "/usr/bin:/bin"].join(delimiter);
+}
+
+/**
+ * The text as an open file without a name. A file and not a pipe: a command that doesn't read it breaks nothing, and
+ * /dev/stdin can be opened, which Node's pipes (sockets) refuse.
+ */
+async function inputFile(text: string): Promise<FileHandle> {
+  const path = join(tmpdir(), `waymark-input-${nanoid()}`);
+  try {
+    const written = await open(path, "wx", 0o600);
+    await written.writeFile(text).finally(() => written.close());
+    return await open(path, "r");
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+function refused(what: string): (cause: unknown) => never {
+  return (cause) => {
+    throw new ProcessStartError(`${what}: ${reasonOf(cause)}`, cause);
+  };
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

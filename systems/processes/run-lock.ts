@@ -1,0 +1,126 @@
+import { execFile } from "node:child_process";
+import { hash } from "node:crypto";
+import { closeSync, constants, openSync, readSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { makeFolders } from "../../adapters/files/durable-write.js";
+import { StorageError } from "../../src/contract/errors.js";
+
+const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
+const POLL_MS = 20;
+
+/** Where the lock of a task is. */
+export function runLockPath(folder: string, taskId: string): string {
+  return join(folder, `.running-${hash("sha256", taskId, "hex").slice(0, 32)}`);
+}
+
+/**
+ * Whether a task is run, by this process or by another one of this machine.
+ *
+ * @throws {StorageError} The lock can't be read.
+ */
+export function isBeingRun(path: string): boolean {
+  try {
+    // Only a pipe that somebody reads can be opened so.
+    closeSync(openSync(path, O_WRONLY | O_NONBLOCK));
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENXIO") return false;
+    throw failed(path, error);
+  }
+}
+
+/**
+ * A task's lock: a named pipe that its run holds open for reading. The kernel closes it with the process, however that
+ * dies, so nothing goes stale and the next run takes over at once. The watchdogs of the run's commands hold it open for
+ * writing, so the next run sees when nothing of a killed one is left.
+ *
+ * Two runs that take it at the same moment both get it. The first checkpoint decides between them, because only one can
+ * be saved on top of the newest: so read the newest before you take the lock. Unix only, and for one machine: a run on
+ * another machine isn't seen.
+ */
+export class RunLock {
+  readonly #path: string;
+  readonly #reader: number;
+  #writer: number | undefined;
+
+  private constructor(path: string, reader: number) {
+    this.#path = path;
+    this.#reader = reader;
+  }
+
+  /**
+   * @returns The lock; `undefined` if the task is being run.
+   * @throws {StorageError} It can't be made.
+   */
+  static async take(path: string): Promise<RunLock | undefined> {
+    try {
+      await makeFolders(dirname(resolve(path)));
+      await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
+      return isBeingRun(path) ? undefined : new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
+    } catch (error) {
+      throw error instanceof StorageError ? error : failed(path, error);
+    }
+  }
+
+  /** A file descriptor for the watchdogs of the run's commands. */
+  get watched(): number | undefined {
+    return this.#writer;
+  }
+
+  /**
+   * Makes the task this run's. Call it once the run's first checkpoint is saved, and before it starts a command: it
+   * waits until nothing of a killed run is left.
+   *
+   * @param onWait - Called if there is something to wait for.
+   */
+  async claim(onWait: () => void): Promise<void> {
+    try {
+      if (this.#isWatched()) onWait();
+      while (this.#isWatched()) await delay(POLL_MS);
+      this.#writer = openSync(this.#path, O_WRONLY | O_NONBLOCK);
+    } catch (error) {
+      throw failed(this.#path, error);
+    }
+  }
+
+  release(): void {
+    if (this.#writer !== undefined) {
+      try {
+        // Before it is closed: from now on the next run makes a pipe of its own. A lock that was not claimed may be
+        // another run's too, and stays.
+        rmSync(this.#path, { force: true });
+      } catch {
+        // Then it stays: nobody holds it, and the next run takes it.
+      }
+      closeSync(this.#writer);
+    }
+    closeSync(this.#reader);
+  }
+
+  /** Whether somebody holds the pipe open for writing: then nothing can be read yet, else it is at its end. */
+  #isWatched(): boolean {
+    try {
+      return readSync(this.#reader, Buffer.alloc(1)) > 0;
+    } catch (error) {
+      if (codeOf(error) === "EAGAIN") return true;
+      throw error;
+    }
+  }
+}
+
+/** Node has no call for it. Another run may make it at the same moment. */
+const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1" || [ -p "$1" ]';
+
+function failed(path: string, cause: unknown): StorageError {
+  return new StorageError(
+    `The lock ${path} can't be used: ${cause instanceof Error ? cause.message : String(cause)}. Nothing was run, ` +
+      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
+    { cause },
+  );
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}

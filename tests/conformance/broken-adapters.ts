@@ -1,0 +1,337 @@
+// Adapters that are wrong in one thing, and the cases that must catch them.
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { type ConformanceCase, conformanceCases, runConformanceCase } from "waymark/conformance";
+import { tempFolder } from "../support/temp-folder.js";
+
+/** Which cases an adapter must pass or fail. Cases about processes run only for adapters that break them. */
+const GROUPS = {
+  core: ({ needs, about }: ConformanceCase) => needs === undefined && about === undefined,
+  reopened: ({ replayed, about }: ConformanceCase) => replayed === true && about === undefined,
+  damage: ({ name }: ConformanceCase) => name.startsWith("corrupt."),
+  maintenance: ({ about }: ConformanceCase) => about === "maintenance",
+  kills: ({ name, needs, about }: ConformanceCase) =>
+    needs === "durable" && about === undefined && !name.startsWith("corrupt."),
+  processes: ({ needs, about }: ConformanceCase) => needs === "multiProcess" && about === undefined,
+  replacing: ({ about }: ConformanceCase) => about === "replacePayload",
+  removing: ({ about }: ConformanceCase) => about === "removeTasks",
+};
+
+const CAPABILITIES = {
+  core: { durable: false, multiProcess: false },
+  reopened: { durable: true, multiProcess: false },
+  damage: { durable: true, multiProcess: false },
+  maintenance: { durable: true, multiProcess: false },
+  kills: { durable: true, multiProcess: false },
+  processes: { durable: true, multiProcess: true },
+  replacing: { durable: true, multiProcess: true },
+  removing: { durable: false, multiProcess: false },
+};
+
+/** Which cases fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
+export interface Verdict {
+  readonly group: keyof typeof GROUPS;
+  readonly caughtBy: readonly string[];
+  /** Cases whose outcome depends on the order in which processes run. */
+  readonly andPerhaps?: readonly string[];
+}
+
+/** The slowest cases. They run only for adapters that one of them catches. */
+const SLOW = [
+  ...["read.many", "list.many", "tasks.many", "values.task-names", "values.ids", "values.large"],
+  ...["replace.survives-kill", "replace.many-processes"],
+];
+
+/** Each module in the folder says what it does wrong. The first case listed is the one about that mistake. */
+export const VERDICTS: Readonly<Record<string, Verdict>> = {
+  "begins-anywhere": { group: "core", caughtBy: ["append.sequence", "append.tasks-apart", "remove.ids", "remove.all"] },
+  "breaks-call-order": { group: "core", caughtBy: ["append.call-order"] },
+  "brings-back-what-was-removed": { group: "core", caughtBy: ["remove.stays-removed"] },
+  "busy-while-iterating": {
+    group: "core",
+    caughtBy: [
+      "read.early-break",
+      "lifecycle.close-beside-iteration",
+      "read.while-writing",
+      "read.interleaved",
+      "list.while-writing",
+      "list.interleaved",
+      "list.early-break",
+      "tasks.while-writing",
+    ],
+  },
+  "changes-status-in-two-steps": { group: "core", caughtBy: ["status.concurrent"] },
+  "changes-what-is-not-there": { group: "core", caughtBy: ["status.nothing", "lifecycle.lazy"] },
+  "checks-before-it-writes": { group: "core", caughtBy: ["append.one-winner"] },
+  "closes-at-once": { group: "core", caughtBy: ["lifecycle.close-waits"] },
+  "closes-only-once": {
+    group: "core",
+    caughtBy: [
+      "lifecycle.close-idempotent",
+      "lifecycle.closed",
+      "lifecycle.close-waits",
+      "lifecycle.close-beside-iteration",
+    ],
+  },
+  "compares-the-digest-alone": { group: "core", caughtBy: ["append.id-taken"] },
+  "counts-what-was-appended": {
+    group: "core",
+    caughtBy: ["tasks.newest", "append.id-free-again", "status.nothing", "status.condition", "values.ids"],
+  },
+  "counts-what-was-asked": { group: "core", caughtBy: ["remove.ids", "lifecycle.lazy", "remove.concurrent"] },
+  "cuts-large-payloads": { group: "core", caughtBy: ["values.large"] },
+  "drops-empty-text": { group: "core", caughtBy: ["values.fields", "values.text"] },
+  "fetches-one-page": { group: "core", caughtBy: ["read.many", "list.many", "tasks.many"] },
+  "folds-case": {
+    group: "core",
+    caughtBy: [
+      "values.task-names",
+      "read.nothing",
+      "list.nothing",
+      "tasks.order",
+      "tasks.filters",
+      "tasks.pages",
+      "remove.all",
+    ],
+  },
+  "forgets-to-seal": {
+    group: "core",
+    caughtBy: [
+      "status.changes",
+      "status.keeps-the-rest",
+      "status.completed-stays",
+      "status.concurrent",
+      "values.ids",
+      "values.independent",
+    ],
+  },
+  "gets-from-any-task": { group: "core", caughtBy: ["get.nothing", "remove.ids", "remove.all"] },
+  "gets-the-newest-few": {
+    group: "core",
+    caughtBy: [
+      "get.any",
+      "append.concurrent",
+      "read.whole",
+      "remove.independent",
+      "values.fields",
+      "values.ids",
+      "values.text",
+      "values.payloads",
+    ],
+  },
+  "ignores-conditions-of-changes": { group: "core", caughtBy: ["status.condition", "remove.condition"] },
+  "ignores-expectations": {
+    group: "core",
+    caughtBy: ["append.expected-sequence", "append.atomic", "append.one-winner", "append.exact-sequence"],
+  },
+  "ignores-limit": { group: "core", caughtBy: ["list.filters", "list.pages", "list.many"] },
+  "keeps-differences": { group: "core", caughtBy: ["remove.independent"] },
+  "leaves-completed": { group: "core", caughtBy: ["status.completed-stays", "status.concurrent"] },
+  "lists-emptied-tasks": { group: "core", caughtBy: ["tasks.emptied"] },
+  "lists-seals": {
+    group: "core",
+    caughtBy: [
+      "list.summaries",
+      "append.concurrent",
+      "append.id-taken",
+      "append.id-free-again",
+      "append.atomic",
+      "status.changes",
+      "status.keeps-the-rest",
+      "status.nothing",
+      "status.condition",
+      "remove.all",
+      "remove.while-appending",
+      "values.fields",
+      "values.task-names",
+      "values.ids",
+      "values.text",
+      "values.payloads",
+      "values.large",
+      "values.independent",
+      "values.frozen-draft",
+    ],
+  },
+  "loses-what-comes-at-once": {
+    group: "core",
+    caughtBy: [
+      "append.concurrent",
+      "append.call-order",
+      "read.many",
+      "list.many",
+      "remove.while-appending",
+      "values.ids",
+      "values.large",
+    ],
+  },
+  "makes-its-folder-when-opened": { group: "core", caughtBy: ["lifecycle.lazy"] },
+  "numbering-outlives-task": { group: "core", caughtBy: ["remove.all", "remove.while-appending"] },
+  "numbers-all-tasks-together": {
+    group: "core",
+    caughtBy: ["append.tasks-apart", "append.atomic", "remove.ids", "remove.all", "remove.while-appending"],
+  },
+  "orders-by-clock": { group: "core", caughtBy: ["append.clock-is-not-order", "read.whole", "values.fields"] },
+  "orders-by-utf16": { group: "core", caughtBy: ["tasks.order", "tasks.filters", "tasks.pages", "values.task-names"] },
+  "pages-by-offset": { group: "core", caughtBy: ["read.while-writing", "list.while-writing"] },
+  "promises-too-much": { group: "core", caughtBy: ["capabilities.declared"] },
+  "reads-without-filters": { group: "core", caughtBy: ["read.filters", "read.many"] },
+  "refuses-repeats": { group: "core", caughtBy: ["append.idempotent"] },
+  "remembers-removed-ids": { group: "core", caughtBy: ["append.id-free-again"] },
+  "removes-by-part": { group: "removing", caughtBy: ["remove.prefix"] },
+  "removes-by-prefix": { group: "core", caughtBy: ["remove.all", "remove.while-appending", "values.task-names"] },
+  "removes-what-comes-later": { group: "core", caughtBy: ["remove.while-appending"] },
+  "reuses-sequences": {
+    group: "core",
+    caughtBy: ["append.never-reuses", "append.expected-sequence", "append.exact-sequence"],
+  },
+  "shares-values": { group: "core", caughtBy: ["values.independent"] },
+  "skips-by-number": { group: "core", caughtBy: ["read.pages", "list.pages"] },
+  "splits-at-line-separators": {
+    group: "core",
+    caughtBy: ["values.payloads", "values.task-names", "values.ids", "values.text"],
+  },
+  "stores-what-it-refuses": {
+    group: "core",
+    caughtBy: ["append.atomic", "append.expected-sequence", "append.one-winner", "append.exact-sequence"],
+  },
+  "takes-an-id-for-a-word": { group: "core", caughtBy: ["remove.all-as-id"] },
+  "takes-any-digest": { group: "core", caughtBy: ["append.id-taken"] },
+  "takes-prefix-for-a-pattern": { group: "core", caughtBy: ["tasks.filters"] },
+  "trips-over-its-close": { group: "core", caughtBy: ["lifecycle.close-beside-iteration"] },
+  "works-after-close": { group: "core", caughtBy: ["lifecycle.closed"] },
+  "writes-on-the-draft": { group: "core", caughtBy: ["values.frozen-draft"] },
+  "forgets-its-numbering": { group: "reopened", caughtBy: ["append.never-reuses"] },
+  "filters-damage-away": { group: "damage", caughtBy: ["corrupt.any-filter"] },
+  "hides-damage": {
+    group: "damage",
+    caughtBy: [
+      "corrupt.reported",
+      "corrupt.any-filter",
+      "corrupt.tasks",
+      "corrupt.nothing-intact",
+      "corrupt.untouched",
+      "corrupt.not-laundered",
+    ],
+  },
+  "launders-damage": { group: "damage", caughtBy: ["corrupt.not-laundered"] },
+  "spares-damage": { group: "damage", caughtBy: ["corrupt.removed-with-task"] },
+  "stops-at-damage": {
+    group: "damage",
+    caughtBy: [
+      "corrupt.reported",
+      "corrupt.any-filter",
+      "corrupt.tasks",
+      "corrupt.nothing-intact",
+      "corrupt.untouched",
+    ],
+  },
+  "writes-over-damage": { group: "damage", caughtBy: ["corrupt.untouched"] },
+  "cries-wolf": { group: "maintenance", caughtBy: ["verify.quiet", "repair.moves"] },
+  "finds-summaries-only": { group: "maintenance", caughtBy: ["verify.finds"] },
+  "repairs-in-a-dry-run": { group: "maintenance", caughtBy: ["repair.dry-run"] },
+  "repairs-one-at-a-time": { group: "maintenance", caughtBy: ["repair.moves", "repair.dry-run"] },
+  "repairs-the-numbering-away": { group: "maintenance", caughtBy: ["repair.keeps-numbering"] },
+  "acknowledges-early": {
+    group: "kills",
+    caughtBy: [
+      "append.survives-kill",
+      "append.killed-midway",
+      "append.killed-at-first",
+      "status.survives-kill",
+      "remove.survives-kill",
+    ],
+  },
+  "loses-the-last-write": {
+    group: "kills",
+    caughtBy: [
+      "lifecycle.reopened",
+      "append.survives-kill",
+      "append.killed-midway",
+      "append.killed-at-first",
+      "status.survives-kill",
+      "remove.survives-kill",
+    ],
+  },
+  "makes-its-store-in-two-steps": { group: "kills", caughtBy: ["append.killed-at-first"] },
+  "never-frees-a-dead-lock": {
+    group: "kills",
+    caughtBy: ["append.killed-midway", "append.killed-at-first", "status.survives-kill", "remove.survives-kill"],
+  },
+  "writes-in-two-steps": { group: "kills", caughtBy: ["append.killed-midway", "append.killed-at-first"] },
+  "a-store-for-each-process": {
+    group: "processes",
+    caughtBy: [
+      "append.many-processes",
+      "append.one-winner-anywhere",
+      "append.one-id-anywhere",
+      "processes.see-each-other",
+      "processes.status-and-remove",
+      "processes.remove-while-appending",
+    ],
+  },
+  "locks-its-own-process-only": { group: "processes", caughtBy: ["append.one-winner-anywhere"] },
+  "numbers-for-itself": {
+    group: "processes",
+    caughtBy: ["append.many-processes", "processes.see-each-other"],
+    andPerhaps: [
+      "append.one-winner-anywhere",
+      "append.one-id-anywhere",
+      "processes.remove-while-appending",
+      "processes.killed-beside",
+      "processes.read-while-writing",
+      "processes.status-and-remove",
+    ],
+  },
+  "refuses-after-a-death": { group: "processes", caughtBy: ["processes.killed-beside"] },
+  "remembers-what-it-read": { group: "processes", caughtBy: ["processes.see-each-other"] },
+  "takes-removed-for-damaged": { group: "processes", caughtBy: ["processes.read-while-writing"] },
+  "leaves-the-former-seal": {
+    group: "replacing",
+    caughtBy: ["replace.changes", "replace.keeps-the-rest", "replace.concurrent"],
+  },
+  "replaces-by-appending": {
+    group: "replacing",
+    caughtBy: ["replace.keeps-the-rest", "replace.changes"],
+  },
+  "replaces-any-payload": { group: "replacing", caughtBy: ["replace.nothing", "replace.concurrent"] },
+  "keeps-the-callers-bytes": { group: "replacing", caughtBy: ["replace.independent"] },
+  "compares-before-it-replaces": { group: "replacing", caughtBy: ["replace.concurrent"] },
+  "replaces-after-close": { group: "replacing", caughtBy: ["replace.closed"] },
+  "launders-what-it-replaces": { group: "replacing", caughtBy: ["replace.not-laundered"] },
+  "replaces-in-two-steps": { group: "replacing", caughtBy: ["replace.survives-kill"] },
+  "replaces-for-its-own-process": { group: "replacing", caughtBy: ["replace.many-processes"] },
+};
+
+export const FOLDER = new URL("../fixtures/broken-adapters/", import.meta.url);
+
+/** Tests that the adapters of these groups are caught. */
+export function testBrokenAdapters(isTested: (group: Verdict["group"]) => boolean): void {
+  const tested = Object.entries(VERDICTS).filter(([, { group }]) => isTested(group));
+  it.for(tested)("%s is caught", { timeout: 300_000 }, async ([name, verdict]) => {
+    const failed = await failedCases(name, verdict);
+    expect(failed).toEqual(expect.arrayContaining([...verdict.caughtBy]));
+    expect([...verdict.caughtBy, ...(verdict.andPerhaps ?? [])]).toEqual(expect.arrayContaining(failed));
+  });
+}
+
+/** Groups whose cases start and kill processes. */
+export const SLOW_GROUPS: readonly Verdict["group"][] = ["kills", "processes", "replacing"];
+
+async function failedCases(name: string, { group, caughtBy }: Verdict): Promise<string[]> {
+  const harness = {
+    name,
+    module: new URL(`${name}.js`, FOLDER),
+    capabilities: CAPABILITIES[group],
+    newLocation: async () => join(await tempFolder(), "store"),
+  };
+  const failed: string[] = [];
+  for (const conformanceCase of conformanceCases.filter(GROUPS[group])) {
+    if (SLOW.includes(conformanceCase.name) && !caughtBy.includes(conformanceCase.name)) continue;
+    try {
+      await runConformanceCase(conformanceCase, harness, group === "reopened" ? "reopened" : "fresh");
+    } catch {
+      failed.push(conformanceCase.name);
+    }
+  }
+  return failed;
+}

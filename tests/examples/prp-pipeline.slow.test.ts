@@ -1,0 +1,164 @@
+// `npm start`, run as a person runs it: twice, and once more with Ctrl-C in the middle. The tests look at what it left
+// on disk, not only at what it prints.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { execa } from "execa";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type CheckpointData, PrpCheckpointManager } from "waymark/prp";
+
+const root = join(import.meta.dirname, "..", "..");
+const example = join(root, "examples", "prp-pipeline");
+/** As npm start has it; and where colours would be taken for granted. */
+const env = { INIT_CWD: root, CI: "true" };
+
+interface Demonstration {
+  readonly exitCode: number | undefined;
+  readonly output: string;
+  readonly folder: string;
+  readonly checkpoints: readonly CheckpointData[];
+}
+
+/** Some seconds each, and the machine may be busy with the other tests. */
+const TIMEOUT_MS = 300_000;
+const runs: Demonstration[] = [];
+
+beforeAll(async () => {
+  // Always: what is there may be of older sources.
+  await execa("npm", ["run", "build", "-w", "waymark-example-prp-pipeline"], { cwd: root });
+  runs.push(await demonstrate());
+  runs.push(await demonstrate());
+}, TIMEOUT_MS);
+
+describe("the PRP pipeline example", () => {
+  it("can be run again and again, each time in a folder of its own", () => {
+    for (const { exitCode, output } of runs) expect(exitCode, output).toBe(0);
+    expect(new Set(runs.map(({ folder }) => folder)).size).toBe(2);
+    expect(existsSync(join(example, "project", "src", "report.ts"))).toBe(false);
+  });
+
+  it("calls the coder twice: once for the PRP, and once for the mistake that the unit tests find", () => {
+    for (const { folder, checkpoints } of runs) {
+      expect(coderCalls(folder)).toBe(2);
+      const failed = checkpoints.filter(({ state }) => state.validationResults.at(-1)?.success === false);
+      expect(failed.map(({ state }) => state.stage)).toEqual(["validation-gate-2"]);
+    }
+  });
+
+  it("runs no gate again that had passed before the kill", () => {
+    for (const { checkpoints } of runs) {
+      expect(gatesByRun(checkpoints)).toEqual([[1, 2, 1, 2, 3, 4], [4]]);
+    }
+  });
+
+  it("saves a checkpoint at every point, and draws a timeline of them with the kill and the resume", () => {
+    for (const { output, checkpoints } of runs) {
+      const stages = checkpoints.map(({ state }) => state.stage);
+      expect(stages).toEqual([
+        "pre-execution",
+        "coder-response",
+        "validation-gate-1",
+        "validation-gate-2",
+        "coder-response",
+        "validation-gate-1",
+        "validation-gate-2",
+        "validation-gate-3",
+        "validation-gate-3",
+        "validation-gate-4",
+        "complete",
+      ]);
+      const drawn = [...output.matchAll(/^ +\d+\.\d s {2}(\S) (\S+) /gm)].map(
+        ([, symbol, name]) => `${symbol} ${name}`,
+      );
+      const marks = ["●", "✎", "✓", "✗", "✎", "✓", "✓", "✓", "↻", "✓", "■"];
+      const expected = stages.map((stage, index) => `${marks[index]} ${stage}`);
+      expect(drawn).toEqual(expected.toSpliced(8, 0, "╳ SIGKILL"));
+    }
+  });
+
+  it("leaves no process behind", () => {
+    for (const { output, folder } of runs) {
+      expect(output).toMatch(/^ +left behind +nothing: gate 4 \(process \d+\) has ended with it$/m);
+      expect(processesIn(folder)).toEqual([]);
+    }
+  });
+
+  it("writes plain text into a pipe, and no line is longer than a terminal", () => {
+    for (const { output } of runs) {
+      expect(output).not.toContain("\u001b");
+      expect(output.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    }
+  });
+
+  it(
+    "stops at Ctrl-C, ends what runs, and says how to go on",
+    async () => {
+      const demonstration = spawn(process.execPath, [join(example, "dist", "main.js")], {
+        cwd: root,
+        env: { ...process.env, ...env },
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const exit = once(demonstration, "exit");
+      let output = "";
+      for await (const line of createInterface({ input: demonstration.stdout })) {
+        output += `${line}\n`;
+        if (line.includes("✎ coder-response")) demonstration.kill("SIGINT");
+      }
+
+      expect(await exit).toEqual([130, null]);
+      const folder = folderIn(output);
+      const paused = await checkpointsIn(folder);
+      expect(processesIn(folder)).toEqual([]);
+      expect(paused.at(-1)?.label).toMatch(/^Paused: /);
+
+      const command = output.trim().split("\n").at(-1)?.trim() ?? "";
+      expect((await execa(command, { cwd: root, shell: true, reject: false })).exitCode).toBe(0);
+      expect((await checkpointsIn(folder)).at(-1)?.state.stage).toBe("complete");
+      expect(coderCalls(folder)).toBe(2);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+async function demonstrate(): Promise<Demonstration> {
+  const main = join(example, "dist", "main.js");
+  const { exitCode, all: output } = await execa("node", [main], { cwd: root, env, all: true, reject: false });
+  const folder = folderIn(output);
+  return { exitCode, output, folder, checkpoints: await checkpointsIn(folder) };
+}
+
+function folderIn(output: string): string {
+  const [, path] = /^ {2}\$ node \S+ (\S+)$/m.exec(output) ?? expect.fail(`no command in:\n${output}`);
+  return join(root, path!);
+}
+
+async function checkpointsIn(folder: string): Promise<CheckpointData[]> {
+  await using manager = new PrpCheckpointManager(join(folder, "session"));
+  return await manager.listCheckpoints("P1.M1.T2.S1");
+}
+
+function coderCalls(folder: string): number {
+  return readFileSync(join(folder, "coder.log"), "utf8").trimEnd().split("\n").length;
+}
+
+/** The levels that each run has started, in order: the checkpoint before each names it. */
+function gatesByRun(checkpoints: readonly CheckpointData[]): number[][] {
+  const resumedAt = checkpoints.findIndex(({ label }) => label.startsWith("Resumed: "));
+  return [checkpoints.slice(0, resumedAt), checkpoints.slice(resumedAt)].map((run) =>
+    run.flatMap(({ state }) => state.waymark?.work?.level ?? []),
+  );
+}
+
+/** The processes that work in a folder; only Linux tells. */
+function processesIn(folder: string): string[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      return readlinkSync(`/proc/${pid}/cwd`).startsWith(`${folder}/`);
+    } catch {
+      return false;
+    }
+  });
+}

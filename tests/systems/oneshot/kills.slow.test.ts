@@ -1,0 +1,82 @@
+import { mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { OneshotPlan } from "waymark/oneshot";
+import { Moments, momentOf } from "../../support/moments.js";
+import { outcomeOf, Project } from "./project.js";
+
+/** Each notes its begin and its end; some depend on others, so that there are always some that run and some that can't. */
+const WORK: OneshotPlan = {
+  workstreams: Array.from({ length: 12 }, (_, i) => ({
+    id: `w${i}`,
+    command: `echo "begin w${i} $$" >> log; sleep 0.0${(i % 4) + 2}; echo "end w${i} $$" >> log; touch effect-w${i}`,
+    dependsOn: i < 4 ? [] : [`w${i - 4}`, `w${i - 3}`],
+  })),
+};
+const IDS = WORK.workstreams.map(({ id }) => id);
+
+describe("a run with jobs: 4 that is killed with kill -9 at a random moment", () => {
+  let measured: Promise<number> | undefined;
+
+  /** Kills it at that moment: a line of output, a change in its checkpoints' folder, or one in its project's folder. */
+  async function runUntil(project: Project, moment: number) {
+    await mkdir(project.repository.checkpointDir, { recursive: true });
+    const moments = new Moments([project.repository.checkpointDir, project.path], (count) => {
+      if (count === moment) run.kill("SIGKILL");
+    });
+    const { run } = project.spawn(WORK, { jobs: 4 });
+    run.stdout.on("data", () => moments.add());
+    const { stdout } = await run;
+    moments.close();
+    return { stdout, count: moments.count };
+  }
+
+  /** How many moments it has if nobody kills it. */
+  async function measure(): Promise<number> {
+    const { stdout, count } = await runUntil(await Project.create(), Number.POSITIVE_INFINITY);
+    expect(outcomeOf(stdout)).toMatchObject({ result: { success: true } });
+    return count;
+  }
+
+  it.each(Array.from({ length: 20 }, (_, seed) => seed))(
+    "seed %d: ends after resume with the right result",
+    async (seed) => {
+      const project = await Project.create();
+      measured ??= measure();
+      const count = await measured;
+      const at = momentOf(seed, count);
+      await runUntil(project, at);
+      const moment = `seed ${seed}: killed at moment ${at} of ${count}`;
+      const isLeft = await project.repository.exists("F01");
+      // Killed before its first entry, it has started nothing, and there is nothing to resume.
+      const hasBegun = isLeft || (await project.log()).length > 0;
+      const completedAtEnd = hasBegun ? IDS : [];
+      const completed = isLeft ? (await project.repository.load("F01")).completedWs : completedAtEnd;
+
+      const options = { jobs: 4, resume: hasBegun };
+      const resumed = await project.run(WORK, options).catch((error: unknown) => ({ error }));
+
+      if ("error" in resumed)
+        expect({ error: resumed.error, isLeft }, moment).toMatchObject({
+          error: { code: "CHECKPOINT_NOT_FOUND" },
+          isLeft: false,
+        });
+      else expect(resumed.result, moment).toMatchObject({ success: true, completed: expect.arrayContaining(IDS) });
+      const lines = (await project.log()).map((line) => line.split(" ") as [string, string, string]);
+      for (const id of IDS) {
+        const own = lines.filter(([, name]) => name === id);
+        const effect = await readFile(join(project.path, `effect-${id}`), "utf8").catch(() => "none");
+        expect(effect, `${moment}: the effect of ${id}`).toBe("");
+        // What the checkpoint had as completed has run once, from begin to end.
+        if (completed.includes(id)) expect(own, `${moment}: ${id} was completed`).toHaveLength(2);
+        expect(own.at(-1)?.[0], `${moment}: the last of ${id}`).toBe("end");
+        // The one that was killed does nothing once the next has begun.
+        const pids = own.map(([, , pid]) => pid);
+        expect(pids, `${moment}: ${id} ran twice at a time`).toEqual(
+          [...new Set(pids)].flatMap((pid) => pids.filter((other) => other === pid)),
+        );
+      }
+      expect(await project.files(), moment).toEqual([]);
+    },
+  );
+});

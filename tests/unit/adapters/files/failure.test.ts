@@ -1,0 +1,52 @@
+import { readdirSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { storageFailure } from "../../../../adapters/files/failure.js";
+import { StorageError } from "../../../../src/contract/errors.js";
+
+describe("storageFailure", () => {
+  it("says what failed, where, what is intact and what to do, and keeps the cause", () => {
+    const cause = systemError("ENOSPC", "/store/t/x");
+    const failure = storageFailure(cause, { doing: 'save to task "t"', path: "/store/t" });
+    expect(failure).toBeInstanceOf(StorageError);
+    expect(failure).toMatchObject({ code: "STORAGE_FAILED", retryable: true, cause });
+    expect((failure as Error).message).toBe(
+      'Could not save to task "t": ENOSPC at /store/t/x. Nothing of it was acknowledged; what was saved before is intact. ' +
+        "The disk is full: free some space, then try again.",
+    );
+  });
+
+  it("says of a read that it has changed nothing, since there was nothing to acknowledge", () => {
+    const failure = storageFailure(systemError("ENOTDIR"), { doing: "read tasks", path: "/store", isRead: true });
+    expect((failure as Error).message).toBe(
+      "Could not read tasks: ENOTDIR at /store. Reading has changed nothing: what was saved is as it was. " +
+        "Something on the way to it is a file where a folder is needed: move that away, or choose another path.",
+    );
+  });
+
+  it("names the task's folder where the system names no path", () => {
+    const failure = storageFailure(systemError("EIO"), { doing: "read tasks", path: "/store" });
+    expect((failure as Error).message).toContain("EIO at /store.");
+    expect(failure).toMatchObject({ retryable: false });
+  });
+
+  it("says to look at the cause where it knows no better", () => {
+    const failure = storageFailure(systemError("ESTALE"), { doing: "read tasks", path: "/store" });
+    expect((failure as Error).message).toContain("Look at the cause");
+    expect(failure).toMatchObject({ retryable: true });
+  });
+
+  it("gives back typed errors and bugs as they are", () => {
+    for (const error of [new StorageError("x"), new TypeError("y"), "z"]) {
+      expect(storageFailure(error, { doing: "read tasks", path: "/store" })).toBe(error);
+    }
+  });
+});
+
+function systemError(code: string, path?: string): Error {
+  try {
+    readdirSync("/nowhere/at/all");
+  } catch (error) {
+    return Object.assign(error as Error, { code, path });
+  }
+  throw new Error("There is such a folder.");
+}

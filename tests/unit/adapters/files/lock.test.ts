@@ -1,0 +1,260 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { FolderLock, LockLostError, withLock } from "../../../../adapters/files/lock.js";
+import { StorageError } from "../../../../src/contract/errors.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+
+/** What happens right before a folder with all that is in it is deleted. */
+const moments = vi.hoisted(() => ({ beforeDeletion: (_path: string): void => {} }));
+
+vi.mock("node:fs", async (original) => {
+  const real: typeof import("node:fs") = await original();
+  const deleteFolder: typeof real.rmSync = (path, options) => {
+    if (options?.recursive) moments.beforeDeletion(String(path));
+    real.rmSync(path, options);
+  };
+  return { ...real, rmSync: deleteFolder, default: real };
+});
+
+afterEach(() => {
+  moments.beforeDeletion = () => {};
+});
+
+async function newLock() {
+  const folder = await tempFolder();
+  const path = join(folder, ".lock");
+  const acquire = async (timeoutMs = 0, owner?: string) => {
+    const lock = await FolderLock.acquire(path, timeoutMs, owner);
+    onTestFinished(() => lock.release());
+    return lock;
+  };
+  const claims = () => readdirSync(path).filter((name) => statSync(join(path, name)).isFile());
+  return { folder, path, target: join(folder, "target"), acquire, claims };
+}
+
+/** As if its holder had been stopped for longer than a lock stays fresh. */
+function makeStale(lockPath: string): void {
+  const then = new Date(Date.now() - 60_000);
+  for (const name of readdirSync(lockPath)) utimesSync(join(lockPath, name), then, then);
+}
+
+/** A claim of another machine's process. */
+function claimFromElsewhere(lockPath: string): string {
+  const claim = join(lockPath, "1@elsewhere+4026531836+0123456789abcdef-0");
+  mkdirSync(lockPath, { recursive: true });
+  writeFileSync(claim, "");
+  return claim;
+}
+
+describe("FolderLock", () => {
+  it("is held by one at a time, and free once released", async () => {
+    const { acquire, claims } = await newLock();
+    const lock = await acquire();
+    expect(claims()).toHaveLength(1);
+    await expect(acquire()).rejects.toBeInstanceOf(StorageError);
+    lock.release();
+    expect(claims()).toEqual([]);
+    await acquire();
+  });
+
+  it("is given to the one that waits as soon as it is free", async () => {
+    const { acquire } = await newLock();
+    const first = await acquire();
+    const second = acquire(10_000);
+    first.release();
+    await second;
+  });
+
+  it("says who holds it when the wait is over, and that nothing was changed", async () => {
+    const { acquire, path } = await newLock();
+    await acquire();
+    const error = await acquire(5).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
+    expect((error as Error).message).toContain(`${process.pid}@${hostname()} held ${path} for the 5 ms`);
+    expect((error as Error).message).toContain("Nothing was changed. Try again");
+  });
+
+  it("commits and removes any number of files, and leaves nothing else", async () => {
+    const { acquire, folder, target, claims } = await newLock();
+    const lock = await acquire();
+    await lock.write(target, Buffer.from("one"));
+    await lock.write(target, Buffer.from("two"));
+    await lock.write(`${target}-2`, Buffer.from("three"), { mode: 0o640 });
+    expect(readFileSync(target, "utf8")).toBe("two");
+    expect([target, `${target}-2`].map((path) => statSync(path).mode & 0o777)).toEqual([0o600, 0o640]);
+    expect(lock.remove(target)).toBe(true);
+    expect(lock.remove(target)).toBe(false);
+    await expect(lock.write(folder, Buffer.from("x"))).rejects.toMatchObject({ syscall: "rename" });
+    lock.release();
+    expect(readdirSync(folder)).toEqual([".lock", "target-2"]);
+    expect(claims()).toEqual([]);
+    expect(readdirSync(join(folder, ".lock"), { recursive: true })).toHaveLength(1);
+  });
+
+  it("needs the folder that it locks", async () => {
+    const { folder } = await newLock();
+    await expect(FolderLock.acquire(join(folder, "nowhere", ".lock"), 0)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+
+  it("tells an owner whether another has held it meanwhile", async () => {
+    const { acquire } = await newLock();
+    const held = async (owner: string) => {
+      const lock = await acquire(0, owner);
+      lock.release();
+      return lock.isUninterrupted;
+    };
+    expect([await held("a"), await held("a"), await held("a")]).toEqual([false, true, true]);
+    expect([await held("b"), await held("a"), await held("a")]).toEqual([false, false, true]);
+  });
+
+  it("removes its folder and the one above, unless something else is in them", async () => {
+    const { folder, path, acquire } = await newLock();
+    writeFileSync(join(folder, "note.txt"), "");
+    (await acquire()).releaseAndRemoveFolder();
+    expect(readdirSync(folder)).toEqual(["note.txt"]);
+    const lock = await acquire();
+    const waiting = claimFromElsewhere(path);
+    lock.releaseAndRemoveFolder();
+    expect(existsSync(waiting)).toBe(true);
+    rmSync(path, { recursive: true });
+    rmSync(join(folder, "note.txt"));
+    (await acquire()).releaseAndRemoveFolder();
+    expect(existsSync(folder)).toBe(false);
+    mkdirSync(folder);
+  });
+});
+
+describe("the theft of a lock", () => {
+  it("comes five seconds after its holder was last heard of, and not before", async () => {
+    const { acquire, path } = await newLock();
+    const claim = claimFromElsewhere(path);
+    const renewed = new Date();
+    utimesSync(claim, renewed, renewed);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    onTestFinished(() => void vi.useRealTimers());
+    vi.setSystemTime(renewed.getTime() + 4_900);
+    await expect(acquire()).rejects.toThrow("1@elsewhere held");
+    vi.setSystemTime(renewed.getTime() + 5_100);
+    await acquire();
+    expect(existsSync(claim)).toBe(false);
+  });
+
+  it("doesn't wait where the holder is dead", async () => {
+    const { acquire, path, claims } = await newLock();
+    const lock = await acquire();
+    const { pid } = spawnSync(process.execPath, ["--version"]);
+    const deadClaim = claims()[0]?.replace(/^\d+/, String(pid)) ?? "";
+    lock.release();
+    writeFileSync(join(path, deadClaim), "");
+    await acquire();
+    expect(claims()).not.toContain(deadClaim);
+  });
+
+  it("doesn't come while the holder renews its claim, however long a write takes", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { acquire, path, target } = await newLock();
+    const lock = await acquire();
+    makeStale(path);
+    await vi.advanceTimersByTimeAsync(2_000);
+    await expect(acquire()).rejects.toBeInstanceOf(StorageError);
+    await lock.write(target, Buffer.from("x"));
+    expect(readFileSync(target, "utf8")).toBe("x");
+  });
+
+  it("leaves the former holder nothing to write, remove or release by", async () => {
+    const { acquire, folder, path, target, claims } = await newLock();
+    writeFileSync(target, "stays");
+    const asleep = await acquire();
+    makeStale(path);
+    const thief = await acquire(0, "thief");
+    await expect(asleep.write(`${target}-2`, Buffer.from("too late"))).rejects.toBeInstanceOf(LockLostError);
+    expect(() => asleep.remove(target)).toThrow(LockLostError);
+    expect(() => asleep.assertHeld()).toThrow(LockLostError);
+    asleep.release();
+    expect(claims()).toHaveLength(1);
+    await thief.write(target, Buffer.from("the thief's"));
+    expect(readFileSync(target, "utf8")).toBe("the thief's");
+    expect(readdirSync(folder)).toEqual([".lock", "target"]);
+  });
+
+  it("takes the former holder's means before it deletes anything", async () => {
+    const { acquire, path, target } = await newLock();
+    writeFileSync(target, "before");
+    const asleep = await acquire();
+    makeStale(path);
+    const tries: unknown[] = [];
+    moments.beforeDeletion = () => {
+      try {
+        tries.push(asleep.remove(target));
+      } catch (error) {
+        tries.push(error);
+      }
+    };
+    await acquire(0, "thief");
+    expect(tries).toEqual([expect.any(LockLostError)]);
+    expect(readFileSync(target, "utf8")).toBe("before");
+  });
+
+  it("deletes nothing of the next one that takes the lock meanwhile", async () => {
+    const { path, acquire } = await newLock();
+    await acquire();
+    makeStale(path);
+    let others = "";
+    moments.beforeDeletion = () => {
+      others = claimFromElsewhere(path);
+    };
+    await expect(acquire(0, "thief")).rejects.toBeInstanceOf(StorageError);
+    expect(existsSync(others)).toBe(true);
+  });
+});
+
+describe("withLock", () => {
+  const OPTIONS = { name: ".lock", timeoutMs: 0 };
+
+  it("lets the calls of one process take turns, in call order, however they end", async () => {
+    const folder = await tempFolder();
+    const order: number[] = [];
+    const calls = [1, 2, 3].map((n) =>
+      withLock(folder, OPTIONS, async () => {
+        await new Promise(setImmediate);
+        order.push(n);
+        if (n === 2) throw new Error("no");
+      }).catch(() => undefined),
+    );
+    await Promise.all(calls);
+    expect(order).toEqual([1, 2, 3]);
+  });
+
+  it("starts over where the lock was stolen before the commit", async () => {
+    const folder = await tempFolder();
+    let runs = 0;
+    await withLock(folder, OPTIONS, async (lock) => {
+      runs += 1;
+      if (runs === 1) {
+        makeStale(join(folder, ".lock"));
+        (await FolderLock.acquire(join(folder, ".lock"), 0, "thief")).release();
+      }
+      await lock.write(join(folder, "target"), Buffer.from(`run ${runs}`));
+    });
+    expect(readFileSync(join(folder, "target"), "utf8")).toBe("run 2");
+  });
+
+  it("gives up where it is stolen time and again, and says so", async () => {
+    const folder = await tempFolder();
+    const losing = withLock(folder, OPTIONS, async () => {
+      throw new LockLostError("again");
+    });
+    await expect(losing).rejects.toMatchObject({ code: "STORAGE_FAILED", retryable: true });
+  });
+
+  it("makes the folder where it is missing, and without that is the system's ENOENT", async () => {
+    const folder = join(await tempFolder(), "missing");
+    await expect(withLock(folder, OPTIONS, async () => undefined)).rejects.toMatchObject({ code: "ENOENT" });
+    const makeFolder = async () => mkdirSync(folder);
+    expect(await withLock(folder, { ...OPTIONS, makeFolder }, async () => "done")).toBe("done");
+  });
+});

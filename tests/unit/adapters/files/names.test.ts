@@ -1,0 +1,116 @@
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { idOf, isHashedName, nameOf } from "../../../../adapters/files/names.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+
+const hashOf = (id: string) => createHash("sha256").update(id).digest("hex");
+
+describe("nameOf", () => {
+  it.each([
+    ["build-42", "build-42"],
+    ["P1.M1.T1.S1", "P1.M1.T1.S1"],
+    ["feature_x", "feature_x"],
+    ["a/b", "a%2Fb"],
+    ["a\\b", "a%5Cb"],
+    ["../../etc/passwd", "%2E.%2F..%2Fetc%2Fpasswd"],
+    [".", "%2E"],
+    ["..", "%2E%2E"],
+    ["...", "%2E.%2E"],
+    [".hidden", "%2Ehidden"],
+    ["ends.", "ends%2E"],
+    ["50%", "50%25"],
+    ["%2F", "%252F"],
+    ["a~b", "a%7Eb"],
+    ["with space", "with%20space"],
+    ["naïve", "na%C3%AFve"],
+    ["任务", "%E4%BB%BB%E5%8A%A1"],
+    ["🙂", "%F0%9F%99%82"],
+    ["a\u0000b", "a%00b"],
+    ["new\nline", "new%0Aline"],
+    ["C:", "C%3A"],
+    ["CON", "%43ON"],
+    ["con.json", "%63on.json"],
+    ["nul", "%6Eul"],
+    ["COM1", "%43OM1"],
+    ["lpt9.txt", "%6Cpt9.txt"],
+    ["console", "console"],
+    ["COM10", "COM10"],
+  ])("names %j %s", (id, name) => {
+    expect(nameOf(id)).toBe(name);
+    expect(idOf(name)).toBe(id);
+  });
+
+  it("cuts what is too long for a name, and tells it from all others by its SHA-256", () => {
+    const id = "x".repeat(181);
+    expect(nameOf(id)).toBe(`${"x".repeat(100)}~${hashOf(id)}`);
+    expect(nameOf("x".repeat(180))).toBe("x".repeat(180));
+    expect(isHashedName(nameOf(id))).toBe(true);
+    expect(idOf(nameOf(id))).toBeUndefined();
+  });
+
+  it("never cuts within an escaped byte", () => {
+    for (const shift of [0, 1, 2]) {
+      const id = `${"x".repeat(shift)}${"é".repeat(100)}`;
+      expect(nameOf(id)).toMatch(/^x*(%[0-9A-F]{2})+~[0-9a-f]{64}$/);
+    }
+  });
+
+  it("never names two ids alike", () => {
+    fc.assert(
+      fc.property(anyId(), anyId(), (a, b) => {
+        expect(nameOf(a) === nameOf(b)).toBe(a === b);
+      }),
+    );
+  });
+
+  it("never leaves the folder, and never makes a name that a system reads as another", () => {
+    fc.assert(
+      fc.property(anyId(), (id) => {
+        const name = nameOf(id);
+        expect(dirname(join("/root", name))).toBe("/root");
+        expect(name).toMatch(/^[A-Za-z0-9_%-][A-Za-z0-9._%~-]*$/);
+        expect(name).not.toMatch(/\.$/);
+        expect(name).not.toMatch(/^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i);
+        expect(Buffer.byteLength(name)).toBeLessThanOrEqual(180);
+      }),
+    );
+  });
+
+  it("makes names that the disk takes", async () => {
+    const folder = await tempFolder();
+    const ids = fc.sample(anyId(), 200);
+    for (const id of ids) mkdirSync(join(folder, nameOf(id)), { recursive: true });
+    expect(readdirSync(folder).toSorted()).toEqual([...new Set(ids.map(nameOf))].toSorted());
+  });
+});
+
+describe("idOf", () => {
+  it("gives back every id that is not hashed", () => {
+    fc.assert(
+      fc.property(anyId(), (id) => {
+        const name = nameOf(id);
+        expect(idOf(name)).toBe(isHashedName(name) ? undefined : id);
+      }),
+    );
+  });
+
+  it.each(["with space", "%2f", "%61", "%", "%FF", "CON", ".lock", "a~b", "ends.", "x".repeat(200), ""])(
+    "takes %j for no id's name",
+    (name) => {
+      expect(idOf(name)).toBeUndefined();
+    },
+  );
+});
+
+/** Ids of every kind, among them many that are alike. */
+function anyId(): fc.Arbitrary<string> {
+  return fc.oneof(
+    fc.string({ minLength: 1, maxLength: 300, unit: "binary" }),
+    fc.string({ minLength: 1, maxLength: 4, unit: fc.constantFrom(".", "%", "/", "\\", "~", "2", "F", "E", "a", "A") }),
+    fc.constantFrom("con", "CON.txt", "nul.", "..", "../..", "a/b", "a%2Fb", "~", "é", "e\u0301"),
+    fc.string({ minLength: 170, maxLength: 190, unit: fc.constantFrom("a", "é", "/") }),
+  );
+}

@@ -1,0 +1,108 @@
+import { readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { collect, draft, idsOf } from "./drafts.js";
+import { newJsonStore } from "./stores.js";
+
+/** How often the folder of task `t` was listed. */
+const listed = vi.hoisted(() => ({ times: 0 }));
+
+vi.mock("node:fs", async (original) => {
+  const real: typeof import("node:fs") = await original();
+  const list = (path: string, ...options: []) => {
+    if (String(path).endsWith("/t")) listed.times += 1;
+    return real.readdirSync(path, ...options);
+  };
+  return { ...real, readdirSync: list, default: real };
+});
+
+afterEach(() => {
+  listed.times = 0;
+});
+
+const NEWEST = { taskId: "t", order: "newest" } as const;
+
+describe("a json-file adapter that knows what a folder holds", () => {
+  it("lists it once for any number of saves and reads of its own", async () => {
+    const { adapter } = await newJsonStore();
+    await adapter.append(draft("t", "a1"));
+    listed.times = 0;
+    for (const id of ["a2", "a3", "a4"]) {
+      await adapter.append(draft("t", id));
+      expect(await idsOf(adapter.list({ ...NEWEST, limit: 1 }))).toEqual([id]);
+      expect(await adapter.get("t", "a1")).toMatchObject({ id: "a1" });
+      await adapter.setStatus("t", id, { status: "paused" });
+    }
+    expect(listed.times).toBe(0);
+  });
+
+  it("sees what another adapter saved and removed, in the same tick of the clock too", async () => {
+    const { root, adapter, open } = await newJsonStore();
+    const folder = join(root, "t");
+    const other = open();
+    for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
+    const { mtime } = statSync(folder);
+    await other.append(draft("t", "b3"));
+    await other.append(draft("t", "b4"));
+    await other.remove("t", ["b3"]);
+    utimesSync(folder, mtime, mtime);
+    expect(await idsOf(adapter.list(NEWEST))).toEqual(["b4", "a2", "a1"]);
+    expect(await adapter.append(draft("t", "a5"))).toBe(5);
+    utimesSync(folder, mtime, mtime);
+    expect(await other.append(draft("t", "b6"))).toBe(6);
+    expect(await idsOf(adapter.list(NEWEST))).toEqual(["b6", "a5", "b4", "a2", "a1"]);
+  });
+
+  it("sees what was changed by hand", async () => {
+    const { root, adapter } = await newJsonStore();
+    for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
+    rmSync(join(root, "t", "000000000002-a2.json"));
+    expect(await idsOf(adapter.list(NEWEST))).toEqual(["a1"]);
+    writeFileSync(join(root, "t", "000000000007-x.json"), "");
+    expect(await adapter.append(draft("t", "a3"))).toBe(8);
+  });
+
+  it("doesn't go by a folder's time that is too new to tell the next change", async () => {
+    const { root, open, adapter } = await newJsonStore();
+    const reader = open();
+    await adapter.append(draft("t", "a1"));
+    expect(await idsOf(reader.list(NEWEST))).toEqual(["a1"]);
+    const { mtime } = statSync(join(root, "t"));
+    await adapter.append(draft("t", "a2"));
+    utimesSync(join(root, "t"), mtime, mtime);
+    expect(await idsOf(reader.list(NEWEST))).toEqual(["a2", "a1"]);
+  });
+
+  it("lists a folder that nobody changes once, though it never wrote there", async () => {
+    const { root, open, adapter } = await newJsonStore();
+    await adapter.append(draft("t", "a1"));
+    const then = new Date(Date.now() - 10_000);
+    utimesSync(join(root, "t"), then, then);
+    const reader = open();
+    await idsOf(reader.list(NEWEST));
+    listed.times = 0;
+    expect(await idsOf(reader.list(NEWEST))).toEqual(["a1"]);
+    expect(listed.times).toBe(0);
+    await adapter.append(draft("t", "a2"));
+    expect(await idsOf(reader.list(NEWEST))).toEqual(["a2", "a1"]);
+  });
+
+  it("begins anew where the task was removed by another and is there again", async () => {
+    const { adapter, open } = await newJsonStore();
+    for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
+    await open().remove("t", "all");
+    expect(await collect(adapter.list(NEWEST))).toEqual([]);
+    expect(await adapter.append(draft("t", "b1"))).toBe(1);
+    expect(await idsOf(adapter.list(NEWEST))).toEqual(["b1"]);
+  });
+
+  it("goes on right after a save that was refused", async () => {
+    const { root, adapter } = await newJsonStore();
+    await adapter.append(draft("t", "a1"));
+    await expect(adapter.append(draft("t", "a1", { body: "7" }))).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+    });
+    expect(await adapter.append(draft("t", "a2"))).toBe(2);
+    expect(readdirSync(join(root, "t")).filter((name) => name.endsWith(".json"))).toHaveLength(2);
+  });
+});

@@ -1,0 +1,170 @@
+// What verify finds in a database, and what repair does about it.
+import { mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager } from "waymark";
+import type { RepairStep } from "waymark/adapter";
+import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+
+const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
+
+/** Checkpoints 1 to 3 of task `t`, and what happens right before the next transaction that writes. */
+async function populated() {
+  const moments = { beforeWrite: (): void => {} };
+  const running = (sql: string) => {
+    if (!sql.startsWith("BEGIN IMMEDIATE")) return;
+    const happen = moments.beforeWrite;
+    moments.beforeWrite = () => {};
+    happen();
+  };
+  const { adapter, path, folder } = await newStore({ database: spyingDriver({ running }) });
+  const manager = new CheckpointManager({ storage: adapter, createId: ({ stage }) => stage ?? "none" });
+  onTestFinished(() => manager.close());
+  for (const n of [1, 2, 3]) await manager.save("t", { n }, { stage: `i${n}` });
+  const found = async () => (await manager.verify()).findings.map(({ kind, reason }) => `${kind}: ${reason}`);
+  return { adapter, manager, moments, other: connect(path), path, folder, found };
+}
+
+describe("a damaged row", () => {
+  it("is moved byte for byte, with the reason and its payload", async () => {
+    const { adapter, manager, other, path, found } = await populated();
+    other.exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE sequence = 3");
+    const before = other.prepare("SELECT * FROM waymark_checkpoints WHERE sequence = 3").get();
+    const steps = await collect(adapter.maintenance.repair(REPAIR));
+    expect(steps).toMatchObject([
+      { action: "quarantined", finding: { id: "i3", sequence: 3 }, to: `${path}, table waymark_quarantine` },
+    ]);
+    expect(other.prepare("SELECT * FROM waymark_quarantine").get()).toMatchObject({
+      ...(before as object),
+      reason: "its seal doesn't match its content",
+      body: '{"n":3}',
+    });
+    expect(await found()).toEqual([]);
+    expect(await collect(adapter.tasks({ order: "recent" }))).toMatchObject([{ count: 2, newest: { id: "i2" } }]);
+    expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
+  });
+
+  it("is left where it was put right before repair had the lock", async () => {
+    const { adapter, moments, other } = await populated();
+    other.exec("UPDATE waymark_checkpoints SET label = 'x' WHERE sequence = 2");
+    moments.beforeWrite = () => other.exec("UPDATE waymark_checkpoints SET label = NULL WHERE sequence = 2");
+    expect(await collect(adapter.maintenance.repair(REPAIR))).toEqual([]);
+    expect(await listed(adapter)).toEqual(["i3", "i2", "i1"]);
+  });
+
+  it.each(["9223372036854775807", "9007199254740991", "-1", "0", "-9223372036854775808"])(
+    "with the sequence %s is reported by reads, moved by repair, and not counted on from",
+    async (sequence) => {
+      const { adapter, manager, other, found } = await populated();
+      other.exec(`UPDATE waymark_checkpoints SET sequence = ${sequence} WHERE id = 'i2'`);
+      const seen = await idsOf(adapter.list({ taskId: "t", order: "newest" }));
+      expect(seen.toSorted()).toEqual(["corrupt i2", "i1", "i3"]);
+      expect((await collect(adapter.read({ taskId: "t", order: "oldest" }))).length).toBe(3);
+      await manager.repair();
+      expect(await found()).toEqual([]);
+      expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
+    },
+  );
+});
+
+describe("a task's row", () => {
+  it.each([
+    ["DELETE FROM waymark_tasks", "its row, which has its numbering, is gone"],
+    ["UPDATE waymark_tasks SET count = 5", "it should have 5 checkpoints, and 3 are there"],
+    ["DELETE FROM waymark_checkpoints WHERE sequence = 2", "it should have 3 checkpoints, and 2 are there"],
+    ["UPDATE waymark_tasks SET newest_sequence = 2", "its newest checkpoint should be 2, and is 3"],
+    ["UPDATE waymark_tasks SET last_sequence = 2", "its last sequence is 2"],
+    [
+      `UPDATE waymark_tasks SET last_sequence = ${Number.MAX_SAFE_INTEGER} + 1`,
+      "its last sequence is 9007199254740992",
+    ],
+    ["UPDATE waymark_tasks SET newest_status = 'paused'", "it says another time or status than its newest checkpoint"],
+    [
+      "UPDATE waymark_tasks SET newest_created_at = '2026'",
+      "it says another time or status than its newest checkpoint",
+    ],
+  ])("that doesn't fit its checkpoints is found by verify and made again by repair: %s", async (sql, reason) => {
+    const { adapter, manager, other, found } = await populated();
+    other.exec(sql);
+    expect(await found()).toEqual([`damaged: ${reason}`]);
+    expect(await collect(adapter.maintenance.repair(REPAIR))).toMatchObject([{ action: "quarantined" }]);
+    expect(await found()).toEqual([]);
+    expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
+  });
+
+  it.each(["DELETE FROM waymark_tasks", "UPDATE waymark_tasks SET last_sequence = 2"])(
+    "that doesn't tell its numbering lets no save take a sequence again: %s",
+    async (sql) => {
+      const { manager, other } = await populated();
+      other.exec(sql);
+      await expect(manager.save("t", {}, { stage: "next" })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+      expect((await manager.latest("t"))?.state).toEqual({ n: 3 });
+    },
+  );
+
+  it("whose newest checkpoint isn't there is reported, with the newest that is", async () => {
+    const { adapter, other } = await populated();
+    other.exec("DELETE FROM waymark_checkpoints WHERE sequence = 3");
+    expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([
+      { corrupt: true, taskId: "t", sequence: 3 },
+      { taskId: "t", newest: { id: "i2" } },
+    ]);
+  });
+
+  it("is found, and ends verify, where its id is no text", async () => {
+    const { manager, other, found } = await populated();
+    await manager.save("u", {}, { stage: "i1" });
+    other.exec("UPDATE waymark_tasks SET task_id = CAST(x'f1' AS TEXT) WHERE task_id = 'u'");
+    expect((await found()).at(-1)).toMatch(/an id that is no text|its row/);
+  });
+});
+
+it("a dry run changes nothing, and tells the same steps", async () => {
+  const { adapter, manager, other } = await populated();
+  await manager.save("u", { n: 1 }, { stage: "i1" });
+  other.exec(`UPDATE waymark_checkpoints SET label = 'x' WHERE task_id = 't' AND sequence IN (2, 3);
+    DELETE FROM waymark_tasks WHERE task_id = 'u'`);
+  const tables = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads", "waymark_quarantine"];
+  const content = () => tables.map((table) => other.prepare(`SELECT * FROM ${table}`).all());
+  const before = content();
+  const steps = (dryRun: boolean): Promise<RepairStep[]> => collect(adapter.maintenance.repair({ ...REPAIR, dryRun }));
+  const planned = await steps(true);
+  expect(planned.map(({ action, finding }) => `${action} ${finding.taskId} ${finding.id}`)).toEqual([
+    "quarantined t i2",
+    "quarantined t i3",
+    "quarantined u undefined",
+  ]);
+  expect(content()).toEqual(before);
+  expect(await steps(false)).toEqual(planned);
+});
+
+it("a database that SQLite finds malformed is reported, and repair leaves it with advice", async () => {
+  const { adapter, other, path } = await populated();
+  await adapter.close();
+  other.unsafeMode();
+  other.exec(`PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage =
+    (SELECT rootpage FROM sqlite_schema WHERE name = 'waymark_tasks_by_recency') WHERE name = 'waymark_checkpoints_by_id'`);
+  other.close();
+  const again = openAdapter({ path });
+  const findings = (await collect(again.maintenance.verify({ quick: false }))).filter(({ kind }) => kind !== "checked");
+  expect(findings[0]).toMatchObject({ kind: "damaged", location: path });
+  const steps = await collect(again.maintenance.repair(REPAIR));
+  expect(steps.length).toBeGreaterThan(0);
+  expect(new Set(steps.map(({ action }) => action))).toEqual(new Set(["left"]));
+  expect(steps[0]).toMatchObject({ advice: expect.stringContaining(".recover") });
+});
+
+it("what a killed creation left is removed once it is old enough, and a folder of such a name is not", async () => {
+  const { adapter, path, folder } = await populated();
+  const left = `${path}.new-123-0123456789ab`;
+  const theirs = `${path}.new-1-aaaaaaaaaaaa`;
+  writeFileSync(left, "");
+  mkdirSync(theirs);
+  for (const name of [left, theirs]) utimesSync(name, new Date(), new Date(Date.now() - 120_000));
+  const hour = { dryRun: false, leftoversOlderThanMs: 3_600_000 };
+  expect(await collect(adapter.maintenance.verify({ quick: true }))).toContainEqual(
+    expect.objectContaining({ kind: "leftover", location: left }),
+  );
+  expect(await collect(adapter.maintenance.repair(hour))).toMatchObject([{ action: "left" }]);
+  expect(await collect(adapter.maintenance.repair(REPAIR))).toMatchObject([{ action: "removed" }]);
+  expect(readdirSync(folder).filter((name) => name.includes(".new-"))).toEqual(["checkpoints.db.new-1-aaaaaaaaaaaa"]);
+});

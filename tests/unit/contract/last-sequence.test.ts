@@ -1,0 +1,41 @@
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager, type StorageAdapter } from "waymark";
+import { makePayload } from "waymark/adapter";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { tempFolder } from "../../support/temp-folder.js";
+
+const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
+  memory: () => new MemoryAdapter(),
+  "json-file": (path) => new JsonFileAdapter({ path }),
+  "task-file": (path) => new TaskFileAdapter({ path }),
+  sqlite: (path) => new SqliteAdapter({ path: join(path, "x.db") }),
+};
+
+describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
+  it("refuses to save after the highest sequence, and keeps what is there", async () => {
+    const storage = open(await tempFolder());
+    const manager = new CheckpointManager({ storage });
+    onTestFinished(() => manager.close());
+    const draft = {
+      taskId: "t",
+      id: "last",
+      createdAt: new Date(0).toISOString(),
+      status: "running",
+      stateVersion: 1,
+    } as const;
+    const made = await makePayload({ n: 0 }, { context: draft });
+    await storage.append({ ...draft, ...made }, { sequence: Number.MAX_SAFE_INTEGER });
+    for (const _time of [1, 2]) {
+      const refused = manager.save("t", { n: 1 });
+      await expect(refused).rejects.toMatchObject({
+        code: "STORAGE_FAILED",
+        message: expect.stringMatching(/has no sequence left.*intact/),
+      });
+    }
+    expect((await manager.list("t")).map(({ id }) => id)).toEqual(["last"]);
+  });
+});

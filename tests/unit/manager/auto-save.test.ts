@@ -1,0 +1,322 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { type AutoSaveOptions, CheckpointManager, type StorageAdapter } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { deferred } from "../../support/deferred.js";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
+
+/** A memory whose appends wait for whoever holds them back. */
+function memoryWithGate() {
+  const memory = new MemoryAdapter();
+  const gate = {
+    hold: undefined as Promise<void> | undefined,
+    appends: 0,
+    atOnce: 0,
+    mostAtOnce: 0,
+    failWith: undefined as Error | undefined,
+  };
+  const storage: StorageAdapter = {
+    name: "gated",
+    capabilities: memory.capabilities,
+    append: async (draft, condition) => {
+      gate.appends += 1;
+      gate.atOnce += 1;
+      gate.mostAtOnce = Math.max(gate.mostAtOnce, gate.atOnce);
+      try {
+        await gate.hold;
+        if (gate.failWith !== undefined) throw gate.failWith;
+        return await memory.append(draft, condition);
+      } finally {
+        gate.atOnce -= 1;
+      }
+    },
+    get: (...args) => memory.get(...args),
+    read: (query) => memory.read(query),
+    list: (query) => memory.list(query),
+    tasks: (query) => memory.tasks(query),
+    setStatus: (...args) => memory.setStatus(...args),
+    remove: (...args) => memory.remove(...args),
+    close: () => memory.close(),
+  };
+  const logger = recordingLogger();
+  return { gate, logger, manager: new CheckpointManager({ storage, logger }) };
+}
+
+describe("auto-save", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it("saves every 30 seconds by default, and only if the state changed", async () => {
+    const { manager, gate } = memoryWithGate();
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await vi.advanceTimersByTimeAsync(29_999);
+    expect(gate.appends).toBe(0);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(gate.appends).toBe(1);
+    await vi.advanceTimersByTimeAsync(90_000);
+    expect(gate.appends).toBe(1);
+    state.n = 2;
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(gate.appends).toBe(2);
+    expect(await manager.latest("t")).toMatchObject({ state: { n: 2 }, label: "Auto-save", status: "running" });
+    await autoSave.stop();
+    expect(gate.appends).toBe(2);
+  });
+
+  it("doesn't save again what the task saved itself", async () => {
+    const { manager, gate } = memoryWithGate();
+    const state = { n: 1 };
+    manager.autoSave("t", () => state, { intervalMs: 10 });
+    await manager.save("t", state);
+    await vi.advanceTimersByTimeAsync(10);
+    expect(gate.appends).toBe(1);
+  });
+
+  it("skips a tick while there is no state, and asks for the stage at each save", async () => {
+    const { manager } = memoryWithGate();
+    let state: { n: number } | undefined;
+    manager.autoSave("t", () => state, { intervalMs: 10, stage: () => `step-${state?.n}`, label: "On the way" });
+    await vi.advanceTimersByTimeAsync(10);
+    expect(await manager.has("t")).toBe(false);
+    state = { n: 4 };
+    await vi.advanceTimersByTimeAsync(10);
+    expect(await manager.latest("t")).toMatchObject({ stage: "step-4", label: "On the way" });
+  });
+
+  it("never has two saves at once, however long one takes", async () => {
+    const { manager, gate } = memoryWithGate();
+    const held = deferred();
+    gate.hold = held.promise;
+    let n = 0;
+    const autoSave = manager.autoSave("t", () => ({ n: ++n }), { intervalMs: 10 });
+    await vi.advanceTimersByTimeAsync(100);
+    const flushed = Promise.all([autoSave.flush(), autoSave.flush(), autoSave.stop()]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(gate.appends).toBe(1);
+    held.resolve();
+    await flushed;
+    expect(gate.mostAtOnce).toBe(1);
+    expect(gate.appends).toBe(4);
+  });
+
+  it("reports a failure by event and log, and tries again at the next tick", async () => {
+    const { manager, gate, logger } = memoryWithGate();
+    const failures: unknown[] = [];
+    manager.on("autoSaveFailed", (failure) => failures.push(failure));
+    manager.autoSave("t", () => ({ n: 1 }), { intervalMs: 10 });
+    const error = new Error("disk full");
+    gate.failWith = error;
+    await vi.advanceTimersByTimeAsync(10);
+    expect(failures).toEqual([{ taskId: "t", error }]);
+    expect(logger.lines).toContainEqual(expect.objectContaining({ level: "error", details: { taskId: "t", error } }));
+    gate.failWith = undefined;
+    await vi.advanceTimersByTimeAsync(10);
+    expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
+  });
+
+  it("counts a getState that throws, or gives what can't be stored, as a failure", async () => {
+    const { manager } = memoryWithGate();
+    const failures: unknown[] = [];
+    manager.on("autoSaveFailed", ({ error }) => failures.push(error));
+    const broken = new Error("not ready");
+    manager.autoSave(
+      "throws",
+      () => {
+        throw broken;
+      },
+      { intervalMs: 10 },
+    );
+    manager.autoSave("lossy", () => ({ f: () => 1 }), { intervalMs: 10 });
+    await vi.advanceTimersByTimeAsync(10);
+    expect(failures).toEqual([broken, expect.objectContaining({ code: "STATE_NOT_SERIALIZABLE", path: "$.f" })]);
+  });
+
+  it("stop() waits for the save under way, saves what is unsaved, and ends the timer", async () => {
+    const { manager, gate } = memoryWithGate();
+    const held = deferred();
+    gate.hold = held.promise;
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state, { intervalMs: 10 });
+    await vi.advanceTimersByTimeAsync(10);
+    state.n = 2;
+    const stopped = autoSave.stop();
+    held.resolve();
+    await stopped;
+    expect((await manager.latest("t"))?.state).toEqual({ n: 2 });
+    state.n = 3;
+    await vi.advanceTimersByTimeAsync(100);
+    await autoSave.stop();
+    expect(gate.appends).toBe(2);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("saves again a state that came back, and one whose checkpoint was removed", async () => {
+    const { manager, gate } = memoryWithGate();
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await autoSave.flush();
+    await manager.save("t", { n: 2 });
+    await autoSave.flush();
+    expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
+    await manager.removeTask("t");
+    await autoSave.flush();
+    expect(await manager.has("t")).toBe(true);
+    await autoSave.flush();
+    expect(gate.appends).toBe(4);
+  });
+
+  it("saves nothing more once it is stopped", async () => {
+    const { manager, gate } = memoryWithGate();
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await manager.close();
+    state.n = 2;
+    await expect(autoSave.flush()).rejects.toMatchObject({ code: "CLOSED" });
+    await autoSave.stop();
+    expect(gate.appends).toBe(1);
+  });
+
+  it("stop() and flush() reject with the save's error, and the timer stops anyway", async () => {
+    const { manager, gate } = memoryWithGate();
+    const autoSave = manager.autoSave("t", () => 1);
+    gate.failWith = new Error("disk full");
+    await expect(autoSave.flush()).rejects.toThrow("disk full");
+    await expect(autoSave.stop()).rejects.toThrow("disk full");
+    expect(vi.getTimerCount()).toBe(0);
+    manager.autoSave("t", () => 1);
+  });
+
+  it("saves what is unsaved when its manager closes, or its scope ends", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, ownsStorage: false });
+    {
+      await using _autoSave = manager.autoSave("scope", () => "scoped");
+    }
+    manager.autoSave("t", () => "last");
+    await manager.close();
+    const reader = new CheckpointManager({ storage });
+    expect((await reader.latest("t"))?.state).toBe("last");
+    expect((await reader.latest("scope"))?.state).toBe("scoped");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("refuses a second auto-save of a task, and wrong options", async () => {
+    const { manager } = memoryWithGate();
+    const autoSave = manager.autoSave("t", () => 1);
+    expect(() => manager.autoSave("t", () => 1)).toThrow(/already/);
+    await autoSave.stop();
+    const wrong = (options: object) => () => manager.autoSave("t", () => 1, options as AutoSaveOptions);
+    expect(wrong({ intervalMS: 1 })).toThrow("intervalMS");
+    expect(wrong({ intervalMs: 0 })).toThrow(RangeError);
+    expect(wrong({ intervalMs: 2 ** 31 })).toThrow(RangeError);
+    expect(() => manager.autoSave("t", 1 as never)).toThrow(TypeError);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe("auto-save and signals", () => {
+  async function started(folder: string, ...args: string[]): Promise<ChildProcess> {
+    const script = fileURLToPath(new URL("../../fixtures/auto-save-until-signal.mjs", import.meta.url));
+    const child = spawn(process.execPath, [script, folder, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    await once(child.stdout!, "data");
+    return child;
+  }
+
+  it.each(["SIGINT", "SIGTERM"] as const)(
+    "saves once as paused on %s, and dies of the signal as it would have",
+    async (signal) => {
+      const folder = await tempFolder();
+      const child = await started(folder);
+      child.kill(signal);
+      expect(await once(child, "exit")).toEqual([null, signal]);
+      await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+      expect(await manager.list("one")).toMatchObject([{ status: "paused" }]);
+      expect(await manager.list("two")).toMatchObject([{ status: "paused", stage: "middle" }]);
+      expect(await manager.has("three")).toBe(false);
+    },
+  );
+
+  it("saves first if a library that cleans up at signals registers later", async () => {
+    const folder = await tempFolder();
+    const child = await started(folder, "cleans-up");
+    child.kill("SIGINT");
+    expect(await once(child, "exit")).toEqual([null, "SIGINT"]);
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    expect(await manager.list("one")).toMatchObject([{ status: "paused" }]);
+    expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
+  });
+
+  it("leaves a completed task as it is", async () => {
+    const folder = await tempFolder();
+    const child = await started(folder, "completed");
+    child.kill("SIGTERM");
+    expect(await once(child, "exit")).toEqual([null, "SIGTERM"]);
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    expect(await manager.list("one")).toMatchObject([{ status: "completed" }]);
+    expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
+  });
+
+  it("leaves the ending to a program that listens to the signal itself", async () => {
+    const folder = await tempFolder();
+    const child = await started(folder, "own-listener");
+    child.kill("SIGINT");
+    expect(await once(child, "exit")).toEqual([7, null]);
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    expect((await manager.latest("one"))?.status).toBe("paused");
+  });
+
+  /** SIGTERM to a program that closes its manager at it. Returns the statuses it has saved, the newest first. */
+  async function closedOnSignal(when: "before" | "after" | "saving", exitCode?: number): Promise<string[]> {
+    const folder = await tempFolder();
+    const script = fileURLToPath(new URL("../../fixtures/close-on-signal.mjs", import.meta.url));
+    const args = [script, folder, when, ...(exitCode === undefined ? [] : [String(exitCode)])];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    let warned = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      warned += chunk.toString();
+    });
+    await once(child.stdout, "data");
+    child.kill("SIGTERM");
+    expect(await once(child, "close")).toEqual([exitCode ?? 0, null]);
+    expect(warned).toBe("");
+    await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
+    return (await manager.list("t")).map(({ status }) => status);
+  }
+
+  it.each([
+    ["before", 143],
+    ["before", undefined],
+    ["after", 143],
+    ["after", undefined],
+  ] as const)(
+    "saves once as paused where a program that listened %s it closes its manager, and leaves it its exit code: %s",
+    async (when, exitCode) => {
+      expect(await closedOnSignal(when, exitCode)).toEqual(["paused"]);
+    },
+  );
+
+  it("saves as paused what a save that was under way at the signal has stored as running", async () => {
+    expect(await closedOnSignal("saving")).toEqual(["paused", "running"]);
+  });
+
+  it("doesn't keep a process alive that has nothing else to do", async () => {
+    const script = `
+      import { CheckpointManager } from "waymark";
+      import { MemoryAdapter } from "waymark/adapters/memory";
+      new CheckpointManager({ storage: new MemoryAdapter() }).autoSave("t", () => 1, { saveOnSignal: true });
+    `;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "inherit" });
+    expect(await once(child, "exit")).toEqual([0, null]);
+  });
+});

@@ -1,0 +1,148 @@
+import { describe, expect, it } from "vitest";
+import { CheckpointManager, type CheckpointManagerOptions } from "waymark";
+import type { CheckpointQuery } from "waymark/adapter";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { recordingLogger } from "../../support/recording-logger.js";
+
+const DAY_MS = 86_400_000;
+
+/** A memory that keeps the queries it is asked, and how many records each of them gave. */
+class CountingMemory extends MemoryAdapter {
+  readonly asked: { readonly query: CheckpointQuery; given: number }[] = [];
+
+  override async *list(query: CheckpointQuery) {
+    const entry = { query, given: 0 };
+    this.asked.push(entry);
+    for await (const record of super.list(query)) {
+      entry.given += 1;
+      yield record;
+    }
+  }
+}
+
+function managerAtDay(options: Partial<CheckpointManagerOptions> = {}) {
+  const time = { day: 0 };
+  const clock = () => time.day * DAY_MS;
+  return { time, manager: new CheckpointManager({ storage: new MemoryAdapter(), clock, ...options }) };
+}
+
+const sequencesOf = async (manager: CheckpointManager, taskId = "t") =>
+  (await manager.list(taskId)).map(({ sequence }) => sequence);
+
+describe("retention after a save", () => {
+  it("keeps the last N, by one query that gives only what goes, however long the history is", async () => {
+    const storage = new CountingMemory();
+    const plain = new CheckpointManager({ storage, ownsStorage: false });
+    for (let n = 1; n <= 200; n++) await plain.save("t", n);
+    const manager = new CheckpointManager({ storage, retention: { keepLast: 200 } });
+    storage.asked.length = 0;
+    await manager.save("t", 201);
+    expect(storage.asked).toEqual([{ query: expect.objectContaining({ skip: 200 }), given: 1 }]);
+    expect(await manager.list("t")).toHaveLength(200);
+    expect((await sequencesOf(manager)).at(-1)).toBe(2);
+  });
+
+  it("applies any other policy as its plan says", async () => {
+    const { manager, time } = managerAtDay({
+      retention: { keepLast: 2, keepStages: ["release"], maxAgeMs: 10 * DAY_MS },
+    });
+    await manager.save("t", 1, { stage: "release" });
+    for (time.day = 1; time.day <= 4; time.day++) await manager.save("t", time.day);
+    expect(await sequencesOf(manager)).toEqual([5, 4, 1]);
+    time.day = 12;
+    await manager.save("t", 12);
+    expect(await sequencesOf(manager)).toEqual([6, 5]);
+  });
+
+  it("never fails the save, and logs what went wrong", async () => {
+    const logger = recordingLogger();
+    const storage = new MemoryAdapter();
+    storage.remove = async () => {
+      throw new Error("read-only");
+    };
+    const manager = new CheckpointManager({ storage, retention: { keepLast: 1 }, logger });
+    await manager.save("t", 1);
+    expect((await manager.save("t", 2)).sequence).toBe(2);
+    expect(logger.lines).toContainEqual(
+      expect.objectContaining({ level: "error", message: expect.stringContaining("the save is stored") }),
+    );
+  });
+});
+
+describe("prune", () => {
+  it("removes what a plan says, and new saves don't outdate it", async () => {
+    const { manager } = managerAtDay();
+    for (const n of [1, 2, 3]) await manager.save("t", n);
+    const plan = await manager.planRetention("t", { keepLast: 1 });
+    expect(await sequencesOf(manager)).toEqual([3, 2, 1]);
+    await manager.save("t", 4);
+    expect(await manager.applyPlan(JSON.parse(JSON.stringify(plan)))).toEqual({
+      tasks: 1,
+      removed: 2,
+      removedBytes: 2,
+    });
+    expect(await sequencesOf(manager)).toEqual([4, 3]);
+    expect(await manager.applyPlan(plan)).toEqual({ tasks: 1, removed: 0, removedBytes: 0 });
+  });
+
+  it("refuses a plan if a checkpoint it keeps is gone, or one it removes has another status", async () => {
+    const { manager } = managerAtDay();
+    const first = await manager.save("t", 1);
+    const second = await manager.save("t", 2);
+    const plan = await manager.planRetention("t", { keepLast: 1 });
+    await manager.setStatus("t", first.id, "failed", { error: "late news" });
+    await expect(manager.applyPlan(plan)).rejects.toMatchObject({ code: "PLAN_OUTDATED" });
+    await expect(manager.applyPlan(plan)).rejects.toThrow(`${first.id}, which it removes, is failed now`);
+    const next = await manager.planRetention("t", { keepLast: 1 });
+    await manager.remove("t", second.id);
+    await expect(manager.applyPlan(next)).rejects.toThrow(`${second.id}, which it keeps, is gone`);
+    expect(await sequencesOf(manager)).toEqual([1]);
+  });
+
+  it("takes a task and a policy, or the manager's own", async () => {
+    const storage = new MemoryAdapter();
+    const plain = new CheckpointManager({ storage });
+    for (const n of [1, 2, 3]) await plain.save("t", n);
+    expect(await plain.prune("t", { keepLast: 2 })).toEqual({ tasks: 1, removed: 1, removedBytes: 1 });
+    await expect(plain.prune("t")).rejects.toThrow(TypeError);
+    await expect(plain.prune("t", { keepLst: 1 } as object)).rejects.toThrow("keepLst");
+    const own = new CheckpointManager({ storage, retention: { keepLast: 1 } });
+    expect(await own.prune("t")).toMatchObject({ removed: 1 });
+  });
+
+  it("prunes every task, and says how much in all", async () => {
+    const { manager } = managerAtDay();
+    for (const taskId of ["a", "b"]) for (const n of [1, 2, 3]) await manager.save(taskId, n);
+    await manager.save("c", 1);
+    expect(await manager.pruneAll({ keepLast: 1 })).toEqual({ tasks: 3, removed: 4, removedBytes: 4 });
+    await expect(manager.pruneAll()).rejects.toThrow(TypeError);
+  });
+
+  it("removes nothing if no checkpoint that it keeps can be read", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, logger: recordingLogger() });
+    await manager.save("t", 1);
+    const { id } = await manager.save("t", 2);
+    const get = storage.get.bind(storage);
+    storage.get = async (taskId, wanted) => {
+      const record = await get(taskId, wanted);
+      // A damaged payload under an intact header: no list shows it.
+      return wanted === id && record && "payload" in record
+        ? { ...record, payload: { ...record.payload, body: "3" } }
+        : record;
+    };
+    await expect(manager.prune("t", { keepLast: 1 })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    expect(await sequencesOf(manager)).toEqual([2, 1]);
+    await manager.save("t", 3);
+    expect(await manager.prune("t", { keepLast: 2 })).toMatchObject({ removed: 1 });
+  });
+
+  it("keeps the newest of an incomplete task, whatever its age", async () => {
+    const { manager, time } = managerAtDay();
+    await manager.save("t", 1);
+    await manager.save("done", 1, { status: "completed" });
+    time.day = 100;
+    expect(await manager.pruneAll({ maxAgeMs: DAY_MS })).toMatchObject({ removed: 1 });
+    expect(await sequencesOf(manager)).toEqual([1]);
+  });
+});

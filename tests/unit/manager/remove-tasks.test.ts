@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { type CheckpointEvents, CheckpointManager, type StorageAdapter } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+
+/** The memory adapter without its own `removeTasks`. */
+function oneByOne(): StorageAdapter {
+  const storage = new MemoryAdapter();
+  Object.defineProperty(storage, "removeTasks", { value: undefined });
+  return storage;
+}
+
+const STORAGES: Record<string, () => StorageAdapter> = {
+  "in one step": () => new MemoryAdapter(),
+  "task by task": oneByOne,
+};
+
+describe.each(Object.entries(STORAGES))("removeTasks, %s,", (_name, open) => {
+  it("removes the tasks under a prefix, ends their numbering, and says how many checkpoints they had", async () => {
+    const manager = new CheckpointManager({ storage: open() });
+    for (const taskId of ["a/1", "a/2", "a/2", "ab", "A/1", "b/a/1"]) await manager.save(taskId, taskId);
+    const removed: CheckpointEvents["removed"][] = [];
+    manager.on("removed", (event) => removed.push(event));
+
+    expect(await manager.removeTasks({ prefix: "a/" })).toBe(3);
+    expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["A/1", "ab", "b/a/1"]);
+    expect(removed).toEqual([
+      { taskId: "a/1", ids: "all", by: "request" },
+      { taskId: "a/2", ids: "all", by: "request" },
+    ]);
+    expect((await manager.save("a/2", "again")).sequence).toBe(1);
+    expect(await manager.removeTasks({ prefix: "nowhere/" })).toBe(0);
+    expect(removed).toHaveLength(2);
+  });
+
+  it("lets an auto-save of a removed task store its state again", async () => {
+    const manager = new CheckpointManager({ storage: open() });
+    const autoSave = manager.autoSave("a/1", () => ({ n: 1 }));
+    await autoSave.flush();
+    await manager.removeTasks({ prefix: "a/" });
+    await autoSave.flush();
+    expect(await manager.list("a/1")).toHaveLength(1);
+    await manager.close();
+  });
+
+  it("refuses an empty prefix, none, and a misspelled one: they would remove everything", async () => {
+    const manager = new CheckpointManager({ storage: open() });
+    await manager.save("a", 1);
+    for (const query of [{ prefix: "" }, {}, { prefx: "a" }, { prefix: 1 }, undefined]) {
+      await expect(manager.removeTasks(query as { prefix: string })).rejects.toThrow(TypeError);
+    }
+    expect(await manager.has("a")).toBe(true);
+  });
+});

@@ -1,0 +1,67 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager, UnsupportedOperationError, type VerifyCounts } from "waymark";
+import { openStorage } from "waymark/adapters";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { tempFolder } from "../../support/temp-folder.js";
+
+/** A store of two tasks with three checkpoints each, one of them named as the quarantine might be. */
+async function populated(scheme: "files" | "tasks" | "sqlite") {
+  const folder = await tempFolder();
+  const root = join(folder, scheme === "sqlite" ? "x.db" : "store");
+  const manager = new CheckpointManager({
+    storage: openStorage(`${scheme}:${root}`),
+    createId: ({ taskId, stage }) => `${taskId}-${stage}`,
+  });
+  onTestFinished(() => manager.close());
+  for (const task of ["quarantine", "other"]) {
+    for (const n of [1, 2, 3]) await manager.save(task, { n }, { stage: `s${n}` });
+  }
+  return { folder, root, manager };
+}
+
+function edit(path: string, change: (text: string) => string): string {
+  const changed = change(readFileSync(path, "utf8"));
+  writeFileSync(path, changed);
+  return changed;
+}
+
+describe("verify", () => {
+  it("counts what it looks at, tells how far it is, and ends at a signal", async () => {
+    const { manager } = await populated("files");
+    const seen: VerifyCounts[] = [];
+    const result = await manager.verify({ onProgress: (soFar) => seen.push(soFar) });
+    expect(result).toEqual({ tasks: 2, checkpoints: 6, bytes: 42, findings: [] });
+    expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, bytes: 42, findings: 0 });
+    const stop = new AbortController();
+    const stopped = manager.verify({ signal: stop.signal, onProgress: () => stop.abort(new Error("enough")) });
+    await expect(stopped).rejects.toThrow("enough");
+  });
+
+  it("leaves payloads unread where it is to be quick", async () => {
+    const { root, manager } = await populated("files");
+    edit(join(root, "other", "000000000001-other-s1.json"), (text) => text.replace('"n":1', '"n":7'));
+    expect((await manager.verify({ quick: true })).findings).toEqual([]);
+    expect((await manager.verify()).findings).toHaveLength(1);
+  });
+
+  it("reads every record of a storage that has no verify of its own, and such a one can't be repaired", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+    for (const task of ["a", "b"]) await manager.save(task, 1);
+    expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
+    expect(await manager.verify({ quick: true })).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
+    await expect(manager.repair()).rejects.toBeInstanceOf(UnsupportedOperationError);
+  });
+
+  it("refuses options that don't exist, or are of a wrong kind", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+    // @ts-expect-error: misspelled.
+    await expect(manager.verify({ quik: true })).rejects.toThrow('VerifyOptions has no "quik"');
+    // @ts-expect-error: no boolean.
+    await expect(manager.verify({ quick: 1 })).rejects.toThrow(TypeError);
+    await expect(manager.repair({ leftoversOlderThanMs: -1 })).rejects.toThrow(RangeError);
+    // @ts-expect-error: no boolean.
+    await expect(manager.repair({ dryRun: "yes" })).rejects.toThrow(TypeError);
+  });
+});

@@ -1,0 +1,45 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import * as root from "waymark";
+import * as adapter from "waymark/adapter";
+
+/** The names that a file of export lists exports, types included. */
+function namesIn(file: string): string[] {
+  const text = readFileSync(join(import.meta.dirname, "..", "..", "src", file), "utf8");
+  expect(text).not.toMatch(/export \*|export (const|function|class|interface)/);
+  return [...text.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, list = ""]) =>
+    list
+      .split(",")
+      .map((name) => name.trim().replace(/^type /, ""))
+      .filter((name) => name !== ""),
+  );
+}
+
+it("the root exports at most 60 names", () => {
+  const names = namesIn("index.ts");
+  expect(names).toEqual(expect.arrayContaining(Object.keys(root)));
+  expect(new Set(names).size).toBe(names.length);
+  expect(names.length, `${names.length} names: ${names.join(", ")}`).toBeLessThanOrEqual(60);
+});
+
+it("the root keeps internals of the manager to itself", () => {
+  const names = namesIn("index.ts");
+  for (const internal of ["whyOutdated", "checkRetentionPolicy", "nestsTooDeep", "sealDraft", "nextSequence"]) {
+    expect(names).not.toContain(internal);
+  }
+});
+
+it("an adapter's author finds all of the contract in waymark/adapter", () => {
+  expect(namesIn("contract/index.ts")).toEqual(expect.arrayContaining(Object.keys(adapter)));
+  expect(Object.keys(adapter)).toEqual(
+    expect.arrayContaining([
+      "nextSequence",
+      "sealDraft",
+      "withStatus",
+      "matchesQuery",
+      "sequenceOfSame",
+      "makePayload",
+    ]),
+  );
+});
