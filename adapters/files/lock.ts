@@ -78,7 +78,7 @@ export class FolderLock {
   }
 
   /**
-   * Puts the content under the name `target`, in the place of what may be there, and resolves once it is durable. One
+   * Puts the content under the name `target`, replacing what is there, and resolves once it is durable. One
    * call at a time.
    *
    * @param options.mode - Default 0600.

@@ -259,7 +259,7 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #repair = async ({ path, name, taskId = name }: TaskFolder, work: (lock: FolderLock) => Promise<void>) =>
     this.write({ taskId, folder: path, verb: "repair", absent: () => undefined }, work);
 
-  /** @throws {StorageError} A link or a file stands in the place of its folder. */
+  /** @throws {StorageError} A link or a file is where its folder belongs. */
   async #existingTask(taskId: string): Promise<Task | undefined> {
     const folder = this.#folderOf(taskId);
     return isFolder(folder) ? this.load(folder, undefined) : undefined;
@@ -314,7 +314,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#known.add(this.#root).add(folder);
   }
 
-  /** Ends a write of which nothing is left: the folder goes, unless something else is in it. */
+  /** Ends a write that left nothing: removes the folder, unless something else is in it. */
   async #removeFolder(lock: FolderLock, folder: string): Promise<void> {
     lock.releaseAndRemoveFolder();
     this.#known.delete(folder);

@@ -46,7 +46,7 @@ export interface Task {
   takeAway(moved: readonly Movable[], lock: FolderLock): Promise<void>;
 }
 
-/** What stands in the place of an entry that can't be read. Other errors it throws. */
+/** Describes an entry that cannot be read. Other errors are thrown. */
 export function corruptOrThrow(entry: Entry, error: unknown, taskId: string | undefined): CorruptRecord {
   if (!(error instanceof UnreadableError)) throw error;
   const { message: reason, cause } = error;
