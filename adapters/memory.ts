@@ -6,6 +6,7 @@ import {
   nextSequence,
   type StorageAdapter,
   sequenceOfSame,
+  type TaskPosition,
   type TaskQuery,
 } from "../src/contract/adapter.js";
 import {
@@ -23,13 +24,13 @@ import {
 } from "../src/contract/checkpoint.js";
 import { ClosedError } from "../src/contract/errors.js";
 
-/** One task: its checkpoints, the oldest first, and the last sequence it gave, which outlives the checkpoint. */
+/** One task's checkpoints by id, the oldest first, and its newest one. */
 interface StoredTask {
-  readonly records: readonly StoredCheckpoint[];
-  readonly lastSequence: number;
+  readonly records: Map<string, StoredCheckpoint>;
+  newest: StoredCheckpoint | undefined;
+  /** The last one it gave, which outlives the checkpoint. */
+  lastSequence: number;
 }
-
-const NO_TASK: StoredTask = { records: [], lastSequence: 0 };
 
 /**
  * Checkpoints in the memory of this process, for tests: nothing is left once the adapter is closed.
@@ -43,19 +44,19 @@ export class MemoryAdapter implements StorageAdapter {
   #closed = false;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
-    const { records, lastSequence } = this.#task(draft.taskId);
-    const existing = records.find(({ id }) => id === draft.id);
+    const task = this.#task(draft.taskId) ?? { records: new Map(), newest: undefined, lastSequence: 0 };
+    const existing = task.records.get(draft.id);
     if (existing) return sequenceOfSame(existing, draft);
 
-    const position = { newestSequence: newestSequence(records), lastSequence };
-    const sequence = nextSequence(draft.taskId, position, condition);
-    const record = copyOf(sealDraft(draft, sequence));
-    this.#tasks.set(draft.taskId, { records: [...records, record], lastSequence: sequence });
+    const sequence = nextSequence(draft.taskId, positionOf(task), condition);
+    this.#put(task, copyOf(sealDraft(draft, sequence)));
+    task.lastSequence = sequence;
+    this.#tasks.set(draft.taskId, task);
     return sequence;
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | undefined> {
-    return structuredClone(this.#task(taskId).records.find((record) => record.id === id));
+    return structuredClone(this.#task(taskId)?.records.get(id));
   }
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint> {
@@ -69,9 +70,8 @@ export class MemoryAdapter implements StorageAdapter {
   async *tasks(query: TaskQuery): AsyncIterable<TaskSummary> {
     this.#assertOpen();
     const found: TaskSummary[] = [];
-    for (const [taskId, { records }] of this.#tasks) {
-      const newest = records.at(-1);
-      if (newest && matchesTask(newest, query)) found.push({ taskId, count: records.length, newest });
+    for (const [taskId, { records, newest }] of this.#tasks) {
+      if (newest && matchesTask(newest, query)) found.push({ taskId, count: records.size, newest });
     }
     found.sort(query.order === "recent" ? byRecency : byTaskId);
     for (const task of found.slice(0, query.limit)) {
@@ -80,39 +80,34 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    const { records, lastSequence } = this.#task(taskId);
-    const index = records.findIndex((record) => record.id === id);
-    const record = records[index];
-    if (!record) return false;
-
-    checkExpected(taskId, newestSequence(records), condition);
-    const changed = withStatus(record, structuredClone(change));
-    this.#tasks.set(taskId, { records: records.with(index, changed), lastSequence });
+    const task = this.#task(taskId);
+    const record = task?.records.get(id);
+    if (!task || !record) return false;
+    checkExpected(taskId, positionOf(task).newestSequence, condition);
+    this.#put(task, withStatus(record, structuredClone(change)));
     return true;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const { records, lastSequence } = this.#task(taskId);
-    const index = records.findIndex((record) => record.id === id);
-    const record = records[index];
-    if (record?.payload.sha256 !== expectedSha256) return false;
-    const changed = withPayload(record, structuredClone(payload));
-    this.#tasks.set(taskId, { records: records.with(index, changed), lastSequence });
+    const task = this.#task(taskId);
+    const record = task?.records.get(id);
+    if (!task || record?.payload.sha256 !== expectedSha256) return false;
+    this.#put(task, withPayload(record, structuredClone(payload)));
     return true;
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const { records, lastSequence } = this.#task(taskId);
-    checkExpected(taskId, newestSequence(records), condition);
+    const task = this.#task(taskId);
+    checkExpected(taskId, positionOf(task).newestSequence, condition);
+    if (!task) return 0;
     if (ids === "all") {
       this.#tasks.delete(taskId);
-      return records.length;
+      return task.records.size;
     }
-    const doomed = new Set(ids);
-    const kept = records.filter(({ id }) => !doomed.has(id));
     // An emptied task keeps its numbering: only "all" ends it.
-    if (kept.length < records.length) this.#tasks.set(taskId, { records: kept, lastSequence });
-    return records.length - kept.length;
+    const removed = ids.filter((id) => task.records.delete(id)).length;
+    task.newest = [...task.records.values()].at(-1);
+    return removed;
   }
 
   async removeTasks(prefix: string): Promise<number> {
@@ -120,7 +115,7 @@ export class MemoryAdapter implements StorageAdapter {
     let removed = 0;
     for (const [taskId, { records }] of this.#tasks) {
       if (!taskId.startsWith(prefix)) continue;
-      removed += records.length;
+      removed += records.size;
       this.#tasks.delete(taskId);
     }
     return removed;
@@ -131,15 +126,22 @@ export class MemoryAdapter implements StorageAdapter {
     this.#tasks.clear();
   }
 
-  #task(taskId: string): StoredTask {
+  #task(taskId: string): StoredTask | undefined {
     this.#assertOpen();
-    return this.#tasks.get(taskId) ?? NO_TASK;
+    return this.#tasks.get(taskId);
   }
 
-  /** As they are now: a task's records are replaced, never changed, so an iteration isn't disturbed by later writes. */
+  /** Adds a record, or puts it in the place of the one with its id. */
+  #put(task: StoredTask, record: StoredCheckpoint): void {
+    task.records.set(record.id, record);
+    if (record.sequence >= positionOf(task).newestSequence) task.newest = record;
+  }
+
+  /** As they are now: later writes don't disturb an iteration. */
   #select(query: CheckpointQuery): readonly StoredCheckpoint[] {
     const { skip = 0, limit = Number.POSITIVE_INFINITY } = query;
-    const found = this.#task(query.taskId).records.filter((record) => matchesQuery(record, query));
+    const records = this.#task(query.taskId)?.records.values() ?? [];
+    const found = Array.from(records).filter((record) => matchesQuery(record, query));
     if (query.order === "newest") found.reverse();
     return found.slice(skip, skip + limit);
   }
@@ -161,8 +163,8 @@ function copyOf(record: StoredCheckpoint): StoredCheckpoint {
   };
 }
 
-function newestSequence(records: readonly StoredCheckpoint[]): number {
-  return records.at(-1)?.sequence ?? 0;
+function positionOf(task: StoredTask | undefined): TaskPosition {
+  return { newestSequence: task?.newest?.sequence ?? 0, lastSequence: task?.lastSequence ?? 0 };
 }
 
 function matchesTask(newest: CheckpointSummary, query: TaskQuery): boolean {

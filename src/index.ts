@@ -1,7 +1,6 @@
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
 export { type GzipOptions, gzip } from "./codec/gzip.js";
-export type { RedactOptions } from "./codec/redaction.js";
 export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
 export type {
@@ -37,6 +36,7 @@ export { CheckpointManager } from "./manager/manager.js";
 export type { CheckpointManagerOptions, Migration } from "./manager/options.js";
 export type { PruneResult } from "./manager/pruner.js";
 export type { ListQuery, TasksQuery } from "./manager/queries.js";
+export type { RedactOptions } from "./manager/redaction.js";
 export type { RekeyOptions, RekeyProgress, RekeyResult } from "./manager/rekey.js";
 export type { RepairOptions, RepairResult } from "./manager/repair.js";
 export {

@@ -1,10 +1,5 @@
 import { endianness } from "node:os";
 
-/** The length of so many bytes as base64. */
-export function base64Length(byteLength: number): number {
-  return Math.ceil(byteLength / 3) * 4;
-}
-
 /** A buffer's or a view's bytes in base64, elements little-endian: it means the same on every machine. */
 export function toBase64(source: ArrayBuffer | ArrayBufferView, elementSize: number, order = endianness()): string {
   const bytes = ArrayBuffer.isView(source)

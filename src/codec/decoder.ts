@@ -1,11 +1,11 @@
 import {
-  CheckpointCorruptError,
+  type CheckpointCorruptError,
   CheckpointError,
   isStackOverflow,
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import { isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
-import { type PayloadOwner, subjectOf } from "./transforms.js";
+import { damagedPayload, type PayloadOwner, subjectOf } from "./transforms.js";
 
 /** Puts the values back that tags stand for, in the very objects that `JSON.parse` made. */
 export class Decoder implements Reading {
@@ -47,7 +47,7 @@ export class Decoder implements Reading {
   #items(items: unknown[]): unknown[] {
     for (let index = 0; index < items.length; index++) {
       const item: unknown = items[index];
-      if (isHole(item)) delete items[index];
+      if (isRecord(item) && item[TAG] === "hole" && Object.keys(item).length === 1) delete items[index];
       else if (typeof item === "object") items[index] = this.value(item);
     }
     return items;
@@ -66,13 +66,6 @@ export class Decoder implements Reading {
   }
 
   #malformed(tag: unknown, cause?: unknown): CheckpointCorruptError {
-    return new CheckpointCorruptError(
-      `${subjectOf(this.#owner)} can't be loaded: its text holds a malformed tag ${JSON.stringify(tag)}. It was left untouched.`,
-      { cause },
-    );
+    return damagedPayload(this.#owner, `its text holds a malformed tag ${JSON.stringify(tag)}`, cause);
   }
-}
-
-function isHole(json: unknown): boolean {
-  return isRecord(json) && json[TAG] === "hole" && Object.keys(json).length === 1;
 }

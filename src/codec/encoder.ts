@@ -3,7 +3,7 @@ import { types } from "node:util";
 import { PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
 import { adviceFor, describeInstance, errorKindOf, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
-import type { RedactedPaths } from "./redaction.js";
+import type { RedactedPaths } from "./redacted-paths.js";
 import { type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
 import { type PayloadOwner, subjectOf } from "./transforms.js";
 

@@ -21,8 +21,6 @@ export interface EncryptOptions {
   readonly requireEncrypted?: boolean | undefined;
 }
 
-const NAME = "encrypt";
-
 /**
  * Encrypts states with AES-256-GCM, each with a nonce of its own. A state is bound to the task, id, stage, parent, state
  * version and encoding of its checkpoint: moved to another one, it doesn't open. Put this last, since encrypted data can't
@@ -52,12 +50,9 @@ const NAME = "encrypt";
 export function encrypt(options: EncryptOptions): Transform {
   checkKeys("EncryptOptions", options, ["keys", "current", "requireEncrypted"]);
   const { keys, current, requireEncrypted = false } = options;
-  // For a Map, Object.entries would give no key.
-  const shape = Object.prototype.toString.call(keys).slice("[object ".length, -1);
-  if (shape !== "Object") {
-    throw new TypeError(
-      `EncryptOptions.keys must be a plain object with a key under each key's id, as in { "2026-11": key }; it is of type ${shape}.`,
-    );
+  // Object.entries would find no key in a Map.
+  if (Object.prototype.toString.call(keys) !== "[object Object]") {
+    throw new TypeError('EncryptOptions.keys must be a plain object with a key under each id: { "2026-11": key }.');
   }
   if (typeof requireEncrypted !== "boolean") {
     throw new TypeError("EncryptOptions.requireEncrypted must be true or false.");
@@ -69,7 +64,7 @@ export function encrypt(options: EncryptOptions): Transform {
     throw new TypeError(`EncryptOptions.current must be the id of one of the keys: ${ids || "there is none"}.`);
   }
   const transform: Transform = {
-    name: NAME,
+    name: "encrypt",
     encode: async (body, context) => sealEnvelope(body, current, await writing(), context),
     async decode(body, context) {
       const envelope = parseEnvelope(body);

@@ -1,7 +1,9 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
-import { CheckpointCorruptError, PayloadTooLargeError } from "../contract/errors.js";
-import { subjectOf, type Transform, type TransformContext } from "./transforms.js";
+import { checkKeys } from "../contract/adapter.js";
+import { PayloadTooLargeError } from "../contract/errors.js";
+import { checkInteger } from "../manager/arguments.js";
+import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 /** See {@link gzip}. */
 export interface GzipOptions {
@@ -23,15 +25,12 @@ const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
  * @throws {TypeError} An option is unknown.
  */
 export function gzip(options: GzipOptions = {}): Transform {
-  const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = DEFAULT_MAX_BYTES, ...unknown } = options;
-  const [misspelled] = Object.keys(unknown);
-  if (misspelled !== undefined) throw new TypeError(`gzip has no option ${JSON.stringify(misspelled)}.`);
+  checkKeys("GzipOptions", options, ["level", "maxBytes"]);
+  const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = DEFAULT_MAX_BYTES } = options;
   if (!Number.isInteger(level) || level < -1 || level > 9) {
     throw new RangeError(`gzip's level must be an integer from -1 to 9, not ${level}.`);
   }
-  if (!Number.isSafeInteger(maxBytes) || maxBytes < 1) {
-    throw new RangeError(`gzip's maxBytes must be a positive integer, not ${maxBytes}.`);
-  }
+  checkInteger("GzipOptions.maxBytes", maxBytes, 1);
   const tooLarge = (context: TransformContext, verb: string, next: string) =>
     new PayloadTooLargeError(
       `${subjectOf(context)} can't be ${verb}: its state has more than the ${maxBytes} bytes that gzip's maxBytes allows. ${next}`,
@@ -49,18 +48,11 @@ export function gzip(options: GzipOptions = {}): Transform {
       try {
         return await expand(body, { maxOutputLength: maxBytes });
       } catch (cause) {
-        if (codeOf(cause) === "ERR_BUFFER_TOO_LARGE") {
+        if (cause instanceof RangeError && "code" in cause && cause.code === "ERR_BUFFER_TOO_LARGE") {
           throw tooLarge(context, "loaded", "It was left untouched; raise maxBytes to load it.");
         }
-        throw new CheckpointCorruptError(
-          `${subjectOf(context)} can't be loaded: its payload is no complete gzip data. It was left untouched.`,
-          { cause },
-        );
+        throw damagedPayload(context, "its payload is no complete gzip data", cause);
       }
     },
   };
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }

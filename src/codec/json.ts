@@ -1,8 +1,8 @@
-import { CheckpointCorruptError, isStackOverflow } from "../contract/errors.js";
+import { isStackOverflow } from "../contract/errors.js";
 import { Decoder } from "./decoder.js";
 import { Encoder } from "./encoder.js";
-import type { RedactedPaths } from "./redaction.js";
-import { type PayloadOwner, subjectOf } from "./transforms.js";
+import type { RedactedPaths } from "./redacted-paths.js";
+import { damagedPayload, type PayloadOwner } from "./transforms.js";
 
 /** How a state became text: `json` is what `JSON.stringify` gives, `json-tagged` has tags too (see tags.ts). */
 export type JsonEncoding = "json" | "json-tagged";
@@ -71,13 +71,7 @@ export function decodeJson(encoding: JsonEncoding, text: string, owner?: Payload
     const json: unknown = JSON.parse(text);
     return encoding === "json" ? json : new Decoder(owner).value(json);
   } catch (cause) {
-    if (cause instanceof SyntaxError) throw unreadable("is not JSON", owner, cause);
-    throw isStackOverflow(cause) ? unreadable("nests too deep to be walked through", owner, cause) : cause;
+    if (cause instanceof SyntaxError) throw damagedPayload(owner, "its text is not JSON", cause);
+    throw isStackOverflow(cause) ? damagedPayload(owner, "its text nests too deep to be walked through", cause) : cause;
   }
-}
-
-function unreadable(how: string, owner: PayloadOwner | undefined, cause: unknown): CheckpointCorruptError {
-  return new CheckpointCorruptError(`${subjectOf(owner)} can't be loaded: its text ${how}. It was left untouched.`, {
-    cause,
-  });
 }

@@ -58,7 +58,6 @@ export function describeInstance(value: object): string {
 export function adviceFor(value: object): string {
   if (types.isPromise(value)) return "Await it, and save what it gives.";
   if (types.isProxy(value)) return "Save what it wraps.";
-  if (types.isBoxedPrimitive(value)) return "Save the primitive in it.";
   return "Give the manager a schema with a codec for the class (`z.codec`), or save plain data in its place.";
 }
 

@@ -1,10 +1,17 @@
 import { hash } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
-import { CheckpointCorruptError, CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
+import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
 import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
-import type { RedactedPaths } from "./redaction.js";
-import { checkTransforms, type PayloadOwner, subjectOf, type Transform, type TransformContext } from "./transforms.js";
+import type { RedactedPaths } from "./redacted-paths.js";
+import {
+  checkTransforms,
+  damagedPayload,
+  type PayloadOwner,
+  subjectOf,
+  type Transform,
+  type TransformContext,
+} from "./transforms.js";
 
 /** The largest JSON of a state, in bytes, unless the caller sets another limit. */
 export const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
@@ -104,7 +111,7 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   }
   const layers = layersOf(payload, names, options);
   if (layers.length > 0) return restored(base, bytesOf(payload, layers, context), layers, contextOf(context, encoding));
-  if (typeof body !== "string") throw corrupt(context, `its payload is ${encoding}, yet bytes, not text`);
+  if (typeof body !== "string") throw damagedPayload(context, `its payload is ${encoding}, yet bytes, not text`);
   return { state: decodeJson(base, body, context) };
 }
 
@@ -156,7 +163,7 @@ function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
 }
 
 function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
-  if (digestOf(body) !== sha256) throw corrupt(owner, "its payload fails its SHA-256 checksum");
+  if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
 }
 
 /** The transforms to undo, in that order. A configured one that the payload lacks may refuse it. */
@@ -166,7 +173,7 @@ function layersOf({ encoding }: Payload, names: readonly string[], options: Open
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
   }
   // In a gzip bomb inside a gzip bomb, each layer would keep within its limit.
-  if (new Set(names).size < names.length) throw corrupt(context, "its encoding names a transform twice");
+  if (new Set(names).size < names.length) throw damagedPayload(context, "its encoding names a transform twice");
   return names.map((name) => transformNamed(name, encoding, options)).reverse();
 }
 
@@ -191,7 +198,7 @@ async function restored(
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
   } catch (cause) {
-    throw corrupt(context, "its payload is not UTF-8 text under its transforms", cause);
+    throw damagedPayload(context, "its payload is not UTF-8 text under its transforms", cause);
   }
   return { state: decodeJson(base, text, context) };
 }
@@ -209,7 +216,7 @@ function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, 
 function bytesOf({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
-    throw corrupt(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
+    throw damagedPayload(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
   }
   return isText ? UTF8.encode(body) : body;
 }
@@ -243,9 +250,4 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
 function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
   if (result instanceof Uint8Array) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
-}
-
-function corrupt(context: PayloadOwner, reason: string, cause?: unknown): CheckpointCorruptError {
-  const message = `${subjectOf(context)} can't be loaded: ${reason}. It was left untouched.`;
-  return new CheckpointCorruptError(message, cause === undefined ? {} : { cause });
 }

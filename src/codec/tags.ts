@@ -1,8 +1,8 @@
 import { isDeepStrictEqual, types } from "node:util";
-import { base64Length, fromBase64, toBase64 } from "./bytes.js";
+import { fromBase64, toBase64 } from "./bytes.js";
 import { BUILT_IN_ERRORS, errorKindOf, prototypeOf, TYPED_ARRAYS } from "./kinds.js";
 import type { PathStep } from "./path.js";
-import { withoutMessage } from "./redaction.js";
+import { withoutMessage } from "./redacted-paths.js";
 
 /**
  * The key that makes a JSON object a tag in the encoding `json-tagged`: `{"$waymark":"Date","value":"2026-…"}` stands for
@@ -270,7 +270,7 @@ function define(error: Error, properties: JsonRecord, enumerable: boolean): void
 }
 
 function base64Of(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, writing: Writing): string {
-  writing.reserve(base64Length(bytes.byteLength));
+  writing.reserve(Math.ceil(bytes.byteLength / 3) * 4);
   return toBase64(bytes, elementSize);
 }
 

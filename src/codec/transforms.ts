@@ -1,3 +1,5 @@
+import { CheckpointCorruptError } from "../contract/errors.js";
+
 /** The checkpoint that a payload belongs to. */
 export interface PayloadOwner {
   readonly taskId: string;
@@ -48,12 +50,9 @@ export interface Transform {
  */
 export function checkTransforms(transforms: readonly Transform[]): void {
   const names = new Set<string>();
-  for (const { name, encode, decode, isCurrent, onAbsent } of transforms) {
+  for (const { name, encode, decode } of transforms) {
     if (typeof encode !== "function" || typeof decode !== "function") {
       throw new TypeError(`The transform ${JSON.stringify(name)} must have the methods encode and decode.`);
-    }
-    if ([isCurrent, onAbsent].some((method) => method !== undefined && typeof method !== "function")) {
-      throw new TypeError(`isCurrent and onAbsent of the transform ${JSON.stringify(name)} must be methods.`);
     }
     if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || name === "json" || name === "json-tagged") {
       throw new TypeError(
@@ -64,6 +63,11 @@ export function checkTransforms(transforms: readonly Transform[]): void {
       throw new TypeError(`Two transforms are named ${JSON.stringify(name)}; each needs its own name.`);
     names.add(name);
   }
+}
+
+/** @param why - After "can't be loaded: ". */
+export function damagedPayload(owner: PayloadOwner | undefined, why: string, cause?: unknown): CheckpointCorruptError {
+  return new CheckpointCorruptError(`${subjectOf(owner)} can't be loaded: ${why}. It was left untouched.`, { cause });
 }
 
 /** The subject of a message about a payload: the checkpoint, or the state alone if the checkpoint is unknown. */

@@ -1,5 +1,5 @@
 import { type EncodedState, encodeJson } from "../codec/json.js";
-import type { RedactedPaths } from "../codec/redaction.js";
+import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
 import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";

@@ -51,6 +51,6 @@ describe("gzip", () => {
     for (const level of [-2, 10, 1.5, Number.NaN]) expect(() => gzip({ level })).toThrow(RangeError);
     for (const maxBytes of [0, -1, 1.5, Number.POSITIVE_INFINITY]) expect(() => gzip({ maxBytes })).toThrow(RangeError);
     const misspelled = { levle: 9 };
-    expect(() => gzip(misspelled as object)).toThrow(/no option "levle"/);
+    expect(() => gzip(misspelled as object)).toThrow(/has no "levle"/);
   });
 });

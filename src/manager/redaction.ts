@@ -1,7 +1,7 @@
+import { ANY_STEP, type PathPattern, RedactedPaths, withoutMessage } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
-import { checkText } from "../manager/arguments.js";
-import type { PathStep } from "./path.js";
+import { checkText } from "./arguments.js";
 
 /** Which parts of a checkpoint are never stored. */
 export interface RedactOptions {
@@ -21,31 +21,6 @@ const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to a cause too, though a record's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
 const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
-
-/** One path, taken apart. {@link ANY} stands for `*`, since a property may have that name. */
-type Pattern = readonly (string | typeof ANY)[];
-const ANY = Symbol("any");
-
-/** Paths into one value. */
-export class RedactedPaths {
-  readonly #patterns: readonly Pattern[];
-  readonly censor: string;
-
-  constructor(patterns: readonly Pattern[], censor: string) {
-    this.#patterns = patterns;
-    this.censor = censor;
-  }
-
-  /** Whether what these steps lead to is a secret. */
-  covers(steps: readonly PathStep[]): boolean {
-    return this.#patterns.some((pattern) => pattern.length === steps.length && matches(pattern, steps));
-  }
-
-  /** Whether an item of what these steps lead to is a secret. */
-  coversItemsOf(steps: readonly PathStep[]): boolean {
-    return this.#patterns.some((pattern) => pattern.length === steps.length + 1 && matches(pattern, steps));
-  }
-}
 
 /** The option, taken apart by the parts of a checkpoint. */
 export class Redaction {
@@ -91,29 +66,10 @@ export class Redaction {
   }
 }
 
-/** The stack without the message that it begins with. */
-export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
-  return message === "" ? stack : stack?.replaceAll(message, () => censor);
-}
-
-/** Whether the steps match the pattern's beginning. */
-function matches(pattern: Pattern, steps: readonly PathStep[]): boolean {
-  return steps.every((step, index) => {
-    const name = nameOf(step);
-    return name !== undefined && (pattern[index] === ANY || pattern[index] === name);
-  });
-}
-
-/** `undefined` for steps that no path has: to a Map's key, or not taken yet. */
-function nameOf(step: PathStep): string | undefined {
-  if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
-  return typeof step === "string" || typeof step === "number" ? String(step) : undefined;
-}
-
-function parsePath(path: unknown): { readonly root: string; readonly steps: Pattern } {
+function parsePath(path: unknown): { readonly root: string; readonly steps: PathPattern } {
   if (typeof path !== "string") throw new TypeError(`A path to redact must be text: ${FORMS}.`);
   const [root = ""] = /^\w+/.exec(path) ?? [];
-  const steps: (string | typeof ANY)[] = [];
+  const steps: (string | typeof ANY_STEP)[] = [];
   let at = root.length;
   while (at < path.length) {
     STEP.lastIndex = at;
@@ -126,14 +82,16 @@ function parsePath(path: unknown): { readonly root: string; readonly steps: Patt
   return { root, steps };
 }
 
-function leadsSomewhere(root: string, steps: Pattern): boolean {
+function leadsSomewhere(root: string, steps: PathPattern): boolean {
   if (root === "state" || root === "metadata") return steps.length > 0;
   if (root === "label") return steps.length === 0;
-  return root === "error" && steps.length <= 1 && steps.every((step) => step === ANY || ERROR_STEPS.includes(step));
+  return (
+    root === "error" && steps.length <= 1 && steps.every((step) => step === ANY_STEP || ERROR_STEPS.includes(step))
+  );
 }
 
-function stepOf(text: string, path: string): string | typeof ANY {
-  if (text === "*") return ANY;
+function stepOf(text: string, path: string): string | typeof ANY_STEP {
+  if (text === "*") return ANY_STEP;
   if (!text.startsWith('"')) return text;
   try {
     return String(JSON.parse(text));
