@@ -2,10 +2,9 @@ import type { StorageAdapter } from "../src/contract/adapter.js";
 import { JsonFileAdapter } from "./files/json-file.js";
 import { TaskFileAdapter } from "./files/task-file.js";
 import { SqliteAdapter } from "./sqlite/sqlite.js";
-import { locationOf, type OpenStorageOptions, type StorageScheme } from "./storage-url.js";
+import { type OpenStorageOptions, type StorageScheme, storageLocation } from "./storage-url.js";
 
-export { type StoragePlace, storagePlace } from "./storage-place.js";
-export type { OpenStorageOptions, StorageLocation, StorageScheme } from "./storage-url.js";
+export { type OpenStorageOptions, type StorageLocation, type StorageScheme, storageLocation } from "./storage-url.js";
 
 /**
  * The storage that a URL names. It is opened at its first use, so nothing is created yet.
@@ -30,7 +29,7 @@ export type { OpenStorageOptions, StorageLocation, StorageScheme } from "./stora
  * @throws {TypeError} It is no URL of that form, or an option is misspelled.
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
-  const { scheme, path } = locationOf(url, options);
+  const { scheme, path } = storageLocation(url, options);
   return SCHEMES[scheme](path);
 }
 

@@ -20,10 +20,12 @@ export interface StorageLocation {
 }
 
 /**
+ * What a storage URL names. It looks at nothing.
+ *
  * @throws {UnsupportedOperationError} No storage of that scheme is known.
  * @throws {TypeError} It is no URL of that form, or an option is misspelled.
  */
-export function locationOf(url: string, options: OpenStorageOptions): StorageLocation {
+export function storageLocation(url: string, options: OpenStorageOptions = {}): StorageLocation {
   checkKeys("OpenStorageOptions", options, ["relativeTo"]);
   const { scheme: word, path } = parse(url);
   const scheme = SCHEMES.find((known) => known === word);

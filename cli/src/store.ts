@@ -1,8 +1,9 @@
 import { CheckpointManager, type CheckpointManagerOptions, type Logger, type StorageAdapter } from "waymark";
-import { openStorage, type StoragePlace, storagePlace } from "waymark/adapters";
+import { openStorage } from "waymark/adapters";
 import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
+import { type StoragePlace, storagePlace } from "./storage-place.js";
 
 /** The open storage of a command, and how it was found. */
 export interface Store {

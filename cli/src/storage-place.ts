@@ -1,0 +1,67 @@
+import { open, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { type OpenStorageOptions, type StorageLocation, type StorageScheme, storageLocation } from "waymark/adapters";
+import { CommandError, ExitCode } from "./exit-code.js";
+
+/** Where a storage URL leads, and what is there already. */
+export interface StoragePlace extends StorageLocation {
+  /** False where nothing is: the first save would make a storage there. */
+  readonly isThere: boolean;
+  /** The kind of storage that has left checkpoints there: the URL's own if there are several; `undefined` if none is seen. */
+  readonly holds: StorageScheme | undefined;
+}
+
+/**
+ * Looks where a storage URL leads, and opens nothing. A storage of another kind sees no checkpoint in what is there, so a
+ * wrong scheme looks like an empty storage. The names of files tell the kinds apart, and how a database begins.
+ *
+ * @throws {CommandError} What is there can't be read.
+ * @throws What {@link storageLocation} throws.
+ */
+export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
+  const location = storageLocation(url, options);
+  const { scheme, path } = location;
+  try {
+    const stats = await ifThere(stat(path));
+    // A log without its database is damage, which the adapter reports.
+    const isThere = stats !== undefined || (scheme === "sqlite" && (await ifThere(stat(`${path}-wal`))) !== undefined);
+    if (stats?.isFile() && (await isDatabase(path))) return { ...location, isThere, holds: "sqlite" };
+    const kinds = stats?.isDirectory() ? await kindsBelow(path, scheme) : new Set<StorageScheme>();
+    return { ...location, isThere, holds: kinds.has(scheme) ? scheme : [...kinds][0] };
+  } catch (cause) {
+    if (!(cause instanceof Error && "code" in cause)) throw cause;
+    throw new CommandError(ExitCode.failed, `Could not look for a storage at ${path}: ${cause.message}.`, { cause });
+  }
+}
+
+/** Looks until it meets the wanted kind. */
+async function kindsBelow(root: string, wanted: StorageScheme): Promise<Set<StorageScheme>> {
+  const kinds = new Set<StorageScheme>();
+  for (const entry of await readdir(root, { withFileTypes: true })) {
+    if (!entry.isDirectory() || entry.name.startsWith(".")) continue;
+    for (const name of (await ifThere(readdir(join(root, entry.name)))) ?? []) {
+      if (name === "checkpoints.json") kinds.add("tasks");
+      if (/^\d{12,15}(-.+\.json|\.removed)$/.test(name)) kinds.add("files");
+    }
+    if (kinds.has(wanted)) break;
+  }
+  return kinds;
+}
+
+async function isDatabase(path: string): Promise<boolean> {
+  const file = await open(path);
+  try {
+    return (await file.read(Buffer.alloc(16), 0, 16, 0)).buffer.toString("latin1") === "SQLite format 3\0";
+  } finally {
+    await file.close();
+  }
+}
+
+async function ifThere<Result>(asked: Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
