@@ -8,10 +8,11 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 delete process.env["NODE_EXTRA_CA_CERTS"];
 
 /**
- * `npm test` runs what a change is likely to break, in three minutes. `npm run check` and CI run everything: files named
- * `*.slow.test.ts` too.
+ * `npm test` runs what a change is likely to break, in three minutes. Files named `*.slow.test.ts` run in `npm run check`
+ * and in CI: `slow` is those alone, `full` is all.
  */
-const isFull = process.env["WAYMARK_TESTS"] === "full";
+const extent = process.env["WAYMARK_TESTS"];
+const SLOW = "**/*.slow.test.ts";
 
 export default defineConfig({
   resolve: {
@@ -33,8 +34,8 @@ export default defineConfig({
   },
   test: {
     reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
-    include: ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
-    exclude: [...configDefaults.exclude, ...(isFull ? [] : ["**/*.slow.test.ts"])],
+    include: extent === "slow" ? [SLOW] : ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
+    exclude: [...configDefaults.exclude, ...(extent === undefined ? [SLOW] : [])],
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
     maxWorkers: availableParallelism(),
     testTimeout: 60_000,

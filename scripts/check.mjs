@@ -1,6 +1,12 @@
 // @ts-check
-// Everything: `npm run check`.
+// Everything: `npm run check`. `-- --after-tests` leaves out the quick tests, for CI, which has run them.
 import { runSteps } from "./steps.mjs";
+
+const quickTests = {
+  name: "quick tests, with coverage",
+  command: "npx vitest run",
+  env: { ...process.env, WAYMARK_COVERAGE: "1" },
+};
 
 await runSteps([
   { name: "build", command: "npm run build" },
@@ -8,11 +14,11 @@ await runSteps([
     { name: "format and lint", command: "npm run lint" },
     { name: "types", command: "npm run types" },
   ],
+  ...(process.argv.includes("--after-tests") ? [] : [quickTests]),
   {
-    name: "every test but the crash tests, with coverage",
-    command:
-      "npx vitest run --coverage --exclude 'tests/crash/**' --exclude tests/hostile/naughty-strings.slow.test.ts",
-    env: { ...process.env, WAYMARK_TESTS: "full", WAYMARK_COVERAGE: "1" },
+    name: "slow tests but the crash tests",
+    command: "npx vitest run --exclude 'tests/crash/**' --exclude tests/hostile/naughty-strings.slow.test.ts",
+    env: { ...process.env, WAYMARK_TESTS: "slow" },
   },
   { name: "crashes: every kill, fault and power loss", command: "node scripts/crash.mjs" },
   [

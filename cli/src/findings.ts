@@ -4,7 +4,7 @@ import type { Session } from "./cli.js";
 import { TablePrinter } from "./table.js";
 import { timeText } from "./words.js";
 
-/** How many checkpoints there are, for a progress bar. If they can't be counted, the command goes on without. */
+/** How many checkpoints there are, for a progress bar. If they can't be counted, the command runs without one. */
 export async function countAll(storage: StorageAdapter): Promise<number> {
   let count = 0;
   try {

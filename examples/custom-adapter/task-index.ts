@@ -51,7 +51,7 @@ export function* selectTasks(
   }
 }
 
-/** What can be told of a header alone: whether it is still what was sealed. */
+/** A header alone shows whether it is still what was sealed. */
 export function corruptionOf(header: SealedSummary): CorruptRecord | undefined {
   if (seal(header) === header.seal) return undefined;
   const { taskId, id, sequence } = header;
@@ -79,7 +79,7 @@ export function isIndex(value: unknown): value is TaskIndex {
   );
 }
 
-/** What finding a header needs. Its seal covers each field, and whoever uses it checks that. */
+/** What finding a header needs. Its seal covers each field; the caller checks it. */
 function isHeader(value: unknown): value is SealedSummary {
   return (
     isObject(value) &&
@@ -115,7 +115,7 @@ function findTask(index: TaskIndex | CorruptRecord, { prefix = "", after, status
   return { corrupt };
 }
 
-/** Tasks of which nothing can be read come first. */
+/** Tasks without a readable checkpoint come first. */
 function byTaskId({ task: a }: FoundTask, { task: b }: FoundTask): number {
   if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined);
   return compareTaskIds(a.taskId, b.taskId);

@@ -21,7 +21,7 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   readonly maxPayloadBytes?: number | undefined;
   /** How long a call waits for another process's lock, in milliseconds. Default 5,000. */
   readonly busyTimeoutMs?: number | undefined;
-  /** Is told of each row that can't be read and was stepped over. Default: the logger is warned. */
+  /** Called with each row that can't be read, which is skipped. Default: the logger is warned. */
   readonly onCorrupt?: ((record: CorruptRecord) => void) | undefined;
   /** pino's, or one like it. Default: warnings and errors are process warnings. */
   readonly logger?: Logger | undefined;

@@ -10,7 +10,7 @@ export interface PhaseCheckpointEvent {
 
 /**
  * Where events go. It takes the arguments of the spec's `logEvent`, so that function can be passed as it is. If it
- * throws or rejects, the logger is told and the call still succeeds.
+ * throws or rejects, the logger is warned and the call still succeeds.
  */
 export type LogPhaseCheckpointEvent = (type: "custom", event: PhaseCheckpointEvent) => unknown;
 

@@ -35,7 +35,7 @@ const DAY_MS = 86_400_000;
 /**
  * Saves a new checkpoint, writes its id to `seed.json` and logs `checkpoint_created`. Resolves once the checkpoint
  * survives a killed process and a power cut. If only `seed.json` or the log fails, the checkpoint is safe: the answer is
- * `ok`, and `options.logger` is told. Never throws.
+ * `ok`, and `options.logger` is warned. Never throws.
  *
  * @param phase - The phase's name, any text; data, never a path.
  * @param phaseNumber - From 1 to 7.
@@ -188,7 +188,7 @@ async function logEvent(options: ResolvedCheckpointOptions, event: PhaseCheckpoi
   await attempt(options, failed, async () => void (await options.logEvent("custom", event)));
 }
 
-/** Does what follows the checkpoint itself. If it fails, only the logger is told: the checkpoint is there. */
+/** Does what follows the checkpoint itself. If it fails, only the logger is warned: the checkpoint is there. */
 async function attempt(
   { logger }: ResolvedCheckpointOptions,
   failed: string,

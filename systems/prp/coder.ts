@@ -66,7 +66,7 @@ export async function callCoder(
 ): Promise<CoderOutcome | undefined> {
   const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
   const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
-  // Never rejects: a coder that is given up causes no unhandled rejection.
+  // Never rejects: an abandoned coder causes no unhandled rejection.
   const answered = answerOf(coder, { ...request, signal });
   const late = await Promise.race([answered, aborted(signal)]);
   if (late !== undefined) return late;

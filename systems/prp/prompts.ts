@@ -5,7 +5,7 @@ const REPLY = `When you are done, end your output with one line of JSON and noth
 {"result": "success" | "error" | "issue", "message": "what you did, or what is in the way", "artifacts": ["files you made or changed"]}
 "success": the work is done. "issue": the PRP itself is at fault. "error": the work could not be done.`;
 
-/** What the coder is told first. */
+/** The coder's first prompt. */
 export function executionPrompt(prp: LoadedPrp): string {
   const where = prp.path === "" ? "" : ` It stands in ${prp.path}.`;
   return `Execute this PRP (Product Requirement Prompt) in the current directory.${where}
@@ -20,7 +20,7 @@ ${REPLY}
 `;
 }
 
-/** What the coder is told when a gate has failed. */
+/** The coder's prompt after a gate has failed. */
 export function fixPrompt(
   prp: LoadedPrp,
   failed: readonly ValidationGateResult[],

@@ -30,7 +30,7 @@ export type PrpGate = z.output<typeof PrpGateSchema>;
 export const PrpDocumentSchema = z.object({
   taskId: z.string().min(1),
   title: z.string().optional(),
-  /** What the coder is told. Default: made of the parts below. */
+  /** The coder's prompt. Default: made of the parts below. */
   prompt: z.string().optional(),
   objective: z.string().optional(),
   context: z.string().optional(),
@@ -51,7 +51,7 @@ export interface LoadedPrp {
   readonly taskId: string;
   /** Absolute; empty if the PRP came as an object. */
   readonly path: string;
-  /** What the coder is told about the work itself. */
+  /** The part of the prompt about the work itself. */
   readonly body: string;
   /** In the order of their levels. */
   readonly gates: readonly PrpGate[];

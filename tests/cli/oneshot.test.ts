@@ -36,7 +36,7 @@ describe("waymark oneshot", () => {
     expect(failed.code).toBe(1);
     expect(failed.stdout).toContain(
       "b exited with 1; its last lines:\n  \\u001b[2Jbroken\n" +
-        "Completed: 1 of 3 workstreams; failed: 1. Not started: 1. Mend it, then go on with --resume.\n",
+        "Completed: 1 of 3 workstreams; failed: 1. Not started: 1. Fix it, then continue with --resume.\n",
     );
     expect(saved()).toMatchObject({ status: "failed", completed_ws: ["a"], current_ws: "b" });
 
@@ -102,7 +102,7 @@ describe("waymark oneshot", () => {
       /^warning: .*"F01" has "a ", "00-009-01" as completed, which the plan doesn't have: not counted.*\n$/,
     );
     expect(stdout).toContain("F01: resumed, 0 of 2 workstreams completed\n");
-    expect([code, stdout]).toEqual([1, expect.stringContaining("\nCompleted: 1 of 2 workstreams; failed: 1. Mend it")]);
+    expect([code, stdout]).toEqual([1, expect.stringContaining("\nCompleted: 1 of 2 workstreams; failed: 1. Fix it")]);
     // A plan may be put back.
     expect(saved()["completed_ws"]).toEqual([...completed, "a"]);
   });
@@ -136,7 +136,7 @@ describe("waymark oneshot", () => {
     expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\na\n");
   });
 
-  it("leaves a checkpoint that can't be read where it is, where the plan can't be run", async () => {
+  it("leaves a checkpoint that can't be read where it is, when the plan can't be run", async () => {
     const { cwd, oneshot, left } = await project([{ id: "a", command: "exit 1" }]);
     await oneshot("F01");
     writeFileSync(join(cwd, ".sdp", "checkpoints", "F01.json"), "{");
@@ -188,7 +188,7 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
-  it("goes on where nobody reads its lines any more", async () => {
+  it("goes on when nobody reads its lines any more", async () => {
     const { cwd, left } = await project([
       { id: "a", command: "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done" },
       { id: "b", command: "touch done" },

@@ -71,7 +71,7 @@ describe("waymark prp", () => {
   it("killed with SIGKILL in a gate: says that it died, and --resume doesn't ask the coder again", async () => {
     const { run, status, log, write, interrupted } = await project();
     expect(await interrupted("SIGKILL")).toEqual([null, "SIGKILL"]);
-    expect((await status()).stdout).toMatch(/P1\.M1 +died +Gate 1 passed .*go on with --resume/);
+    expect((await status()).stdout).toMatch(/P1\.M1 +died +Gate 1 passed .*continue with --resume/);
 
     write("go");
     const refused = await run();
@@ -131,7 +131,7 @@ describe("waymark prp", () => {
     const { code, stdout } = await run();
     expect(code).toBe(1);
     expect(stdout).toContain("Failed: ");
-    expect(stdout).toContain("Mend it, then go on with --resume.");
+    expect(stdout).toContain("Fix it, then continue with --resume.");
   });
 
   it.each([

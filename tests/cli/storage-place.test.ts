@@ -21,7 +21,7 @@ describe("storagePlace", () => {
     }
   });
 
-  it("gives the kind that is asked for where there are several", async () => {
+  it("gives the kind that is asked for when there are several", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks"] as const) {
       const manager = new CheckpointManager({ storage: openStorage(`${scheme}:both`, { relativeTo }) });
@@ -41,7 +41,7 @@ describe("storagePlace", () => {
     expect(await storagePlace("tasks:store", { relativeTo })).toMatchObject({ holds: "files" });
   });
 
-  it("sees no storage where nothing is, nor in what others have there", async () => {
+  it("sees no storage in an empty place, nor in other programs' files", async () => {
     const relativeTo = await tempFolder();
     expect(await storagePlace("files:none", { relativeTo })).toMatchObject({ isThere: false });
     mkdirSync(join(relativeTo, "other", "src"), { recursive: true });
@@ -59,7 +59,7 @@ describe("storagePlace", () => {
     expect(await storagePlace("sqlite:x.db", { relativeTo })).toMatchObject({ isThere: true });
   });
 
-  it("fails, and doesn't guess, where it can't look", async () => {
+  it("fails, and doesn't guess, when it can't look", async () => {
     const relativeTo = await tempFolder();
     writeFileSync(join(relativeTo, "file"), "");
     await expect(storagePlace("files:file/store", { relativeTo })).rejects.toThrow(/Could not look for a storage/);

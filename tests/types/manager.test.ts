@@ -28,7 +28,7 @@ it("infers the state from the schema, on save and on load", () => {
   void (() => manager.save("t", { phase: "1", startedAt: new Date() }));
 });
 
-it("takes a schema's input and gives its output, where the schema can't encode", () => {
+it("takes a schema's input and gives its output, when the schema can't encode", () => {
   const schema = {} as StateSchema<string, number>;
   const manager = () => new CheckpointManager({ storage, schema });
   expectTypeOf<ReturnType<typeof manager>["save"]>().parameter(1).toEqualTypeOf<string>();

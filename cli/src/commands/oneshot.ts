@@ -64,7 +64,7 @@ export const oneshot: CommandFile = {
         for (const text of outputTail) await line(`  ${text}`);
       }
       const rest = notStarted.length === 0 ? "" : ` Not started: ${notStarted.length}.`;
-      await line(`${done}; failed: ${failed.length}.${rest} Mend it, then go on with --resume.`);
+      await line(`${done}; failed: ${failed.length}.${rest} Fix it, then continue with --resume.`);
       cli.exitCode = ExitCode.failed;
     }
   },

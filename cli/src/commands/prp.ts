@@ -67,7 +67,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
           await cli.output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
           return;
         }
-        await cli.output.line(printable(`Failed: ${error}. Mend it, then go on with --resume.`));
+        await cli.output.line(printable(`Failed: ${error}. Fix it, then continue with --resume.`));
         cli.exitCode = ExitCode.failed;
       } finally {
         await executor.close();
@@ -122,5 +122,5 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
 
 function whyOf({ error, runner }: PrpTaskStatus): string {
   if (error !== undefined) return error.message;
-  return runner === "died" ? "its run was killed; go on with --resume" : "";
+  return runner === "died" ? "its run was killed; continue with --resume" : "";
 }

@@ -46,6 +46,6 @@ function lineOf(event: OneshotEvent): string | undefined {
     case "workstreamStopped":
       return `${event.workstream}: stopped, and will be run again`;
     case "runEnded":
-      return event.status === "paused" ? "Paused; go on with --resume" : undefined;
+      return event.status === "paused" ? "Paused; continue with --resume" : undefined;
   }
 }

@@ -6,7 +6,7 @@ import { type RunFolder, TASK_ID } from "./run-folder.js";
 
 export type CheckpointListener = (checkpoint: CheckpointData, before: CheckpointData | undefined) => void;
 
-/** Tells of each checkpoint once, as soon as it is on disk: all that this example says about a run is read from there. */
+/** Reports each checkpoint once, as soon as it is on disk: all that this example says about a run is read from there. */
 export class CheckpointFollower {
   readonly #manager: PrpCheckpointManager;
   readonly #listener: CheckpointListener;

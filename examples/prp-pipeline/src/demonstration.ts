@@ -13,7 +13,7 @@ const KILLED_AFTER = "2";
 const PROCESS = /^process (\d+)$/;
 
 /**
- * Executes the PRP in two runs, the first of which is killed, and shows what came of it. Everything that is said about
+ * Executes the PRP in two runs, kills the first one, and shows what came of it. Everything that is said about
  * the runs is read from what they leave on disk.
  *
  * @returns What didn't go as it should have.

@@ -1,4 +1,4 @@
-// The example: a process executes a PRP, is killed in the middle of a gate, and the same command goes on with it.
+// The example: a process executes a PRP, is killed in the middle of a gate, and the same command resumes it.
 import { constants } from "node:os";
 import { demonstrate } from "./demonstration.js";
 import { showVerdict } from "./narration.js";

@@ -1,4 +1,4 @@
-// Executes the PRP in the folder that it is given, or goes on with it: that is the same command.
+// Executes the PRP in the folder that it is given, or resumes it: the command is the same.
 //
 //   node dist/run.js <folder>
 import { resolve } from "node:path";

@@ -16,7 +16,7 @@ export interface Run {
   readonly stderr: string;
 }
 
-/** `node dist/run.js <folder>` as a process: it executes the PRP, or goes on with it. */
+/** `node dist/run.js <folder>` as a process: it executes the PRP, or resumes it. */
 export class RunnerProcess {
   /** What it, its coder and its gates write to stdout. To be read at once. */
   readonly lines: AsyncIterable<string>;

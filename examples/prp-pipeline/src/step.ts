@@ -37,7 +37,7 @@ export function isResumed({ label }: CheckpointData): boolean {
   return label.startsWith("Resumed: ");
 }
 
-/** Whether a run has stopped there before its end, because it was told to. */
+/** Whether a run has stopped there before its end, as its options ask. */
 function isPaused({ label }: CheckpointData): boolean {
   return label.startsWith("Paused: ");
 }

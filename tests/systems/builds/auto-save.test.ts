@@ -56,7 +56,7 @@ describe("an auto-save", () => {
     expect([rowsOf(connect(path), "b").length, rowsOf(connect(path), "b2").length]).toEqual([3, 2]);
   });
 
-  it("waits where there is no state yet", async () => {
+  it("waits when there is no state yet", async () => {
     const { startAutoSave, getLatestCheckpoint, lines } = await openBuilds();
     startAutoSave("b", () => undefined, 10);
     vi.advanceTimersByTime(50);

@@ -32,7 +32,7 @@ describe("a row that can't be read", () => {
     expect(db.prepare("SELECT * FROM checkpoints WHERE id = 'c3'").get()).toEqual(before);
   });
 
-  it("is logged as a warning where nobody listens", async () => {
+  it("is logged as a warning when nobody listens", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path, lines } = await openBuilds();
     saveCheckpoint(checkpoint("c1"));
     saveCheckpoint(checkpoint("c2"));
@@ -64,7 +64,7 @@ describe("a row that can't be read", () => {
     expect(lines).toMatchObject([{ level: "error", message: "onCorrupt threw" }]);
   });
 
-  it("is an error where nothing intact is left, and never null", async () => {
+  it("is an error when nothing intact is left, and never null", async () => {
     const { getLatestCheckpoint, corrupt, db } = await threeCheckpoints();
     db.exec("UPDATE checkpoints SET tasks = substr(tasks, 3)");
 

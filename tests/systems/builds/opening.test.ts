@@ -85,7 +85,7 @@ describe("the file", () => {
     expect(modes).toEqual(["700", "700", "600", "600"]);
   });
 
-  it("is made anew where somebody removed it, instead of writing on into what has no name", async () => {
+  it("is made anew when somebody has removed it, instead of writing into a file without a name", async () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -199,7 +199,7 @@ describe("a file that is not ours to write", () => {
 });
 
 describe("a failing disk or folder", () => {
-  it("is named where the folder is a file, or the file a folder", async () => {
+  it("is named when the folder is a file, or the file a folder", async () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "");
     mkdirSync(join(folder, "folder"));
@@ -212,7 +212,7 @@ describe("a failing disk or folder", () => {
     }
   });
 
-  it("is named where the database is read-only: it can be read", async () => {
+  it("is named when the database is read-only: it can be read", async () => {
     class ReadOnly extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
         super(path, { ...options, readonly: true });
@@ -226,7 +226,7 @@ describe("a failing disk or folder", () => {
     expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(/is read-only.*what was saved before is intact/);
   });
 
-  it("is named where the disk is full, and what was saved before is intact", async () => {
+  it("is named when the disk is full, and what was saved before is intact", async () => {
     class SmallDisk extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
         super(path, options);

@@ -13,7 +13,7 @@ function clockAt(...time: [hour: number, minute: number, second: number]) {
     vi.setSystemTime(Date.UTC(2026, 10, 22, ...later));
 }
 
-it("the newest checkpoint is the one saved last where the clock was set back", async () => {
+it("the newest checkpoint is the one saved last when the clock was set back", async () => {
   const setClock = clockAt(10, 0, 0);
   const { saveCheckpoint, getLatestCheckpoint, path } = await openBuilds();
   saveCheckpoint(checkpoint("c1"));

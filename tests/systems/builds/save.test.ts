@@ -41,7 +41,7 @@ describe("the id of a checkpoint", () => {
     expect(rowsOf(connect(path), "b").map(({ id }) => id)).toEqual(["c1", "c2"]);
   });
 
-  it("is made up where none is given: of the build and the milliseconds, and unique within one", async () => {
+  it("is made up when none is given: of the build and the milliseconds, and unique within one", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: 1_764_000_000_000 });
     onTestFinished(() => {
       vi.useRealTimers();

@@ -148,7 +148,7 @@ describe("a database made by the spec's own statements", () => {
     expect(getLatestCheckpoint("b2")?.id).toBe("s2");
   });
 
-  it("is read where its rows have no metadata, and in the order in which twenty of one second came", async () => {
+  it("is read when its rows have no metadata, and in the order in which twenty of one second came", async () => {
     const path = join(await tempFolder(), "nova.db");
     const { db } = specProgram(path);
     const insert = db.prepare(
@@ -183,7 +183,7 @@ describe("a database made by the spec's own statements", () => {
     expect(rowsOf(db, "b").map(({ id }) => id)).toEqual(["newest"]);
   });
 
-  it("is cleaned up where it has grown for long", async () => {
+  it("is cleaned up when it has grown for long", async () => {
     const path = join(await tempFolder(), "nova.db");
     const spec = specProgram(path);
     for (let n = 1; n <= 300; n++) spec.saveCheckpoint(checkpoint(`s${n}`));

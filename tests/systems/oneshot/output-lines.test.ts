@@ -23,7 +23,7 @@ describe("the lines of an output", () => {
     expect(linesOf(text.subarray(0, 3))).toEqual(["gr\ufffd"]);
   });
 
-  it("come in pieces where they have no end", () => {
+  it("come in pieces when they have no end", () => {
     const lines = linesOf(...Array.from({ length: 100 }, () => "x".repeat(10_000)));
 
     expect(lines.map((line) => line.length)).toEqual([...Array.from({ length: 15 }, () => 65_536), 16_960]);
@@ -39,7 +39,7 @@ describe("the tail of an output", () => {
     expect(tail.lines()).toEqual(["line 99", `${"x".repeat(2_000)}…`]);
   });
 
-  it("is empty where none is asked for", () => {
+  it("is empty when none is asked for", () => {
     const tail = new OutputTail(0);
     tail.push("line");
     expect(tail.lines()).toEqual([]);

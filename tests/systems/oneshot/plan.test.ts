@@ -121,7 +121,7 @@ describe("an invalid plan is refused by field", () => {
     expect(issuesOf(source)).toEqual([expect.stringMatching(expected)]);
   });
 
-  it("in JSON's words where the file is JSON", () => {
+  it("in JSON's words when the file is JSON", () => {
     expect(issuesOf('{\n  "workstreams": [\n', "plan.json")).toEqual([expect.stringContaining("JSON")]);
   });
 

@@ -185,7 +185,7 @@ describe("a run", () => {
     );
   });
 
-  it("goes on where the listener throws, and says so once", async () => {
+  it("goes on when the listener throws, and says so once", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const onEvent = () => {
@@ -198,7 +198,7 @@ describe("a run", () => {
     expect(logger.lines.map(({ message }) => message)).toEqual(["The listener threw at runStarted; the run goes on"]);
   });
 
-  it("goes on where the listener is asynchronous and rejects", async () => {
+  it("goes on when the listener is asynchronous and rejects", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const listeners = { onEvent: () => Promise.reject(new Error("broken list")) };

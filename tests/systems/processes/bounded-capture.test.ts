@@ -41,7 +41,7 @@ describe("captured output", () => {
     }
   });
 
-  it("keeps nothing but the count where the bound is 0", () => {
+  it("keeps nothing but the count when the bound is 0", () => {
     expect(capture(0, ["abc"])).toBe("\n[… 3 bytes cut …]\n");
     expect(capture(0, [])).toBe("");
   });

@@ -48,7 +48,7 @@ describe("a PRP's Markdown", () => {
     expect(gates[2]?.command).toContain("cat > test_checkpoint_integration.ts << 'EOF'\nimport { CheckpointManager }");
   });
 
-  it("joins the blocks of a level, also those in lists, and runs bash where any of them is bash", () => {
+  it("joins the blocks of a level, also those in lists, and runs bash when any of them is bash", () => {
     const { gates } = parsePrp(
       `${loop(level(1, "Both", ["sh", "true"], ["bash", "[[ 1 ]]"]))}\n\n1. Then:\n\n   \`\`\`\n   ls\n   \`\`\`\n`,
       "PRP.md",
@@ -106,7 +106,7 @@ describe("a PRP's Markdown", () => {
     expect(loads.slice(1)).toEqual([loads[0], loads[0]]);
   });
 
-  it("has no command where its blocks are blank or comments", async () => {
+  it("has no command when its blocks are blank or comments", async () => {
     const path = join(await tempFolder(), "PRP.md");
     const blank = level(2, "Blank", ["sh", "\n \n"]);
     await writeFile(
@@ -150,7 +150,7 @@ describe("a PRP's Markdown", () => {
     },
   );
 
-  it("takes the file's name for the task where the PRP has no id, and the caller's name before both", async () => {
+  it("takes the file's name for the task when the PRP has no id, and the caller's name before both", async () => {
     const path = join(await tempFolder(), "my task.md");
     await writeFile(path, loop(level(1, "One", ["sh", "true"])));
 

@@ -72,7 +72,7 @@ describe("the status of a session", () => {
     expect(seen).toEqual(["alive"]);
   });
 
-  it("is empty where there is no session, and makes nothing", async () => {
+  it("is empty when there is no session, and makes nothing", async () => {
     const folder = await tempFolder();
 
     expect(await prpStatus(join(folder, "none"))).toEqual({ tasks: [], damaged: [] });
@@ -145,7 +145,7 @@ describe("the status of a session", () => {
     expect(damaged).toMatchObject([{ taskId: "odd", reason: expect.stringContaining("schema") }]);
   });
 
-  it("is an error where the session is a file", async () => {
+  it("is an error when the session is a file", async () => {
     const folder = await tempFolder();
     await writeFile(join(folder, "file"), "");
 

@@ -202,7 +202,7 @@ describe("encrypt", () => {
     expect(() => openPayload(damaged, { transforms: [encrypting()], context: owner })).toThrow(CheckpointCorruptError);
   });
 
-  it("lets plain payloads through, and refuses them where encryption is required", async () => {
+  it("lets plain payloads through, and refuses them when encryption is required", async () => {
     const plain = await payloadOf({ n: 1 });
     const packed = await payloadOf({ n: 1 }, gzip());
     const lenient = { transforms: [gzip(), encrypting()], context: owner };

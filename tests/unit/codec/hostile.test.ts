@@ -76,7 +76,7 @@ describe("a text that no encoder wrote", () => {
     expect(() => decodeJson("json-tagged", JSON.stringify([node]))).toThrow(UnsupportedFormatError);
   });
 
-  it("is corrupt where it nests beyond any stack, in whatever way", () => {
+  it("is corrupt when it nests beyond any stack, in whatever way", () => {
     for (const [open, close] of [
       ["[", "]"],
       ['{"a":', "}"],
@@ -100,7 +100,7 @@ describe("a text that no encoder wrote", () => {
     expect(Object.keys(value)).toEqual([]);
   });
 
-  it("is left as it is where the encoding says that it has no tags", () => {
+  it("is left as it is when the encoding says that it has no tags", () => {
     expect(decodeJson("json", '{"$waymark":"Date"}')).toEqual({ $waymark: "Date" });
   });
 });

@@ -115,12 +115,12 @@ describe("a payload with transforms", () => {
     expect(await stateOf((await making).payload, options(gzip()))).toEqual({ list: [1], when: new Date(1) });
   });
 
-  it("is refused during the call where the value is", () => {
+  it("is refused during the call when the value is", () => {
     expect(() => makePayload({ f() {} }, options(gzip()))).toThrow(StateNotSerializableError);
     expect(() => makePayload("x".repeat(maxBytes), options(gzip()))).toThrow(PayloadTooLargeError);
   });
 
-  it("does not open under another checkpoint where a transform binds it", async () => {
+  it("does not open under another checkpoint when a transform binds it", async () => {
     const payload = await payloadOf({ a: 1 }, options(xor()));
     const opening = openPayload(payload, { transforms: [xor()], context: { ...context, id: "c2" } });
     await expect(opening).rejects.toThrow(UnsupportedFormatError);
@@ -142,14 +142,14 @@ describe("a payload with transforms", () => {
     expect(() => openPayload(payload, options(xor()))).toThrow(/no transform named "gzip"/);
   });
 
-  it("is of a newer version where its encoding is unknown", () => {
+  it("is of a newer version when its encoding is unknown", () => {
     for (const encoding of ["cbor", "cbor+gzip", "", "run", "jsonl"]) {
       const payload = { encoding, body: "{}", sha256: hash("sha256", "{}") };
       expect(() => openPayload(payload, options(gzip()))).toThrow(UnsupportedFormatError);
     }
   });
 
-  it("is corrupt where its body changed, or is text", async () => {
+  it("is corrupt when its body changed, or is text", async () => {
     const payload = await payloadOf({ a: 1 }, options(gzip()));
     const body = Uint8Array.from(payload.body as Uint8Array);
     body[12]! ^= 1;
@@ -158,7 +158,7 @@ describe("a payload with transforms", () => {
     expect(() => openPayload(asText, options(gzip()))).toThrow(CheckpointCorruptError);
   });
 
-  it("is corrupt where no UTF-8 is left under its transforms", async () => {
+  it("is corrupt when no UTF-8 is left under its transforms", async () => {
     const body = xor().encode(Uint8Array.from([0x22, 0xff, 0x22]), { ...context, encoding: "json+xor" }) as Uint8Array;
     const payload = { encoding: "json+xor", body, sha256: hash("sha256", body) };
     await expect(openPayload(payload, options(xor()))).rejects.toThrow(CheckpointCorruptError);
@@ -181,7 +181,7 @@ describe("a payload with transforms", () => {
     await expect(makePayload(1, options(failing))).rejects.toThrow("no key");
   });
 
-  it("is a TypeError where a transform gives no bytes", async () => {
+  it("is a TypeError when a transform gives no bytes", async () => {
     const wrong = { ...xor(), encode: () => "text" } as unknown as Transform;
     await expect(makePayload(1, options(wrong))).rejects.toThrow(/"xor" must encode to a Uint8Array/);
     const payload = await payloadOf(1, options(xor()));

@@ -180,7 +180,7 @@ describe("what is refused", () => {
     expect(error.message).toContain("not readable (no connection)");
   });
 
-  it("is what a getter throws even where it throws no Error, or one of ours", () => {
+  it("is what a getter throws even when it throws no Error, or one of ours", () => {
     const throwing = (thrown: unknown) =>
       Object.defineProperty({}, "x", {
         enumerable: true,
@@ -241,7 +241,7 @@ describe("what is refused", () => {
     expect(refusalOf(new Error("x", { cause: error })).message).toMatch(/levels deep/);
   });
 
-  it("names the checkpoint where there is one", () => {
+  it("names the checkpoint when there is one", () => {
     const context = { taskId: 'build "42"', id: "c1", stateVersion: 1 };
     expect(() => encodeJson(() => 1, MAX, context)).toThrow(
       /^Checkpoint c1 of task "build \\"42\\"" can't be saved: \$ is a function/,

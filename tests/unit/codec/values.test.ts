@@ -148,7 +148,7 @@ describe("what comes back", () => {
     expect("polluted" in (value as object)).toBe(false);
   });
 
-  it("is an Error with its name and properties where the class was the caller's own", () => {
+  it("is an Error with its name and properties when the class was the caller's own", () => {
     const error = roundTrip(new HttpError("unavailable")) as Error;
     expect(Object.getPrototypeOf(error)).toBe(Error.prototype);
     expect(error).toMatchObject({ name: "HttpError", message: "unavailable", status: 503 });
@@ -209,7 +209,7 @@ describe("what comes back", () => {
     expect(encodeJson(proxy, MAX).text).toBe('{"3":3,"7":2,"a":1}');
   });
 
-  it("is of this realm where another one made it", () => {
+  it("is of this realm when another one made it", () => {
     const foreign: unknown = runInContext(
       `({
         list: [1, , { a: new Date(5) }], map: new Map([["k", new Set([1n])]]), expression: /x/g,
@@ -254,7 +254,7 @@ describe("what comes back", () => {
     expect(encodeJson(state, MAX)).toEqual({ encoding: "json", text: JSON.stringify(state) });
   });
 
-  it("is whole, and counted to the byte, where the text is long", () => {
+  it("is whole, and counted to the byte, when the text is long", () => {
     const state = Array.from({ length: 4000 }, (_, i) => ({
       id: `m${i}`,
       text: "😀ä".repeat(i % 9),

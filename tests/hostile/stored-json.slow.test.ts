@@ -79,7 +79,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
   });
 });
 
-it("steps back where the schema's walk through a state comes to the end of the stack", async () => {
+it("steps back when the schema's walk through a state comes to the end of the stack", async () => {
   const storage = new MemoryAdapter();
   await storage.append(draft("t", "c1"));
   await storage.append(draft("t", "c2", { body: deepArray }));
@@ -123,7 +123,7 @@ describe("metadata that nests beyond any stack", () => {
     }
   });
 
-  it("makes the manager step back where an adapter of somebody else's gives it", async () => {
+  it("makes the manager step back when an adapter of somebody else's gives it", async () => {
     const storage = new MemoryAdapter();
     await storage.append(draft("t", "c1"));
     const read = storage.read.bind(storage);
