@@ -1,7 +1,7 @@
 // @ts-check
 // npm run crash: every test of tests/crash in full, and the hostile strings; then how much each of them tried, and what
 // was lost.
-// `-- --every-call` kills SQLite and repairs at their reads and locks as well, which takes some minutes more.
+// `-- --every-call` kills at reads and locks as well, which takes some minutes more.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

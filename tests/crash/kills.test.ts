@@ -19,14 +19,10 @@ const SOME: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Whether calls that change nothing are tried as well, so that a kill meets each call there is. SQLite makes hundreds,
- * locks and reads, and a repair looks at every file; they leave the disk as the next change finds it. Those take
- * `npm run crash -- --every-call`.
+ * Whether a kill meets reads and locks as well: `npm run crash -- --every-call`. They leave the disk as the next call that
+ * changes something finds it.
  */
-function triesEveryCall({ kind, operation }: CrashSite): boolean {
-  const hasMany = kind === "sqlite" || operation.name === "repair";
-  return isFull && (!hasMany || process.env["WAYMARK_CRASH_CALLS"] === "every");
-}
+const isEvery = process.env["WAYMARK_CRASH_CALLS"] === "every";
 
 describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of STORES) {
@@ -54,7 +50,6 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
 
 /** Every call that the operation makes on the store's files, with its thread and its number on that thread. */
 async function rehearse(site: CrashSite): Promise<Point[]> {
-  const isEvery = triesEveryCall(site);
   const calls = isEvery ? ["%file", "%desc"] : [...CHANGING, ...OPENING];
   const points = new Map<string, Point>();
   for (const thread of ["main", "other"] as const) {
