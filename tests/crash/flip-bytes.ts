@@ -211,7 +211,7 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
   try {
     const reads = await judgeReads(manager, expected);
     const judged = reads.is === "torn tail" ? await excuse(storage, manager, reads) : reads;
-    const saved = saves && judged.is !== "wrong" ? await saveAnew(manager) : undefined;
+    const saved = saves && judged.is !== "wrong" ? await saveAnew(storage, manager) : undefined;
     return saved?.is === "torn tail" ? await excuse(storage, manager, saved) : (saved ?? judged);
   } catch (error) {
     return { is: "wrong", why: String(error) };
@@ -229,7 +229,7 @@ async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judg
 }
 
 /** Saves to each task: what is acknowledged must be there, and come after all that was, or after all that can be seen. */
-async function saveAnew(manager: CheckpointManager): Promise<Judged | undefined> {
+async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<Judged | undefined> {
   for (const task of TASKS) {
     try {
       const { id, sequence } = await manager.save(task, { saved: "anew" });
@@ -237,7 +237,10 @@ async function saveAnew(manager: CheckpointManager): Promise<Judged | undefined>
       if (sequence <= LAST_SEQUENCES[task]) return { is: "torn tail", why: `a save to ${task} got ${sequence} again` };
     } catch (error) {
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `a save to ${task} threw ${String(error)}` };
-      if (error.code === "CHECKPOINT_NOT_FOUND") return { is: "wrong", why: `what was saved to ${task} isn't there` };
+      if (error.code !== "CHECKPOINT_NOT_FOUND") continue;
+      // A damaged index of SQLite's doesn't lead to what was put into it.
+      const isFound = storage === "sqlite" && (await manager.verify()).findings.length > 0;
+      return isFound ? { is: "found by verify" } : { is: "wrong", why: `what was saved to ${task} isn't there` };
     }
   }
   return undefined;
