@@ -1,4 +1,5 @@
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import {
   type AppendCondition,
   type CheckpointQuery,
@@ -18,31 +19,20 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
+  summaryOf,
   type TaskSummary,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { ClosedError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { newOwner } from "./claims.js";
-import { makeFolder, makeFolders, syncFolder } from "./durable-write.js";
 import { codeOf, storageFailure } from "./failure.js";
+import { makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } from "./file-io.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { statsOf, TimeSlices, UnreadableError } from "./read-file.js";
-import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
-import {
-  assertOwner,
-  type Entry,
-  type Found,
-  LOCK_NAME,
-  readCheckpoint,
-  readSummary,
-  readToChange,
-  type Task,
-} from "./task.js";
-import { scanTasks, type TaskFolder } from "./task-scan.js";
+import { attempt, copyOf, copyOfPayload, corruptOrThrow, type Entry, sequenceOfStored, type Task } from "./record.js";
+import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
 export interface FolderStoreOptions {
@@ -80,8 +70,9 @@ export abstract class FolderStore implements StorageAdapter {
     verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
     repair: (options) => this.#iterate(repairFolders(this.#root, this.#load, this.#repair, options)),
   };
-  /** Who holds the locks. */
-  protected readonly owner = newOwner();
+  readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
+  readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
+    this.write({ taskId: basename(folder), folder, verb: "repair", absent: () => undefined }, work);
   readonly #root: string;
   readonly #lockTimeoutMs: number;
   readonly #underWay = new Set<Promise<unknown>>();
@@ -107,7 +98,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** What a task's folder holds now. @param lock - For a write. Without it, for a read. */
-  protected abstract load(folder: string, lock: FolderLock | undefined): Task | Promise<Task>;
+  protected abstract load(folder: string, lock?: FolderLock): Task;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
@@ -117,11 +108,11 @@ export abstract class FolderStore implements StorageAdapter {
       verb: "save to",
       work: async (task, lock) => {
         const entry = task.find(id);
-        const stored = entry && (await readToChange(entry, taskId));
+        const stored = entry?.checkpoint();
         if (entry && stored) {
           const sequence = sequenceOfStored(stored, copy, entry.location);
           // The process that stored it may have died before it was durable. Now it will be.
-          await task.replace(entry, stored, lock);
+          await syncFolder(this.#folderOf(taskId));
           return sequence;
         }
         const sequence = nextSequence(taskId, task, condition);
@@ -134,20 +125,23 @@ export abstract class FolderStore implements StorageAdapter {
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     this.#assertOpen();
     const getting = async () => {
-      const task = await this.#existingTask(taskId);
+      const task = this.#existingTask(taskId);
       // What a damaged record still says of itself may be damaged too.
       const entry = task?.find(id) ?? task?.findDamaged?.();
-      return entry && readCheckpoint(entry, taskId);
+      return entry && readEntry(entry, taskId, () => entry.checkpoint());
     };
     return this.#track(getting()).catch((error: unknown) => this.#fail(error, READ, taskId));
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#iterate(this.#select(query, readCheckpoint), query.taskId);
+    return this.#iterate(
+      this.#select(query, (entry) => entry.checkpoint()),
+      query.taskId,
+    );
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    return this.#iterate(this.#select(query, readSummary), query.taskId);
+    return this.#iterate(this.#select(query, summaryIn), query.taskId);
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
@@ -172,7 +166,6 @@ export abstract class FolderStore implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
-    const done = { removed: 0 };
     return this.#write({
       taskId,
       verb: "remove from",
@@ -181,11 +174,13 @@ export abstract class FolderStore implements StorageAdapter {
         return 0;
       },
       work: async (task, lock) => {
-        // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
-        if (done.removed === 0) checkExpected(taskId, task.newestSequence, condition);
-        await task.remove(doomed, lock, done);
+        checkExpected(taskId, task.newestSequence, condition);
+        const removed = await task.remove(
+          doomed === "all" ? doomed : doomed.flatMap((id) => task.find(id) ?? []),
+          lock,
+        );
         if (doomed === "all") await this.#removeFolder(lock, this.#folderOf(taskId));
-        return done.removed;
+        return removed;
       },
     });
   }
@@ -205,9 +200,9 @@ export abstract class FolderStore implements StorageAdapter {
     const running = async (): Promise<Result> => {
       const isKnown = this.#known.has(folder);
       if (!isKnown) isFolder(folder);
-      const lockOptions = { name: LOCK_NAME, timeoutMs: this.#lockTimeoutMs, owner: this.owner };
-      return withLock(folder, { ...lockOptions, makeFolder: absent ? undefined : makeTaskFolder }, async (lock) => {
-        // Where a process died that had made the folder, its name may not be on the disk yet.
+      const lockOptions = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeTaskFolder };
+      return withLock(folder, lockOptions, async (lock) => {
+        // If a process has died that had made the folder, its name may not be on the disk yet.
         if (!isKnown) await makeTaskFolder();
         return work(lock, folder);
       });
@@ -220,9 +215,14 @@ export abstract class FolderStore implements StorageAdapter {
 
   async #write<Result>({ work, ...write }: TaskWrite<Result>): Promise<Result> {
     return this.write(write, async (lock, folder) => {
-      const task = await this.load(folder, lock);
-      if (!this.#owned.has(task)) assertOwner(task, write.taskId);
-      this.#owned.add(task);
+      const task = this.load(folder, lock);
+      if (!this.#owned.has(task)) {
+        // If the newest readable checkpoint is another task's, this throws.
+        for (const entry of task.select({ order: "newest" })) {
+          if (!(attempt(() => entry.head()) instanceof UnreadableError)) break;
+        }
+        this.#owned.add(task);
+      }
       return work(task, lock);
     });
   }
@@ -240,7 +240,7 @@ export abstract class FolderStore implements StorageAdapter {
       absent: () => false,
       work: async (task, lock) => {
         const entry = task.find(id);
-        const stored = entry && (await readToChange(entry, taskId));
+        const stored = entry?.checkpoint();
         const changed = stored && change(stored, task);
         // The process that replaced or removed it may have died before that was durable.
         if (entry === undefined || changed === undefined) await syncFolder(this.#folderOf(taskId));
@@ -250,39 +250,30 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  /** @throws {UnreadableError} It is a link. */
-  readonly #load = async ({ path, isLink }: TaskFolder, lock?: FolderLock): Promise<Task> => {
-    if (isLink) throw new UnreadableError("it is a symbolic link, which is not followed");
-    return this.load(path, lock);
-  };
-
-  readonly #repair = async ({ path, name, taskId = name }: TaskFolder, work: (lock: FolderLock) => Promise<void>) =>
-    this.write({ taskId, folder: path, verb: "repair", absent: () => undefined }, work);
-
-  /** @throws {StorageError} A link or a file is where its folder belongs. */
-  async #existingTask(taskId: string): Promise<Task | undefined> {
+  /** @throws {StorageError} A link or a file is in its folder's place. */
+  #existingTask(taskId: string): Task | undefined {
     const folder = this.#folderOf(taskId);
-    return isFolder(folder) ? this.load(folder, undefined) : undefined;
+    return isFolder(folder) ? this.load(folder) : undefined;
   }
 
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
-    open: (entry: Entry, taskId: string) => Promise<Found<Item>> | Found<Item>,
+    read: (entry: Entry) => Item | undefined,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
     const { taskId, limit = Number.POSITIVE_INFINITY } = query;
-    const task = await this.#existingTask(taskId);
-    const slices = new TimeSlices();
-    let left = limit;
+    const task = this.#existingTask(taskId);
+    let [left, seen] = [limit, 0];
     if (task === undefined || left === 0) return;
     for (const entry of task.select(query)) {
-      const found = await open(entry, taskId);
+      const found = readEntry(entry, taskId, () => read(entry));
       if (found && isCorrupt(found)) yield found;
       else if (found && matchesQuery(found, query)) {
         left -= 1;
         yield found;
         if (left === 0) return;
       }
-      if (slices.due) await slices.pause();
+      seen += 1;
+      if (seen % SLICE === 0) await setImmediate();
     }
   }
 
@@ -335,7 +326,27 @@ export abstract class FolderStore implements StorageAdapter {
   #fail(error: unknown, verb: string, taskId: string | undefined): never {
     const what = taskId === undefined ? "tasks" : `task ${JSON.stringify(taskId)}`;
     const path = taskId === undefined ? this.#root : this.#folderOf(taskId);
+    if (error instanceof UnreadableError) {
+      const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
+      throw new CheckpointCorruptError(`Could not ${verb} ${what}: at ${path} ${error.message}. ${intact}`, {
+        cause: error,
+      });
+    }
     throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
+  }
+}
+
+function summaryIn(entry: Entry): CheckpointSummary | undefined {
+  const head = entry.head();
+  return head && summaryOf(head);
+}
+
+/** What was asked for, what stands in for it if it can't be read, or nothing if it was removed. */
+function readEntry<Item>(entry: Entry, taskId: string, read: () => Item | undefined): Item | CorruptRecord | undefined {
+  try {
+    return read();
+  } catch (error) {
+    return corruptOrThrow(entry, error, taskId);
   }
 }
 
