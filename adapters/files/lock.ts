@@ -60,11 +60,12 @@ export class FolderLock {
   readonly #renewal: NodeJS.Timeout;
   #isHeld = true;
 
-  private constructor(claim: string, folders: readonly string[]) {
+  private constructor(claim: string, names: readonly string[]) {
     const lockFolder = dirname(claim);
     this.#claim = claim;
-    this.isUninterrupted = folders.includes(OWN_FILES);
+    this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
+      const folders = names.filter((name) => !isClaim(name));
       for (const name of folders) rmSync(join(lockFolder, name), { recursive: true, force: true });
       makeFolder(join(lockFolder, OWN_FILES));
       // If a thief had moved the lock away before that, the folder was made in the thief's.
@@ -90,11 +91,7 @@ export class FolderLock {
         makeClaim(claim);
         const names = readdirSync(lockFolder);
         others = names.filter((name) => isClaim(name) && name !== basename(claim));
-        if (others.length === 0)
-          return new FolderLock(
-            claim,
-            names.filter((name) => !isClaim(name)),
-          );
+        if (others.length === 0) return new FolderLock(claim, names);
       } catch (error) {
         removeClaim(claim);
         throw error;
@@ -186,32 +183,26 @@ export class FolderLock {
     await syncFolder(dirname(target));
   }
 
+  /** A name that is never used again. */
   #newPath(): string {
     return join(dirname(this.#claim), OWN_FILES, String(count++));
   }
-}
-
-/** How {@link withLock} takes the lock. */
-export interface LockOptions {
-  /** Default: `.lock`. */
-  readonly name?: string;
-  /** How long it waits for other processes' locks, in milliseconds. */
-  readonly timeoutMs: number;
-  /** Makes the folder that it locks, if it is missing. Without it, that is the system's ENOENT. */
-  readonly makeFolder?: (() => Promise<void>) | undefined;
 }
 
 /**
  * Does `work` under a folder's lock, after the calls of this process that came before. If the lock is stolen before a
  * commit, it does `work` once more from the beginning: so `work` reads again whatever it relies on.
  *
+ * @param options.timeoutMs - How long it waits for other processes.
+ * @param options.makeFolder - Makes the folder that it locks, if it is missing. Without it, that is the system's ENOENT.
  * @throws {StorageError} The lock couldn't be had, or was stolen time and again; retryable.
  */
 export function withLock<Result>(
   folder: string,
-  { name = LOCK_NAME, timeoutMs, makeFolder }: LockOptions,
+  options: { name?: string; timeoutMs: number; makeFolder?: (() => Promise<void>) | undefined },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
+  const { name = LOCK_NAME, timeoutMs, makeFolder } = options;
   const lockFolder = join(folder, name);
   return inTurn(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
@@ -251,7 +242,7 @@ function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result
     if (turns.get(key) === ended) turns.delete(key);
   };
   // The next one runs, however this one ends.
-  const ended: Promise<void> = running.then(dequeue, dequeue);
+  const ended = running.then(dequeue, dequeue);
   turns.set(key, ended);
   return running;
 }
@@ -290,10 +281,8 @@ function isStale(claim: string): boolean {
 /** Whether the process that a claim is named for has ended, as far as this machine can tell. */
 function isDead(claim: string): boolean {
   const [pid, host] = claim.replace(/\+.*/, "").split("@");
-  if (host !== HOST) return false;
   try {
-    process.kill(Number(pid), 0);
-    return false;
+    return host === HOST && !process.kill(Number(pid), 0);
   } catch (error) {
     return codeOf(error) === "ESRCH";
   }

@@ -18,7 +18,7 @@ import {
   type StoredCheckpoint,
   summaryOf,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
 import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
@@ -125,18 +125,14 @@ export function corruptOrThrow({ location, known }: Entry, error: unknown, taskI
 /**
  * Answers an append whose id the task has already.
  *
- * @param where - Where that checkpoint is stored.
  * @throws {CheckpointConflictError} It is another checkpoint.
- * @throws {CheckpointCorruptError} It is damaged.
+ * @throws {UnreadableError} It is damaged.
  */
-export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft, where: string): number {
+export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
   const sequence = sequenceOfSame(stored, draft);
   const damage = damageIn(stored);
   if (damage === undefined) return sequence;
-  throw new CheckpointCorruptError(
-    `Checkpoint ${draft.id} exists at ${where} and is damaged: ${damage}. It was left untouched, and nothing was ` +
-      "stored; use another id.",
-  );
+  throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
 }
 
 /**

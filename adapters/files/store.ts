@@ -1,4 +1,4 @@
-import { basename, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import {
   type AppendCondition,
@@ -42,19 +42,8 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** A write of one task. */
-interface TaskWrite<Result> {
-  readonly taskId: string;
-  /** In the words of a message: `save to`. */
-  readonly verb: string;
-  /** The answer where the task has no folder. Without it, the folder is made. */
-  readonly absent?: () => Result;
-  readonly work: (task: Task, lock: FolderLock) => Promise<Result>;
-}
-
 /** Longer than the lock of a dead holder takes to go stale. */
 const LOCK_TIMEOUT_MS = 15_000;
-const READ = "read";
 /** More folders than that are looked at again before their next write. */
 const MAX_KNOWN_FOLDERS = 10_000;
 
@@ -72,7 +61,7 @@ export abstract class FolderStore implements StorageAdapter {
   };
   readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
   readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
-    this.write({ taskId: basename(folder), folder, verb: "repair", absent: () => undefined }, work);
+    this.write(folder, "repair a task", work, () => undefined);
   readonly #root: string;
   readonly #lockTimeoutMs: number;
   readonly #underWay = new Set<Promise<unknown>>();
@@ -103,34 +92,27 @@ export abstract class FolderStore implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
     const copy = copyOf(draft);
-    return this.#write({
-      taskId,
-      verb: "save to",
-      work: async (task, lock) => {
-        const entry = task.find(id);
-        const stored = entry?.checkpoint();
-        if (entry && stored) {
-          const sequence = sequenceOfStored(stored, copy, entry.location);
-          // The process that stored it may have died before it was durable. Now it will be.
-          await syncFolder(this.#folderOf(taskId));
-          return sequence;
-        }
-        const sequence = nextSequence(taskId, task, condition);
-        await task.append(sealDraft(copy, sequence), lock);
-        return sequence;
-      },
+    return this.#write(taskId, "save to", async (task, lock) => {
+      const entry = task.find(id);
+      const stored = entry?.checkpoint();
+      const sequence = stored ? sequenceOfStored(stored, copy) : nextSequence(taskId, task, condition);
+      // The process that stored it may have died before it was durable. Now it will be.
+      if (stored) await syncFolder(this.folderOf(taskId));
+      else await task.append(sealDraft(copy, sequence), lock);
+      return sequence;
     });
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     this.#assertOpen();
-    const getting = async () => {
+    try {
       const task = this.#existingTask(taskId);
       // What a damaged record still says of itself may be damaged too.
       const entry = task?.find(id) ?? task?.findDamaged?.();
       return entry && readEntry(entry, taskId, () => entry.checkpoint());
-    };
-    return this.#track(getting()).catch((error: unknown) => this.#fail(error, READ, taskId));
+    } catch (error) {
+      return this.#fail(error, `read ${named(taskId)}`, this.folderOf(taskId), true);
+    }
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
@@ -166,23 +148,24 @@ export abstract class FolderStore implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
-    return this.#write({
-      taskId,
-      verb: "remove from",
-      absent: () => {
-        checkExpected(taskId, 0, condition);
-        return 0;
-      },
-      work: async (task, lock) => {
-        checkExpected(taskId, task.newestSequence, condition);
-        const removed = await task.remove(
-          doomed === "all" ? doomed : doomed.flatMap((id) => task.find(id) ?? []),
+    const absent = (): number => {
+      checkExpected(taskId, 0, condition);
+      return 0;
+    };
+    const work = async (task: Task, lock: FolderLock): Promise<number> => {
+      checkExpected(taskId, task.newestSequence, condition);
+      if (doomed !== "all")
+        return task.remove(
+          doomed.flatMap((id) => task.find(id) ?? []),
           lock,
         );
-        if (doomed === "all") await this.#removeFolder(lock, this.#folderOf(taskId));
-        return removed;
-      },
-    });
+      const removed = await task.remove(doomed, lock);
+      lock.releaseAndRemoveFolder();
+      this.#known.delete(this.folderOf(taskId));
+      await syncFolder(this.#root);
+      return removed;
+    };
+    return this.#write(taskId, "remove from", work, absent);
   }
 
   async close(): Promise<void> {
@@ -190,10 +173,17 @@ export abstract class FolderStore implements StorageAdapter {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  /** A write in a task's folder: after those of the task that this process called before it, and under its lock. */
+  /**
+   * A write in a task's folder: after those of this process that were called before it, and under the folder's lock.
+   *
+   * @param doing - In the words of a message: `save to task "t"`.
+   * @param absent - The answer if there is no such folder. Without it, the folder is made.
+   */
   protected async write<Result>(
-    { taskId, verb, absent, folder = this.#folderOf(taskId) }: Omit<TaskWrite<Result>, "work"> & { folder?: string },
-    work: (lock: FolderLock, folder: string) => Promise<Result>,
+    folder: string,
+    doing: string,
+    work: (lock: FolderLock) => Promise<Result>,
+    absent?: () => Result,
   ): Promise<Result> {
     this.#assertOpen();
     const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
@@ -204,55 +194,54 @@ export abstract class FolderStore implements StorageAdapter {
       return withLock(folder, lockOptions, async (lock) => {
         // If a process has died that had made the folder, its name may not be on the disk yet.
         if (!isKnown) await makeTaskFolder();
-        return work(lock, folder);
+        return work(lock);
       });
     };
     return this.#track(running()).catch((error: unknown) => {
       if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
-      return this.#fail(error, verb, taskId);
+      return this.#fail(error, doing, folder);
     });
   }
 
-  async #write<Result>({ work, ...write }: TaskWrite<Result>): Promise<Result> {
-    return this.write(write, async (lock, folder) => {
+  async #write<Result>(
+    taskId: string,
+    verb: string,
+    work: (task: Task, lock: FolderLock) => Promise<Result>,
+    absent?: () => Result,
+  ): Promise<Result> {
+    const folder = this.folderOf(taskId);
+    const writing = (lock: FolderLock): Promise<Result> => {
       const task = this.load(folder, lock);
-      if (!this.#owned.has(task)) {
-        // If the newest readable checkpoint is another task's, this throws.
-        for (const entry of task.select({ order: "newest" })) {
-          if (!(attempt(() => entry.head()) instanceof UnreadableError)) break;
-        }
-        this.#owned.add(task);
-      }
+      // If the newest readable checkpoint is another task's, this throws.
+      if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
+      this.#owned.add(task);
       return work(task, lock);
-    });
+    };
+    return this.write(folder, `${verb} ${named(taskId)}`, writing, absent);
   }
 
-  /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
+  /** Writes what `change` makes of a checkpoint in its place. False if there is none, or `change` gives nothing. */
   #change(
     verb: string,
     taskId: string,
     id: string,
     change: (stored: StoredCheckpoint, task: Task) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    return this.#write({
-      taskId,
-      verb,
-      absent: () => false,
-      work: async (task, lock) => {
-        const entry = task.find(id);
-        const stored = entry?.checkpoint();
-        const changed = stored && change(stored, task);
-        // The process that replaced or removed it may have died before that was durable.
-        if (entry === undefined || changed === undefined) await syncFolder(this.#folderOf(taskId));
-        else await task.replace(entry, changed, lock);
-        return changed !== undefined;
-      },
-    });
+    const work = async (task: Task, lock: FolderLock): Promise<boolean> => {
+      const entry = task.find(id);
+      const stored = entry?.checkpoint();
+      const changed = stored && change(stored, task);
+      // The process that replaced or removed it may have died before that was durable.
+      if (entry === undefined || changed === undefined) await syncFolder(this.folderOf(taskId));
+      else await task.replace(entry, changed, lock);
+      return changed !== undefined;
+    };
+    return this.#write(taskId, verb, work, () => false);
   }
 
   /** @throws {StorageError} A link or a file is in its folder's place. */
   #existingTask(taskId: string): Task | undefined {
-    const folder = this.#folderOf(taskId);
+    const folder = this.folderOf(taskId);
     return isFolder(folder) ? this.load(folder) : undefined;
   }
 
@@ -287,13 +276,14 @@ export abstract class FolderStore implements StorageAdapter {
         yield next.value;
       }
     } catch (error) {
-      this.#fail(error, READ, taskId);
+      const what = taskId === undefined ? "tasks" : named(taskId);
+      this.#fail(error, `read ${what}`, taskId === undefined ? this.#root : this.folderOf(taskId), true);
     } finally {
       await items.return();
     }
   }
 
-  #folderOf(taskId: string): string {
+  protected folderOf(taskId: string): string {
     return join(this.#root, nameOf(taskId));
   }
 
@@ -303,13 +293,6 @@ export abstract class FolderStore implements StorageAdapter {
     await syncFolder(this.#root);
     if (this.#known.size >= MAX_KNOWN_FOLDERS) this.#known.clear();
     this.#known.add(this.#root).add(folder);
-  }
-
-  /** Ends a write that left nothing: removes the folder, unless something else is in it. */
-  async #removeFolder(lock: FolderLock, folder: string): Promise<void> {
-    lock.releaseAndRemoveFolder();
-    this.#known.delete(folder);
-    await syncFolder(this.#root);
   }
 
   #assertOpen(): void {
@@ -323,17 +306,19 @@ export abstract class FolderStore implements StorageAdapter {
     return call;
   }
 
-  #fail(error: unknown, verb: string, taskId: string | undefined): never {
-    const what = taskId === undefined ? "tasks" : `task ${JSON.stringify(taskId)}`;
-    const path = taskId === undefined ? this.#root : this.#folderOf(taskId);
-    if (error instanceof UnreadableError) {
-      const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
-      throw new CheckpointCorruptError(`Could not ${verb} ${what}: at ${path} ${error.message}. ${intact}`, {
-        cause: error,
-      });
-    }
-    throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
+  #fail(error: unknown, doing: string, path: string, isRead = false): never {
+    if (!(error instanceof UnreadableError)) throw storageFailure(error, { doing, path, isRead });
+    const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
+    throw new CheckpointCorruptError(`Could not ${doing}: at ${path} ${error.message}. ${intact}`, { cause: error });
   }
+}
+
+function named(taskId: string): string {
+  return `task ${JSON.stringify(taskId)}`;
+}
+
+function isReadable(entry: Entry): boolean {
+  return !(attempt(() => entry.head()) instanceof UnreadableError);
 }
 
 function summaryIn(entry: Entry): CheckpointSummary | undefined {

@@ -65,8 +65,8 @@ export class TaskFileAdapter extends FolderStore {
    * @throws {CheckpointCorruptError} It is no file; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
-    const absent = (): undefined => undefined;
-    return this.write<SetAside | undefined>({ taskId, verb: "set aside", absent }, async (lock, folder) => {
+    const folder = this.folderOf(taskId);
+    const work = async (lock: FolderLock): Promise<SetAside | undefined> => {
       const { path, refusal } = this.load(folder);
       if (refusal === undefined) return undefined;
       const bytes = readStored(path) ?? new Uint8Array();
@@ -76,7 +76,8 @@ export class TaskFileAdapter extends FolderStore {
       lock.remove(path);
       await syncFolder(folder);
       return { path, movedTo, reason: refusal };
-    });
+    };
+    return this.write(folder, `set aside task ${JSON.stringify(taskId)}`, work, () => undefined);
   }
 
   /** @throws {UnsupportedFormatError} Its file has another version. */
