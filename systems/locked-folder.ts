@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { makeFolders, syncFolder } from "../adapters/files/durable-write.js";
+import { makeFolders, syncFolder } from "../adapters/files/file-io.js";
 import { type FolderLock, withLock as withFolderLock } from "../adapters/files/lock.js";
 
 /** How long a write waits for other processes' writes in the same folder. */
@@ -30,7 +30,7 @@ export function withLock<Result>(
 
 function filesUnder(lock: FolderLock): LockedFiles {
   return {
-    write: (target, content, options) => lock.write(target, content, options),
+    write: (target, content, options) => lock.write(target, content, options?.mode),
     async remove(target) {
       const isRemoved = lock.remove(target);
       if (isRemoved) await syncFolder(dirname(target));

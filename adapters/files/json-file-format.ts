@@ -1,11 +1,12 @@
-import { join } from "node:path";
+import { sep } from "node:path";
 import { type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import { decodeText, readFirstLine, readStored, UnreadableError } from "./file-io.js";
 import { idOf, nameOf } from "./names.js";
-import type { Movable } from "./quarantine.js";
-import { decodeText, readFirstLine, readStored, UnreadableError } from "./read-file.js";
 import {
+  assertOwner,
   attempt,
+  type Entry,
   embeddedSize,
   formOfBody,
   parseHead,
@@ -14,7 +15,6 @@ import {
   storedCheckpoint,
   textOfBody,
 } from "./record.js";
-import type { Entry } from "./task.js";
 
 /**
  * One checkpoint, one file: line one is the head, line two the state, and the whole is one JSON document.
@@ -57,22 +57,37 @@ export function isTombstoneName(name: string): boolean {
   return TOMBSTONE.test(name);
 }
 
+/** The sequence in the name of a checkpoint file or a tombstone. */
+export function sequenceOfFile(name: string): number {
+  return Number.parseInt(name, 10);
+}
+
+/** The order of checkpoint files' names, the oldest first, without taking them apart. */
+export function compareFileNames(a: string, b: string): number {
+  const digits = a.indexOf("-") - b.indexOf("-");
+  if (digits !== 0) return digits;
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
 /** A checkpoint's file, which is read when it is asked for. */
 export class CheckpointFile implements Entry {
-  readonly path: string;
-  readonly sequence: number;
-  /** The id, as `nameOf` writes it. */
-  readonly idName: string;
+  readonly folder: string;
+  readonly name: string;
+  readonly location: string;
 
   constructor(folder: string, name: string) {
-    const dash = name.indexOf("-");
-    this.path = join(folder, name);
-    this.sequence = Number(name.slice(0, dash));
-    this.idName = name.slice(dash + 1, -EXTENSION.length);
+    this.folder = folder;
+    this.name = name;
+    this.location = folder + sep + name;
   }
 
-  get location(): string {
-    return this.path;
+  get sequence(): number {
+    return sequenceOfFile(this.name);
+  }
+
+  /** The id, as `nameOf` writes it. */
+  get idName(): string {
+    return this.name.slice(this.name.indexOf("-") + 1, -EXTENSION.length);
   }
 
   get known(): Entry["known"] {
@@ -80,29 +95,19 @@ export class CheckpointFile implements Entry {
     return { sequence: this.sequence, ...(id === undefined ? undefined : { id }) };
   }
 
-  get movable(): Movable {
-    return { path: this.path };
+  bytes(): Uint8Array | undefined {
+    return readStored(this.location);
   }
 
-  /**
-   * Without reading the state; `undefined` where the file is gone.
-   *
-   * @throws {UnreadableError}
-   * @throws {UnsupportedFormatError} A newer program wrote it.
-   */
+  /** @throws {UnsupportedFormatError} A newer program wrote it. */
   head(): RecordHead | undefined {
-    const start = readFirstLine(this.path);
+    const start = readFirstLine(this.location);
     return start && parseFirstLine(start.bytes, start.size, this).head;
   }
 
-  /**
-   * `undefined` where the file is gone.
-   *
-   * @throws {UnreadableError}
-   * @throws {UnsupportedFormatError} A newer program wrote it.
-   */
-  async checkpoint(): Promise<StoredCheckpoint | undefined> {
-    const content = await readStored(this.path);
+  /** @throws {UnsupportedFormatError} A newer program wrote it. */
+  checkpoint(): StoredCheckpoint | undefined {
+    const content = readStored(this.location);
     if (content === undefined) return undefined;
     const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, this);
     const isWhole =
@@ -129,13 +134,8 @@ interface FirstLine {
   readonly stateEnd: number;
 }
 
-/**
- * Checks the head against its seal, its file's name and its file's size.
- *
- * @throws {UnreadableError}
- * @throws {UnsupportedFormatError} A newer program wrote it.
- */
-function parseFirstLine(bytes: Buffer, size: number, { path, sequence, idName }: CheckpointFile): FirstLine {
+/** Checks the head against its seal, its file's name and its file's size. */
+function parseFirstLine(bytes: Buffer, size: number, { folder, location, name }: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
   if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
@@ -143,13 +143,14 @@ function parseFirstLine(bytes: Buffer, size: number, { path, sequence, idName }:
   if (version !== String(FORMAT_VERSION)) {
     if (!(parsed instanceof UnreadableError)) throw new UnreadableError(`its version was changed to ${version}`);
     throw new UnsupportedFormatError(
-      `${path} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
+      `${location} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
         "run the newer program.",
     );
   }
   if (parsed instanceof UnreadableError) throw parsed;
   const { head, end, lineEnd } = parsed;
-  if (head.sequence !== sequence || nameOf(head.id) !== idName) {
+  assertOwner(head.taskId, folder, location);
+  if (name !== checkpointFileName(head.sequence, head.id)) {
     throw new UnreadableError(`it holds checkpoint ${head.id} (sequence ${head.sequence}), which its name doesn't say`);
   }
   const stateAt = end + 1 + STATE_KEY.length;

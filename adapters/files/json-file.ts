@@ -1,17 +1,30 @@
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
-import { filesFolderOf } from "./claims.js";
-import { JsonFolder, modifiedOf } from "./json-folder.js";
-import type { FolderLock } from "./lock.js";
+import { setImmediate } from "node:timers/promises";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { namesIn, SLICE, syncFolder } from "./file-io.js";
+import {
+  CheckpointFile,
+  checkpointFileName,
+  compareFileNames,
+  isCheckpointFileName,
+  isTombstoneName,
+  renderCheckpoint,
+  sequenceOfFile,
+  tombstoneName,
+} from "./json-file-format.js";
+import { type FolderLock, wasHeldLastHere } from "./lock.js";
+import { nameOf } from "./names.js";
+import type { Task } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
-import { LOCK_NAME } from "./task.js";
 
 /** The options of {@link JsonFileAdapter}. */
 export interface JsonFileAdapterOptions extends FolderStoreOptions {}
 
 /** At most so many names are remembered, of all folders together. They take some 20 MB. */
 const MAX_NAMES = 200_000;
-/** A folder whose time is older than this shows later changes in its time: the system's clock has moved on. */
+/** If a folder's time is older than this, any later change gives it another time: the system's clock has moved on. */
 const SETTLED_MS = 100;
 
 /**
@@ -23,46 +36,166 @@ const SETTLED_MS = 100;
  *
  * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Files
  * have mode 0600, folders 0700.
- *
- * It remembers the names in folders as long as nobody else has written there, so that the thousandth save costs what the
- * first does. Other processes show in the lock: what this adapter left there is gone. Changes by hand show in the
- * folder's own time.
  */
 export class JsonFileAdapter extends FolderStore {
-  readonly #recent = new Map<string, JsonFolder>();
-  #names = 0;
-
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: JsonFileAdapterOptions) {
     super("json-file", options);
   }
 
-  /** @throws {LockLostError} */
-  protected override load(path: string, lock: FolderLock | undefined): JsonFolder {
-    const known = this.#recent.get(path);
-    const modified = modifiedOf(path);
-    const isSame = known?.modified !== undefined && known.modified === modified;
-    if (isSame && (lock?.isUninterrupted ?? (known.isSettled || this.#wroteLast(path)))) return known;
-    const isSettled = modified !== undefined && Date.now() - Number(modified / 1_000_000n) > SETTLED_MS;
-    const folder = new JsonFolder(path, { modified, isSettled });
-    // What a thief of the lock wrote meanwhile may be missing.
-    lock?.assertHeld();
-    if (lock || isSettled) this.#remember(folder);
-    return folder;
+  protected override load(path: string, lock?: FolderLock): JsonFolder {
+    return loadFolder(path, lock);
+  }
+}
+
+/**
+ * What folders hold, for all adapters of this process: so the thousandth save costs what the first does. Writes of other
+ * processes show in the lock, changes by hand in the folder's own time.
+ */
+const known = new Map<string, JsonFolder>();
+let knownNames = 0;
+
+/** @throws {LockLostError} */
+function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
+  const former = known.get(path);
+  const modified = modifiedOf(path);
+  const isSame = former?.modified !== undefined && former.modified === modified;
+  const isSettled = modified !== undefined && Date.now() - Number(modified / 1_000_000n) > SETTLED_MS;
+  if (isSame && (former.isSettled || (lock?.isUninterrupted ?? wasHeldLastHere(path)))) {
+    former.isSettled = isSettled;
+    return former;
+  }
+  const folder = new JsonFolder(path, modified, isSettled);
+  // What a thief of the lock wrote meanwhile may be missing.
+  lock?.assertHeld();
+  if (lock || isSettled) remember(folder);
+  return folder;
+}
+
+function remember(folder: JsonFolder): void {
+  const { path, count } = folder;
+  if (knownNames + count > MAX_NAMES) {
+    known.clear();
+    knownNames = 0;
+  }
+  if (count > MAX_NAMES) return;
+  known.set(path, folder);
+  knownNames += 1 + count;
+}
+
+/** A task's folder with a file for each checkpoint, known by their names. */
+class JsonFolder implements Task {
+  readonly path: string;
+  /** The folder's own time when it was as it is known here. */
+  modified: bigint | undefined;
+  /** A change that isn't known here would show in that time: it was past when the folder was listed. */
+  isSettled: boolean;
+  /** Of checkpoints that were removed when they were the newest. */
+  readonly #tombstones: readonly string[];
+  /** The oldest first. Only its end changes: later writes don't disturb an iteration. */
+  readonly #names: string[];
+  /** File names by the ids' names. Made at the first search for an id. */
+  #byId: Map<string, string> | undefined;
+
+  constructor(path: string, modified: bigint | undefined, isSettled: boolean) {
+    this.path = path;
+    this.modified = modified;
+    this.isSettled = isSettled;
+    const names = namesIn(path);
+    this.#tombstones = names.filter(isTombstoneName);
+    this.#names = names.filter(isCheckpointFileName).sort(compareFileNames);
   }
 
-  #wroteLast(path: string): boolean {
-    return existsSync(join(path, LOCK_NAME, filesFolderOf(this.owner)));
+  get count(): number {
+    return this.#names.length;
   }
 
-  #remember(folder: JsonFolder): void {
-    const { path, count } = folder;
-    if (this.#names + count > MAX_NAMES) {
-      this.#recent.clear();
-      this.#names = 0;
+  get newestSequence(): number {
+    return sequenceOfFile(this.#names.at(-1) ?? "0");
+  }
+
+  get lastSequence(): number {
+    return Math.max(this.newestSequence, ...this.#tombstones.map(sequenceOfFile));
+  }
+
+  find(id: string): CheckpointFile | undefined {
+    this.#byId ??= new Map(this.#names.map((name) => [this.#file(name).idName, name]));
+    const name = this.#byId.get(nameOf(id));
+    return name === undefined ? undefined : this.#file(name);
+  }
+
+  /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
+  *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
+    const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
+    const from = this.#countUpTo(afterSequence);
+    const to = this.#countUpTo(beforeSequence - 1);
+    for (let at = skip; at < to - from; at++) {
+      const name = this.#names[order === "oldest" ? from + at : to - 1 - at];
+      if (name !== undefined) yield this.#file(name);
     }
-    if (count > MAX_NAMES) return;
-    this.#recent.set(path, folder);
-    this.#names += 1 + count;
   }
+
+  async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    const file = this.#file(checkpointFileName(record.sequence, record.id));
+    await this.#write(file, record, lock);
+    this.#names.push(file.name);
+    this.#byId?.set(file.idName, file.name);
+  }
+
+  async replace(file: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    await this.#write(file, record, lock);
+  }
+
+  async remove(doomed: readonly CheckpointFile[] | "all", lock: FolderLock): Promise<number> {
+    this.#forget();
+    const names = doomed === "all" ? this.#names : doomed.map(({ name }) => name);
+    const last = tombstoneName(this.lastSequence);
+    if (doomed !== "all") {
+      // First the last sequence is kept, then the checkpoint that has it may go.
+      const isTold = this.newestSequence === this.lastSequence && !names.includes(this.#names.at(-1) ?? "");
+      if (!isTold && !this.#tombstones.includes(last)) await lock.write(join(this.path, last), new Uint8Array());
+    }
+    let removed = 0;
+    for (const [at, name] of names.entries()) {
+      if (lock.remove(join(this.path, name))) removed += 1;
+      if (at % SLICE === SLICE - 1) await setImmediate();
+    }
+    // They go last: as long as a checkpoint is there, so is the numbering.
+    for (const name of this.#tombstones) if (doomed === "all" || name !== last) lock.remove(join(this.path, name));
+    // Also if nothing was left: the process that removed it may have died before that was durable.
+    await syncFolder(this.path);
+    return removed;
+  }
+
+  async #write({ location }: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+    this.#forget();
+    await lock.writeLast(location, renderCheckpoint(record));
+    this.modified = modifiedOf(this.path);
+  }
+
+  /** Until a write has ended well, what is known here may no longer be so. */
+  #forget(): void {
+    this.modified = undefined;
+    this.isSettled = false;
+  }
+
+  /** How many have a sequence up to this one. */
+  #countUpTo(sequence: number): number {
+    let [low, high] = [0, this.#names.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (sequenceOfFile(this.#names[middle] ?? "") <= sequence) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #file(name: string): CheckpointFile {
+    return new CheckpointFile(this.path, name);
+  }
+}
+
+/** A folder's own time, in nanoseconds: what is in it changed then. */
+function modifiedOf(path: string): bigint | undefined {
+  return statSync(path, { bigint: true, throwIfNoEntry: false })?.mtimeNs;
 }

@@ -1,20 +1,45 @@
-import { existsSync, readdirSync, renameSync, rmdirSync, rmSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  unlinkSync,
+  utimes,
+} from "node:fs";
+import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
-import { filesFolderOf, isClaim, isStale, makeClaim, newOwner, removeClaim, renewClaim } from "./claims.js";
-import { makeFolder, syncFolder, writeDurably } from "./durable-write.js";
 import { codeOf } from "./failure.js";
+import { makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
+import { nameOf } from "./names.js";
 
+/** A lock's folder, in the one that it locks. While nobody holds it, no files are in it, so Git doesn't see it. */
+const LOCK_NAME = ".lock";
 const RENEWAL_MS = 1_500;
+/** A claim that was not renewed for so long is stale. */
+const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
 /** Far more thefts, or removals of the folder, than happen in a row by accident. */
 const MAX_ATTEMPTS = 20;
-const THIS_PROCESS = newOwner();
+const HOST = nameOf(hostname() || "unknown");
+/** This process, or a worker thread of it. Its claims are named so, each with a number that is never used again. */
+const OWNER = `${process.pid}@${HOST}+${randomBytes(8).toString("hex")}`;
+const FILES = ".files";
+/** Where this process writes files in a lock's folder. It stays there until another process holds the lock. */
+const OWN_FILES = `${OWNER}${FILES}`;
+let count = 0;
 
 /** The lock was stolen before a commit: nothing of it was stored, so {@link withLock} starts over. */
-export class LockLostError extends Error {
-  override readonly name = "LockLostError";
+export class LockLostError extends StorageError {
+  constructor(lockFolder: string) {
+    const advice = "Nothing was changed. Try again once this machine is under less load.";
+    super(`The lock ${lockFolder} was stolen before a write could be committed. ${advice}`, { retryable: true });
+  }
 }
 
 /**
@@ -22,55 +47,57 @@ export class LockLostError extends Error {
  * claim stays fresh. Safety comes from how a holder commits (docs/decisions/0003):
  *
  * 1. A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked.
- * 2. A holder writes files in a folder of its own in there, and commits by a rename out of it.
+ * 2. A holder writes a file, the claim or one in a folder of its own in there, and commits by a rename out of it.
  * 3. Stealing renames the lock's folder away for good, and deletes what is in it. Only then does the thief read.
  *
  * So a holder's rename either came before the theft, and the thief sees what it did, or it fails with ENOENT. That
  * holds too for a rename that the system had begun: its file is deleted before the thief reads.
  */
 export class FolderLock {
-  /** Nobody else has held the lock since this owner held it last. */
+  /** No other process has held the lock since this one held it last. */
   readonly isUninterrupted: boolean;
   readonly #claim: string;
-  readonly #filesFolder: string;
   readonly #renewal: NodeJS.Timeout;
-  #files = 0;
+  #isHeld = true;
 
-  private constructor(claim: string, owner: string) {
+  private constructor(claim: string, names: readonly string[]) {
     const lockFolder = dirname(claim);
     this.#claim = claim;
-    this.#filesFolder = join(lockFolder, filesFolderOf(owner));
-    this.isUninterrupted = existsSync(this.#filesFolder);
+    this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
-      for (const name of readdirSync(lockFolder)) {
-        if (!isClaim(name)) rmSync(join(lockFolder, name), { recursive: true, force: true });
-      }
-      makeFolder(this.#filesFolder);
+      const folders = names.filter((name) => !isClaim(name));
+      for (const name of folders) rmSync(join(lockFolder, name), { recursive: true, force: true });
+      makeFolder(join(lockFolder, OWN_FILES));
+      // If a thief had moved the lock away before that, the folder was made in the thief's.
+      this.assertHeld();
     }
-    this.#renewal = setInterval(() => renewClaim(claim), RENEWAL_MS).unref();
+    // If it fails, the lock was stolen as a rule, and the next commit fails.
+    const renew = (): void => utimes(claim, new Date(), new Date(), () => undefined);
+    this.#renewal = setInterval(renew, RENEWAL_MS).unref();
   }
 
   /**
    * Waits until the lock is free, or its holder is dead.
    *
-   * @param lockFolder - Made where it isn't there; the one above it must exist, or the error is the system's ENOENT.
-   * @param owner - Who {@link isUninterrupted} is about. Default: this process.
+   * @param lockFolder - Made if it is missing; the one above it must exist, or the error is the system's ENOENT.
    * @throws {StorageError} Others held it for all of `timeoutMs`; retryable.
    */
-  static async acquire(lockFolder: string, timeoutMs: number, owner = THIS_PROCESS): Promise<FolderLock> {
+  static async acquire(lockFolder: string, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      const claim = makeClaim(lockFolder, owner);
+      const claim = join(lockFolder, `${OWNER}-${count++}`);
       let others: readonly string[];
       try {
-        others = readdirSync(lockFolder).filter((name) => isClaim(name) && name !== basename(claim));
-        if (others.length === 0) return new FolderLock(claim, owner);
+        makeClaim(claim);
+        const names = readdirSync(lockFolder);
+        others = names.filter((name) => isClaim(name) && name !== basename(claim));
+        if (others.length === 0) return new FolderLock(claim, names);
       } catch (error) {
         removeClaim(claim);
         throw error;
       }
       removeClaim(claim);
-      if (others.every((name) => isStale(join(lockFolder, name)))) steal(lockFolder, basename(claim));
+      if (others.every((name) => isStale(join(lockFolder, name)))) steal(lockFolder, claim);
       else if (performance.now() >= deadlineMs) throw heldByOthers(lockFolder, others, timeoutMs);
       // Two that claim at once both step back. Pauses of random length part them.
       else await delay(pauseMs * (0.5 + Math.random()));
@@ -81,30 +108,26 @@ export class FolderLock {
    * Puts the content under the name `target`, replacing what is there, and resolves once it is durable. One
    * call at a time.
    *
-   * @param options.mode - Default 0600.
    * @throws {LockLostError} Nothing was stored.
    */
-  async write(
-    target: string,
-    content: Uint8Array,
-    options: { readonly mode?: number | undefined } = {},
-  ): Promise<void> {
-    const path = this.#newPath();
-    try {
-      await writeDurably(path, content, options.mode);
-      renameSync(path, target);
-    } catch (error) {
-      if (codeOf(error) === "ENOENT") this.assertHeld();
-      rmSync(path, { force: true });
-      throw error;
-    }
-    await syncFolder(dirname(target));
+  write(target: string, content: Uint8Array, mode?: number): Promise<void> {
+    return this.#put(this.#newPath(), target, content, mode);
+  }
+
+  /**
+   * The same for a holder's last write. The file is the claim itself, so the rename frees the lock too: to make and
+   * remove another file for each save takes a disk longer than the save.
+   *
+   * @throws {LockLostError} Nothing was stored.
+   */
+  writeLast(target: string, content: Uint8Array): Promise<void> {
+    return this.#put(this.#claim, target, content);
   }
 
   /**
    * Removes a file. The caller syncs its folder.
    *
-   * @returns False where it isn't there.
+   * @returns False if it isn't there.
    * @throws {LockLostError} Nothing was removed.
    */
   remove(target: string): boolean {
@@ -123,19 +146,20 @@ export class FolderLock {
 
   /** @throws {LockLostError} It was stolen: what was read since it was taken may be out of date. */
   assertHeld(): void {
-    if (!existsSync(this.#claim)) throw new LockLostError("The lock was stolen.");
+    if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
   }
 
   /** Frees the lock. Idempotent. */
   release(): void {
     clearInterval(this.#renewal);
-    removeClaim(this.#claim);
+    if (this.#isHeld) removeClaim(this.#claim);
+    this.#isHeld = false;
   }
 
   /** Frees the lock and removes its folder, and the one above, as far as nothing else is in them. */
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
-    rmSync(this.#filesFolder, { recursive: true, force: true });
+    rmSync(join(lockFolder, OWN_FILES), { recursive: true, force: true });
     this.release();
     try {
       rmdirSync(lockFolder);
@@ -145,45 +169,50 @@ export class FolderLock {
     }
   }
 
+  async #put(path: string, target: string, content: Uint8Array, mode?: number): Promise<void> {
+    const isClaim = path === this.#claim;
+    try {
+      await writeDurably(path, content, { mode, isEmptyFile: isClaim });
+      renameSync(path, target);
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") this.assertHeld();
+      if (!isClaim) rmSync(path, { force: true });
+      throw error;
+    }
+    this.#isHeld = !isClaim;
+    await syncFolder(dirname(target));
+  }
+
+  /** A name that is never used again. */
   #newPath(): string {
-    return join(this.#filesFolder, `${basename(this.#claim)}-${this.#files++}`);
+    return join(dirname(this.#claim), OWN_FILES, String(count++));
   }
 }
 
-/** How {@link withLock} takes the lock. */
-export interface LockOptions {
-  /** The lock's folder, in the one that it locks. */
-  readonly name: string;
-  /** How long it waits for other processes' locks, in milliseconds. */
-  readonly timeoutMs: number;
-  /** See {@link FolderLock.acquire}. */
-  readonly owner?: string | undefined;
-  /** Makes the folder that it locks, where it is missing. Without it, that is the system's ENOENT. */
-  readonly makeFolder?: (() => Promise<void>) | undefined;
-}
-
 /**
- * Does `work` under a folder's lock, after the calls of this process that came before. Where the lock was stolen before
- * a commit, it does `work` once more from the beginning: so `work` reads what it goes by after it was called.
+ * Does `work` under a folder's lock, after the calls of this process that came before. If the lock is stolen before a
+ * commit, it does `work` once more from the beginning: so `work` reads again whatever it relies on.
  *
+ * @param options.timeoutMs - How long it waits for other processes.
+ * @param options.makeFolder - Makes the folder that it locks, if it is missing. Without it, that is the system's ENOENT.
  * @throws {StorageError} The lock couldn't be had, or was stolen time and again; retryable.
  */
 export function withLock<Result>(
   folder: string,
-  { name, timeoutMs, owner, makeFolder }: LockOptions,
+  options: { name?: string; timeoutMs: number; makeFolder?: (() => Promise<void>) | undefined },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
+  const { name = LOCK_NAME, timeoutMs, makeFolder } = options;
   const lockFolder = join(folder, name);
   return inTurn(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
       let lock: FolderLock | undefined;
       try {
-        lock = await FolderLock.acquire(lockFolder, timeoutMs, owner);
+        lock = await FolderLock.acquire(lockFolder, timeoutMs);
         return await work(lock);
       } catch (error) {
         const isGone = lock === undefined && makeFolder !== undefined && codeOf(error) === "ENOENT";
-        if (error instanceof LockLostError && attempt === MAX_ATTEMPTS) throw stolenAgain(folder, error);
-        if (!(error instanceof LockLostError) && !(isGone && attempt < MAX_ATTEMPTS)) throw error;
+        if (attempt === MAX_ATTEMPTS || !(isGone || error instanceof LockLostError)) throw error;
         if (isGone) await makeFolder();
       } finally {
         lock?.release();
@@ -192,24 +221,76 @@ export function withLock<Result>(
   });
 }
 
+/** Whether no other process has held a folder's lock since this one did. */
+export function wasHeldLastHere(folder: string): boolean {
+  return existsSync(join(folder, LOCK_NAME, OWN_FILES));
+}
+
+/** What killed processes left of a folder's lock: claims and other files, and locks that they had stolen. */
+export function abandonedIn(folder: string): string[] {
+  const files = namesIn(join(folder, LOCK_NAME)).filter(isClaim);
+  const thefts = namesIn(folder).filter((name) => name.startsWith(`${LOCK_NAME}-`));
+  return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
+}
+
 /** The end of the last call for each lock. */
 const turns = new Map<string, Promise<void>>();
 
 function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
-  const before = turns.get(key);
-  const running = before ? before.then(run) : run();
+  const running = turns.get(key)?.then(run) ?? run();
   const dequeue = (): void => {
     if (turns.get(key) === ended) turns.delete(key);
   };
-  // The next one goes its own way, however this one ends.
-  const ended: Promise<void> = running.then(dequeue, dequeue);
+  // The next one runs, however this one ends.
+  const ended = running.then(dequeue, dequeue);
   turns.set(key, ended);
   return running;
 }
 
+function isClaim(name: string): boolean {
+  return !name.endsWith(FILES);
+}
+
+/** @throws The system's ENOENT, if there is nothing to lock. */
+function makeClaim(claim: string): void {
+  const make = (): void => closeSync(openSync(claim, "wx", 0o600));
+  try {
+    make();
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+    makeFolder(dirname(claim));
+    make();
+  }
+}
+
+function removeClaim(claim: string): void {
+  try {
+    unlinkSync(claim);
+  } catch (error) {
+    // With another code it is still there and would hold up others: so it goes with all of the lock's folder.
+    if (codeOf(error) !== "ENOENT") steal(dirname(claim), claim);
+  }
+}
+
+/** Whether nobody holds the lock by this claim any more. Should that be wrong, stealing is safe. */
+function isStale(claim: string): boolean {
+  const stats = statsOf(claim);
+  return stats !== undefined && (isDead(basename(claim)) || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS);
+}
+
+/** Whether the process that a claim is named for has ended, as far as this machine can tell. */
+function isDead(claim: string): boolean {
+  const [pid, host] = claim.replace(/\+.*/, "").split("@");
+  try {
+    return host === HOST && !process.kill(Number(pid), 0);
+  } catch (error) {
+    return codeOf(error) === "ESRCH";
+  }
+}
+
 /** Renames the whole lock away, then deletes what is in it: see {@link FolderLock} for why in this order. */
-function steal(lockFolder: string, claim: string): void {
-  const stolen = `${lockFolder}-${claim}`;
+function steal(lockFolder: string, thief: string): void {
+  const stolen = `${lockFolder}-${basename(thief)}`;
   try {
     renameSync(lockFolder, stolen);
     rmSync(stolen, { recursive: true, force: true });
@@ -221,17 +302,9 @@ function steal(lockFolder: string, claim: string): void {
 
 function heldByOthers(lockFolder: string, claims: readonly string[], timeoutMs: number): StorageError {
   const holders = claims.map((claim) => claim.replace(/\+.*/, "")).join(" and ");
+  const advice = "Nothing was changed. Try again; the lock of a program that has ended frees itself in seconds.";
   return new StorageError(
-    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for the ${timeoutMs} ms that were waited. ` +
-      "Nothing was changed. Try again; the lock of a program that has ended frees itself in seconds.",
+    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for the ${timeoutMs} ms that were waited. ${advice}`,
     { retryable: true },
-  );
-}
-
-function stolenAgain(folder: string, cause: LockLostError): StorageError {
-  return new StorageError(
-    `The lock in ${folder} was stolen ${MAX_ATTEMPTS} times before a write could be committed. Nothing was changed. ` +
-      "Try again once this machine is under less load.",
-    { cause, retryable: true },
   );
 }

@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
 import { damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import { CheckpointError } from "../../src/contract/errors.js";
 import type {
   CheckedRecord,
   LeftoverFinding,
@@ -8,24 +9,20 @@ import type {
   StorageFinding,
   StorageRepair,
 } from "../../src/contract/findings.js";
-import { abandonedIn } from "./claims.js";
-import { codeOf } from "./failure.js";
-import type { FolderLock } from "./lock.js";
-import { keepInQuarantine, type Movable } from "./quarantine.js";
-import { statsOf, UnreadableError } from "./read-file.js";
-import type { RecordHead } from "./record.js";
-import { LOCK_NAME } from "./task.js";
-import { isOwner, type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
+import { statsOf, UnreadableError } from "./file-io.js";
+import { abandonedIn, type FolderLock } from "./lock.js";
+import { keepInQuarantine } from "./quarantine.js";
+import { attempt, type Entry, type RecordHead } from "./record.js";
+import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 
-/** Does a write in a task's folder, under its lock; once more from the beginning where the lock was stolen. */
-type WriteFolder = (folder: TaskFolder, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
+/** Does a write in a task's folder, under its lock; once more from the beginning if the lock was stolen. */
+type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
 
 /** What one look at something in a task's folder has given. */
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
-  /** What repair moves into quarantine. Without it, it stays. */
-  readonly movable?: Movable | undefined;
+  readonly entry?: Entry;
 }
 
 /** All that is wrong below a root folder, task by task. */
@@ -35,9 +32,10 @@ export async function* verifyFolders(
   quick: boolean,
 ): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
   for (const folder of foldersOf(root)) {
-    for await (const { checked, finding } of examine(folder, load, quick)) {
+    for (const { checked, finding } of examine(folder, load, quick)) {
       if (checked) yield checked;
       if (finding) yield finding;
+      await setImmediate();
     }
   }
 }
@@ -55,23 +53,25 @@ export async function* repairFolders(
     const run = async (lock?: FolderLock): Promise<void> => {
       // Drop findings that were fixed before we got the lock; taking it has removed what killed holders left in it.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
-      const moved: Movable[] = [];
-      for await (const { finding, movable } of examine(folder, load, false)) {
+      const moved: Entry[] = [];
+      for (const { finding, entry } of examine(folder, load, false)) {
+        await setImmediate();
         if (finding === undefined) continue;
         const { location } = finding;
-        if (finding.kind === "damaged" && movable) {
-          const to = await keepInQuarantine(root, folder.name, movable, finding, lock);
-          moved.push(movable);
+        const bytes = finding.kind === "damaged" && entry ? attempt(() => entry.bytes()) : undefined;
+        if (finding.kind === "damaged" && entry && bytes instanceof Uint8Array) {
+          const to = await keepInQuarantine(folder.path, bytes, finding, lock);
+          moved.push(entry);
           steps.set(location, { action: "quarantined", finding, to });
         } else if (finding.kind === "leftover" && isOlder(finding, leftoversOlderThanMs)) {
           if (lock) rmSync(location, { recursive: true, force: true });
           steps.set(location, { action: "removed", finding });
         } else steps.set(location, { action: "left", finding, advice: ADVICE[finding.kind] });
       }
-      if (lock && moved.length > 0) await (await load(folder, lock)).takeAway(moved, lock);
+      if (lock && moved.length > 0) await load(folder.path, lock).remove(moved, lock);
     };
     await run();
-    if (!dryRun && [...steps.values()].some(({ action }) => action !== "left")) await write(folder, run);
+    if (!dryRun && [...steps.values()].some(({ action }) => action !== "left")) await write(folder.path, run);
     yield* steps.values();
   }
 }
@@ -84,76 +84,56 @@ const ADVICE = {
 
 /** By name, so that a second run finds the same in the same order. */
 function foldersOf(root: string): TaskFolder[] {
-  return taskFolders(root).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return taskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-async function* examine(folder: TaskFolder, load: LoadTask, quick: boolean): AsyncGenerator<Examined, void, void> {
-  const { path } = folder;
-  let known = folder.taskId === undefined ? undefined : { taskId: folder.taskId };
-  const task = await resultOrReason(() => load(folder));
-  if ("kind" in task) {
-    yield { finding: { ...task, location: path, ...known } };
-    return;
-  }
+function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean): Generator<Examined, void, void> {
+  let known = taskId === undefined ? undefined : { taskId };
+  const task = resultOrReason(() => load(path));
+  if ("kind" in task) return yield { finding: { ...task, location: path, ...known } };
   for (const entry of task.select({ order: "oldest" })) {
     const { location } = entry;
-    const record = await resultOrReason(async () => (quick ? entry.head() : entry.checkpoint()));
+    const record = resultOrReason(() => (quick ? entry.head() : entry.checkpoint()));
     if (record === undefined) continue;
     const isRead = !("kind" in record);
     // A hashed name doesn't tell the task.
-    if (isRead && isOwner(record.taskId, path)) known ??= { taskId: record.taskId };
-    const wrong = isRead ? wrongIn(record, path) : record;
+    if (isRead) known ??= { taskId: record.taskId };
+    const wrong = isRead ? wrongIn(record) : record;
     yield {
       checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
       finding: wrong && { ...wrong, location, ...known, ...entry.known },
-      movable: wrong?.reason !== DISK_ERROR && canMove(entry.movable) ? entry.movable : undefined,
+      entry,
     };
   }
-  for (const location of abandonedIn(path, LOCK_NAME)) {
-    const modified = statsOf(location)?.mtime;
+  for (const location of abandonedIn(path)) {
+    const modifiedAt = statsOf(location)?.mtime.toISOString();
     const reason = "a write that was killed left it behind";
-    if (modified)
-      yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt: modified.toISOString() } };
+    if (modifiedAt) yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt } };
   }
 }
-
-/** It may be readable the next time, so it isn't moved. */
-const DISK_ERROR = "the disk reports an error: check it";
 
 type Wrong = { readonly kind: "damaged" | "refused"; readonly reason: string; readonly createdAt?: string };
 
 /** What is asked for, or why it can't be had. */
-async function resultOrReason<Result>(ask: () => Promise<Result>): Promise<Result | Wrong> {
+function resultOrReason<Result>(ask: () => Result): Result | Wrong {
   try {
-    return await ask();
+    return ask();
   } catch (error) {
-    if (error instanceof UnreadableError) return damaged(error.message);
-    if (error instanceof UnsupportedFormatError) return { kind: "refused", reason: error.message };
-    if (codeOf(error) === "EIO") return damaged(DISK_ERROR);
+    if (error instanceof UnreadableError) return { kind: "damaged", reason: error.message };
+    // A newer program's, or another task's.
+    if (error instanceof CheckpointError) return { kind: "refused", reason: error.message };
     throw error;
   }
 }
 
-function wrongIn(record: RecordHead | StoredCheckpoint, folder: string): Wrong | undefined {
-  const { taskId, createdAt } = record;
-  if (!isOwner(taskId, folder)) {
-    return { kind: "refused", reason: `it belongs to task ${JSON.stringify(taskId)}, whose folder this isn't` };
-  }
+/** A head says nothing of its payload. */
+function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
   const reason = isWhole(record) ? damageIn(record) : undefined;
-  return reason === undefined ? undefined : { ...damaged(reason), createdAt };
-}
-
-function damaged(reason: string): Wrong {
-  return { kind: "damaged", reason };
+  return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };
 }
 
 function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {
   return "body" in record.payload;
-}
-
-/** A folder, a link or a pipe in a file's place stays where it is. */
-function canMove(what: Movable): boolean {
-  return "record" in what || statsOf(what.path)?.isFile() === true;
 }
 
 function isOlder({ modifiedAt }: LeftoverFinding, thanMs: number): boolean {

@@ -1,4 +1,10 @@
-import { sequenceOfSame } from "../../src/contract/adapter.js";
+import { basename } from "node:path";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  sequenceOfSame,
+  type TaskPosition,
+} from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   CHECKPOINT_STATUSES,
@@ -12,8 +18,46 @@ import {
   type StoredCheckpoint,
   summaryOf,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { UnreadableError } from "./read-file.js";
+import { StorageError } from "../../src/contract/errors.js";
+import { UnreadableError } from "./file-io.js";
+import type { FolderLock } from "./lock.js";
+import { nameOf } from "./names.js";
+
+/** What a task's folder held when it was loaded, in whatever form. Its `lastSequence` throws if nothing tells it. */
+export interface Task extends TaskPosition {
+  /** Of checkpoints, damaged ones included. */
+  readonly count: number;
+  find(id: string): Entry | undefined;
+  /** One that can't be read, and may have any id. */
+  findDamaged?(): Entry | undefined;
+  /** Those in the query's range and order, after those it skips. */
+  select(query: Omit<CheckpointQuery, "taskId">): Iterable<Entry>;
+
+  // Writes: each is durable once it has resolved, and the last thing that is done under the lock.
+  append(record: StoredCheckpoint, lock: FolderLock): Promise<void>;
+  replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
+  /**
+   * It keeps the numbering, unless all are removed.
+   *
+   * @param doomed - Also of another loading of the same task.
+   * @returns How many were removed.
+   */
+  remove(doomed: readonly Entry[] | "all", lock: FolderLock): Promise<number>;
+}
+
+/** A checkpoint where it is stored. It is read when it is asked for. */
+export interface Entry {
+  /** A path, or a path and a line. */
+  readonly location: string;
+  /** What is known of it if it can't be read. */
+  readonly known: { readonly id?: string; readonly sequence?: number };
+  /** What repair keeps, if it is damaged. @throws {UnreadableError} It is no file. */
+  bytes(): Uint8Array | undefined;
+  /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
+  head(): RecordHead | undefined;
+  /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
+  checkpoint(): StoredCheckpoint | undefined;
+}
 
 /** What a file says of a checkpoint beside its body. */
 export interface RecordHead extends SealedSummary {
@@ -22,8 +66,10 @@ export interface RecordHead extends SealedSummary {
 }
 
 /** Independent of what becomes of the draft. */
-export function copyOf({ payload, ...summary }: CheckpointDraft): CheckpointDraft {
-  return { ...structuredClone(summary), payload: copyOfPayload(payload) };
+export function copyOf(draft: CheckpointDraft): CheckpointDraft {
+  const { metadata, error, payload } = draft;
+  const nested = metadata || error ? structuredClone({ ...(metadata && { metadata }), ...(error && { error }) }) : {};
+  return { ...draft, ...nested, payload: copyOfPayload(payload) };
 }
 
 /** Independent of what becomes of the payload. */
@@ -54,20 +100,39 @@ export function storedCheckpoint(head: RecordHead, bodyText: string): StoredChec
 }
 
 /**
+ * Names that differ in case alone are one folder on some disks. And people copy folders.
+ *
+ * @throws {StorageError} The record is another task's than the folder is named for.
+ */
+export function assertOwner(taskId: string, folder: string, location: string): void {
+  const name = basename(folder);
+  if (taskId === name || nameOf(taskId) === name) return;
+  throw new StorageError(
+    `${location} belongs to task ${JSON.stringify(taskId)}, whose folder this isn't. Nothing was changed. ` +
+      "If another task's name differs in case alone, this disk takes their folders for one: rename a task. " +
+      "Otherwise the file was copied there: move it away.",
+  );
+}
+
+/** Describes an entry that can't be read. Other errors are thrown. */
+export function corruptOrThrow({ location, known }: Entry, error: unknown, taskId: string | undefined): CorruptRecord {
+  if (!(error instanceof UnreadableError)) throw error;
+  const { message: reason, cause } = error;
+  const task = taskId === undefined ? undefined : { taskId };
+  return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
+}
+
+/**
  * Answers an append whose id the task has already.
  *
- * @param where - Where that checkpoint is stored.
  * @throws {CheckpointConflictError} It is another checkpoint.
- * @throws {CheckpointCorruptError} It is damaged.
+ * @throws {UnreadableError} It is damaged.
  */
-export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft, where: string): number {
+export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
   const sequence = sequenceOfSame(stored, draft);
   const damage = damageIn(stored);
   if (damage === undefined) return sequence;
-  throw new CheckpointCorruptError(
-    `Checkpoint ${draft.id} exists at ${where} and is damaged: ${damage}. It was left untouched, and nothing was ` +
-      "stored; use another id.",
-  );
+  throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
 }
 
 /**

@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import {
   type AppendCondition,
   type CheckpointQuery,
@@ -18,31 +19,20 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
+  summaryOf,
   type TaskSummary,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { ClosedError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { newOwner } from "./claims.js";
-import { makeFolder, makeFolders, syncFolder } from "./durable-write.js";
 import { codeOf, storageFailure } from "./failure.js";
+import { makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } from "./file-io.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { statsOf, TimeSlices, UnreadableError } from "./read-file.js";
-import { copyOf, copyOfPayload, sequenceOfStored } from "./record.js";
-import {
-  assertOwner,
-  type Entry,
-  type Found,
-  LOCK_NAME,
-  readCheckpoint,
-  readSummary,
-  readToChange,
-  type Task,
-} from "./task.js";
-import { scanTasks, type TaskFolder } from "./task-scan.js";
+import { attempt, copyOf, copyOfPayload, corruptOrThrow, type Entry, sequenceOfStored, type Task } from "./record.js";
+import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
 export interface FolderStoreOptions {
@@ -52,19 +42,8 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** A write of one task. */
-interface TaskWrite<Result> {
-  readonly taskId: string;
-  /** In the words of a message: `save to`. */
-  readonly verb: string;
-  /** The answer where the task has no folder. Without it, the folder is made. */
-  readonly absent?: () => Result;
-  readonly work: (task: Task, lock: FolderLock) => Promise<Result>;
-}
-
 /** Longer than the lock of a dead holder takes to go stale. */
 const LOCK_TIMEOUT_MS = 15_000;
-const READ = "read";
 /** More folders than that are looked at again before their next write. */
 const MAX_KNOWN_FOLDERS = 10_000;
 
@@ -80,8 +59,9 @@ export abstract class FolderStore implements StorageAdapter {
     verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
     repair: (options) => this.#iterate(repairFolders(this.#root, this.#load, this.#repair, options)),
   };
-  /** Who holds the locks. */
-  protected readonly owner = newOwner();
+  readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
+  readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
+    this.write(folder, "repair a task", work, () => undefined);
   readonly #root: string;
   readonly #lockTimeoutMs: number;
   readonly #underWay = new Set<Promise<unknown>>();
@@ -107,47 +87,43 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** What a task's folder holds now. @param lock - For a write. Without it, for a read. */
-  protected abstract load(folder: string, lock: FolderLock | undefined): Task | Promise<Task>;
+  protected abstract load(folder: string, lock?: FolderLock): Task;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
     const copy = copyOf(draft);
-    return this.#write({
-      taskId,
-      verb: "save to",
-      work: async (task, lock) => {
-        const entry = task.find(id);
-        const stored = entry && (await readToChange(entry, taskId));
-        if (entry && stored) {
-          const sequence = sequenceOfStored(stored, copy, entry.location);
-          // The process that stored it may have died before it was durable. Now it will be.
-          await task.replace(entry, stored, lock);
-          return sequence;
-        }
-        const sequence = nextSequence(taskId, task, condition);
-        await task.append(sealDraft(copy, sequence), lock);
-        return sequence;
-      },
+    return this.#write(taskId, "save to", async (task, lock) => {
+      const entry = task.find(id);
+      const stored = entry?.checkpoint();
+      const sequence = stored ? sequenceOfStored(stored, copy) : nextSequence(taskId, task, condition);
+      // The process that stored it may have died before it was durable. Now it will be.
+      if (stored) await syncFolder(this.folderOf(taskId));
+      else await task.append(sealDraft(copy, sequence), lock);
+      return sequence;
     });
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     this.#assertOpen();
-    const getting = async () => {
-      const task = await this.#existingTask(taskId);
+    try {
+      const task = this.#existingTask(taskId);
       // What a damaged record still says of itself may be damaged too.
       const entry = task?.find(id) ?? task?.findDamaged?.();
-      return entry && readCheckpoint(entry, taskId);
-    };
-    return this.#track(getting()).catch((error: unknown) => this.#fail(error, READ, taskId));
+      return entry && readEntry(entry, taskId, () => entry.checkpoint());
+    } catch (error) {
+      return this.#fail(error, `read ${named(taskId)}`, this.folderOf(taskId), true);
+    }
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#iterate(this.#select(query, readCheckpoint), query.taskId);
+    return this.#iterate(
+      this.#select(query, (entry) => entry.checkpoint()),
+      query.taskId,
+    );
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    return this.#iterate(this.#select(query, readSummary), query.taskId);
+    return this.#iterate(this.#select(query, summaryIn), query.taskId);
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
@@ -172,22 +148,24 @@ export abstract class FolderStore implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
-    const done = { removed: 0 };
-    return this.#write({
-      taskId,
-      verb: "remove from",
-      absent: () => {
-        checkExpected(taskId, 0, condition);
-        return 0;
-      },
-      work: async (task, lock) => {
-        // Where the lock was stolen halfway, the condition held when the first one went: the rest follows.
-        if (done.removed === 0) checkExpected(taskId, task.newestSequence, condition);
-        await task.remove(doomed, lock, done);
-        if (doomed === "all") await this.#removeFolder(lock, this.#folderOf(taskId));
-        return done.removed;
-      },
-    });
+    const absent = (): number => {
+      checkExpected(taskId, 0, condition);
+      return 0;
+    };
+    const work = async (task: Task, lock: FolderLock): Promise<number> => {
+      checkExpected(taskId, task.newestSequence, condition);
+      if (doomed !== "all")
+        return task.remove(
+          doomed.flatMap((id) => task.find(id) ?? []),
+          lock,
+        );
+      const removed = await task.remove(doomed, lock);
+      lock.releaseAndRemoveFolder();
+      this.#known.delete(this.folderOf(taskId));
+      await syncFolder(this.#root);
+      return removed;
+    };
+    return this.#write(taskId, "remove from", work, absent);
   }
 
   async close(): Promise<void> {
@@ -195,94 +173,96 @@ export abstract class FolderStore implements StorageAdapter {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  /** A write in a task's folder: after those of the task that this process called before it, and under its lock. */
+  /**
+   * A write in a task's folder: after those of this process that were called before it, and under the folder's lock.
+   *
+   * @param doing - In the words of a message: `save to task "t"`.
+   * @param absent - The answer if there is no such folder. Without it, the folder is made.
+   */
   protected async write<Result>(
-    { taskId, verb, absent, folder = this.#folderOf(taskId) }: Omit<TaskWrite<Result>, "work"> & { folder?: string },
-    work: (lock: FolderLock, folder: string) => Promise<Result>,
+    folder: string,
+    doing: string,
+    work: (lock: FolderLock) => Promise<Result>,
+    absent?: () => Result,
   ): Promise<Result> {
     this.#assertOpen();
     const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
     const running = async (): Promise<Result> => {
       const isKnown = this.#known.has(folder);
       if (!isKnown) isFolder(folder);
-      const lockOptions = { name: LOCK_NAME, timeoutMs: this.#lockTimeoutMs, owner: this.owner };
-      return withLock(folder, { ...lockOptions, makeFolder: absent ? undefined : makeTaskFolder }, async (lock) => {
-        // Where a process died that had made the folder, its name may not be on the disk yet.
+      const lockOptions = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeTaskFolder };
+      return withLock(folder, lockOptions, async (lock) => {
+        // If a process has died that had made the folder, its name may not be on the disk yet.
         if (!isKnown) await makeTaskFolder();
-        return work(lock, folder);
+        return work(lock);
       });
     };
     return this.#track(running()).catch((error: unknown) => {
       if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
-      return this.#fail(error, verb, taskId);
+      return this.#fail(error, doing, folder);
     });
   }
 
-  async #write<Result>({ work, ...write }: TaskWrite<Result>): Promise<Result> {
-    return this.write(write, async (lock, folder) => {
-      const task = await this.load(folder, lock);
-      if (!this.#owned.has(task)) assertOwner(task, write.taskId);
+  async #write<Result>(
+    taskId: string,
+    verb: string,
+    work: (task: Task, lock: FolderLock) => Promise<Result>,
+    absent?: () => Result,
+  ): Promise<Result> {
+    const folder = this.folderOf(taskId);
+    const writing = (lock: FolderLock): Promise<Result> => {
+      const task = this.load(folder, lock);
+      // If the newest readable checkpoint is another task's, this throws.
+      if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
       this.#owned.add(task);
       return work(task, lock);
-    });
+    };
+    return this.write(folder, `${verb} ${named(taskId)}`, writing, absent);
   }
 
-  /** Writes what `change` makes of a checkpoint in its place. False where there is none, or `change` gives nothing. */
+  /** Writes what `change` makes of a checkpoint in its place. False if there is none, or `change` gives nothing. */
   #change(
     verb: string,
     taskId: string,
     id: string,
     change: (stored: StoredCheckpoint, task: Task) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    return this.#write({
-      taskId,
-      verb,
-      absent: () => false,
-      work: async (task, lock) => {
-        const entry = task.find(id);
-        const stored = entry && (await readToChange(entry, taskId));
-        const changed = stored && change(stored, task);
-        // The process that replaced or removed it may have died before that was durable.
-        if (entry === undefined || changed === undefined) await syncFolder(this.#folderOf(taskId));
-        else await task.replace(entry, changed, lock);
-        return changed !== undefined;
-      },
-    });
+    const work = async (task: Task, lock: FolderLock): Promise<boolean> => {
+      const entry = task.find(id);
+      const stored = entry?.checkpoint();
+      const changed = stored && change(stored, task);
+      // The process that replaced or removed it may have died before that was durable.
+      if (entry === undefined || changed === undefined) await syncFolder(this.folderOf(taskId));
+      else await task.replace(entry, changed, lock);
+      return changed !== undefined;
+    };
+    return this.#write(taskId, verb, work, () => false);
   }
 
-  /** @throws {UnreadableError} It is a link. */
-  readonly #load = async ({ path, isLink }: TaskFolder, lock?: FolderLock): Promise<Task> => {
-    if (isLink) throw new UnreadableError("it is a symbolic link, which is not followed");
-    return this.load(path, lock);
-  };
-
-  readonly #repair = async ({ path, name, taskId = name }: TaskFolder, work: (lock: FolderLock) => Promise<void>) =>
-    this.write({ taskId, folder: path, verb: "repair", absent: () => undefined }, work);
-
-  /** @throws {StorageError} A link or a file is where its folder belongs. */
-  async #existingTask(taskId: string): Promise<Task | undefined> {
-    const folder = this.#folderOf(taskId);
-    return isFolder(folder) ? this.load(folder, undefined) : undefined;
+  /** @throws {StorageError} A link or a file is in its folder's place. */
+  #existingTask(taskId: string): Task | undefined {
+    const folder = this.folderOf(taskId);
+    return isFolder(folder) ? this.load(folder) : undefined;
   }
 
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
-    open: (entry: Entry, taskId: string) => Promise<Found<Item>> | Found<Item>,
+    read: (entry: Entry) => Item | undefined,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
     const { taskId, limit = Number.POSITIVE_INFINITY } = query;
-    const task = await this.#existingTask(taskId);
-    const slices = new TimeSlices();
-    let left = limit;
+    const task = this.#existingTask(taskId);
+    let [left, seen] = [limit, 0];
     if (task === undefined || left === 0) return;
     for (const entry of task.select(query)) {
-      const found = await open(entry, taskId);
+      const found = readEntry(entry, taskId, () => read(entry));
       if (found && isCorrupt(found)) yield found;
       else if (found && matchesQuery(found, query)) {
         left -= 1;
         yield found;
         if (left === 0) return;
       }
-      if (slices.due) await slices.pause();
+      seen += 1;
+      if (seen % SLICE === 0) await setImmediate();
     }
   }
 
@@ -296,13 +276,14 @@ export abstract class FolderStore implements StorageAdapter {
         yield next.value;
       }
     } catch (error) {
-      this.#fail(error, READ, taskId);
+      const what = taskId === undefined ? "tasks" : named(taskId);
+      this.#fail(error, `read ${what}`, taskId === undefined ? this.#root : this.folderOf(taskId), true);
     } finally {
       await items.return();
     }
   }
 
-  #folderOf(taskId: string): string {
+  protected folderOf(taskId: string): string {
     return join(this.#root, nameOf(taskId));
   }
 
@@ -312,13 +293,6 @@ export abstract class FolderStore implements StorageAdapter {
     await syncFolder(this.#root);
     if (this.#known.size >= MAX_KNOWN_FOLDERS) this.#known.clear();
     this.#known.add(this.#root).add(folder);
-  }
-
-  /** Ends a write that left nothing: removes the folder, unless something else is in it. */
-  async #removeFolder(lock: FolderLock, folder: string): Promise<void> {
-    lock.releaseAndRemoveFolder();
-    this.#known.delete(folder);
-    await syncFolder(this.#root);
   }
 
   #assertOpen(): void {
@@ -332,10 +306,32 @@ export abstract class FolderStore implements StorageAdapter {
     return call;
   }
 
-  #fail(error: unknown, verb: string, taskId: string | undefined): never {
-    const what = taskId === undefined ? "tasks" : `task ${JSON.stringify(taskId)}`;
-    const path = taskId === undefined ? this.#root : this.#folderOf(taskId);
-    throw storageFailure(error, { doing: `${verb} ${what}`, path, isRead: verb === READ });
+  #fail(error: unknown, doing: string, path: string, isRead = false): never {
+    if (!(error instanceof UnreadableError)) throw storageFailure(error, { doing, path, isRead });
+    const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
+    throw new CheckpointCorruptError(`Could not ${doing}: at ${path} ${error.message}. ${intact}`, { cause: error });
+  }
+}
+
+function named(taskId: string): string {
+  return `task ${JSON.stringify(taskId)}`;
+}
+
+function isReadable(entry: Entry): boolean {
+  return !(attempt(() => entry.head()) instanceof UnreadableError);
+}
+
+function summaryIn(entry: Entry): CheckpointSummary | undefined {
+  const head = entry.head();
+  return head && summaryOf(head);
+}
+
+/** What was asked for, what stands in for it if it can't be read, or nothing if it was removed. */
+function readEntry<Item>(entry: Entry, taskId: string, read: () => Item | undefined): Item | CorruptRecord | undefined {
+  try {
+    return read();
+  } catch (error) {
+    return corruptOrThrow(entry, error, taskId);
   }
 }
 

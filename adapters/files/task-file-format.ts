@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { dirname } from "node:path";
 import {
   type CheckpointDraft,
   type CheckpointStatus,
@@ -9,10 +10,11 @@ import {
   summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
-import type { Movable } from "./quarantine.js";
-import { decodeText, UnreadableError } from "./read-file.js";
+import { decodeText, UnreadableError } from "./file-io.js";
 import {
+  assertOwner,
   attempt,
+  type Entry,
   embeddedSize,
   formOfBody,
   isJsonObject,
@@ -26,7 +28,6 @@ import {
   textOfBody,
   wholeNumber,
 } from "./record.js";
-import type { Entry } from "./task.js";
 
 /**
  * All checkpoints of a task in one file: a JSON document with one checkpoint per line, so that a damaged line harms no
@@ -52,6 +53,7 @@ const STATE_KEY = Buffer.from(', "state":');
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const COMMA = 0x2c;
+const CLOSING_BRACE = 0x7d;
 
 /** What another program's record doesn't say, as far as its state tells it. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
@@ -80,42 +82,45 @@ export interface TaskFileContent {
 export class RecordLine implements Entry {
   readonly location: string;
   /** As it stands in the file, without the comma after it. */
-  readonly bytes: Buffer;
+  readonly line: Buffer;
+  readonly #path: string;
   #head: RecordHead | UnreadableError | undefined;
 
-  constructor(location: string, bytes: Buffer, head?: RecordHead | UnreadableError) {
-    this.location = location;
-    this.bytes = bytes;
+  constructor(path: string, position: string, line: Buffer, head?: RecordHead | UnreadableError) {
+    this.location = `${path} (${position})`;
+    this.line = line;
+    this.#path = path;
     this.#head = head;
   }
 
   get known(): Entry["known"] {
     const head = this.headOrReason();
     if (!(head instanceof UnreadableError)) return { id: head.id, sequence: head.sequence };
-    const [, id] = /^\{"id":"([^"\\]+)",/.exec(this.bytes.toString("latin1", 0, 1000)) ?? [];
+    const [, id] = /^\{"id":"([^"\\]+)",/.exec(this.line.toString("latin1", 0, 1000)) ?? [];
     return id === undefined ? {} : { id };
   }
 
-  get movable(): Movable {
-    return { record: this.bytes };
+  bytes(): Uint8Array {
+    return this.line;
   }
 
   head(): RecordHead {
     const head = this.headOrReason();
     if (head instanceof UnreadableError) throw head;
+    assertOwner(head.taskId, dirname(this.#path), this.location);
     return head;
   }
 
   /** The state is taken as it stands there, without being parsed. */
-  async checkpoint(): Promise<StoredCheckpoint> {
-    return storedCheckpoint(this.head(), decodeText(this.bytes.subarray(this.#stateAt + STATE_KEY.length, -1)));
+  checkpoint(): StoredCheckpoint {
+    return storedCheckpoint(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
 
   headOrReason(): RecordHead | UnreadableError {
     this.#head ??= attempt(() => {
       const head = headOf(this.fields());
-      const size = this.bytes.length - this.#stateAt - STATE_KEY.length - 1;
-      if (size === embeddedSize(head) && this.bytes.toString("latin1", this.bytes.length - 1) === "}") return head;
+      const size = this.line.length - this.#stateAt - STATE_KEY.length - 1;
+      if (size === embeddedSize(head) && this.line.at(-1) === CLOSING_BRACE) return head;
       throw new UnreadableError("its state was cut short or changed");
     });
     return this.#head;
@@ -124,11 +129,11 @@ export class RecordLine implements Entry {
   /** Its keys but the state, another program's too. @throws {UnreadableError} */
   fields(): JsonObject {
     if (this.#stateAt === -1) throw new UnreadableError("it has no state");
-    return parseObject(`${decodeText(this.bytes.subarray(0, this.#stateAt))}}`);
+    return parseObject(`${decodeText(this.line.subarray(0, this.#stateAt))}}`);
   }
 
   get #stateAt(): number {
-    return this.bytes.indexOf(STATE_KEY);
+    return this.line.indexOf(STATE_KEY);
   }
 }
 
@@ -173,42 +178,36 @@ export function renderTaskFile(
 
 type Header = Omit<TaskFileContent, "lines">;
 
-/** A file in our form; `undefined` where it isn't. */
+/** A file in our form; `undefined` if it isn't. */
 function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
   const firstEnd = bytes.indexOf(LINE_FEED);
-  const header = firstEnd === -1 ? undefined : parseHeader(bytes.subarray(0, firstEnd), path);
-  if (header === undefined) return undefined;
+  const document = attempt(() => {
+    const line = decodeText(bytes.subarray(0, Math.max(firstEnd, 0))).replace(/\r$/, "");
+    return parseObject(line.endsWith(FIRST_LINE_END) ? `${line}${LAST_LINE}` : "");
+  });
+  if (document instanceof UnreadableError) return undefined;
+  const header = checkedHeader(document, path, true);
   const { lines, isWhole } = linesOf(bytes, firstEnd + 1, path);
-  if (isWhole || header.isRefused) return { ...header, lines };
-  const isTold = lines.at(-1)?.headOrReason() instanceof UnreadableError;
-  return { ...header, lines, damage: isTold ? undefined : "it was cut short" };
+  return isWhole || header.isRefused ? { ...header, lines } : { ...header, lines, damage: "it was cut short" };
 }
 
-/** A first line of our form; `undefined` where it isn't one. */
-function parseHeader(bytes: Buffer, path: string): Header | undefined {
-  const line = attempt(() => decodeText(bytes).replace(/\r$/, ""));
-  if (line instanceof UnreadableError || !line.endsWith(FIRST_LINE_END)) return undefined;
-  const document = attempt(() => parseObject(`${line}${LAST_LINE}`));
-  return document instanceof UnreadableError ? undefined : checkedHeader(document, path, true);
-}
-
-/** @param isOurs - No other program writes a file of that form. */
+/** @param isOurs - It has the form that only this program writes, so it has a numbering. */
 function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
-  const damaged = (damage: string): Header => ({ fields: {}, lastSequence: 0, damage, isRefused: true });
   const numbering = attempt(() => parseNumbering(waymark));
   const isSealed = !(numbering instanceof UnreadableError);
-  if (version !== FORMAT_VERSION) {
-    const said = JSON.stringify(version) ?? "none";
-    // No program writes another version over what is sealed.
-    if (isSealed || (isOurs && version === undefined)) return damaged(`its version was changed to ${said}`);
+  const said = JSON.stringify(version) ?? "none";
+  if (version !== FORMAT_VERSION && !isSealed) {
     throw new UnsupportedFormatError(
       `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; run the program that wrote it.",
     );
   }
   if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
-  return isSealed ? { fields, ...numbering } : damaged(numbering.message);
+  if (isSealed && version === FORMAT_VERSION) return { fields, ...numbering };
+  // No program writes another version over what is sealed.
+  const damage = isSealed ? `its version was changed to ${said}` : numbering.message;
+  return { fields: {}, lastSequence: 0, damage, isRefused: true };
 }
 
 /** @throws {UnreadableError} */
@@ -235,21 +234,22 @@ function parseDocument(bytes: Buffer, path: string, adopt: AdoptRecord | undefin
   const ours: RecordLine[] = [];
   const foreign: ForeignRecord[] = [];
   for (const [at, value] of (checkpoints as readonly JsonValue[]).entries()) {
-    const location = `${path} (record ${at + 1})`;
-    const found = attempt(() => parseRecord(value, location, adopt));
-    if (found instanceof UnreadableError)
-      damaged.push(new RecordLine(location, Buffer.from(JSON.stringify(value)), found));
-    else if (found instanceof RecordLine) ours.push(found);
-    else foreign.push(found);
+    const line = (content: Buffer, head: RecordHead | UnreadableError) =>
+      new RecordLine(path, `record ${at + 1}`, content, head);
+    const found = attempt(() => parseRecord(value, adopt));
+    if (found instanceof UnreadableError) damaged.push(line(Buffer.from(JSON.stringify(value)), found));
+    else if ("draft" in found) foreign.push(found);
+    else ours.push(line(found.bytes, found.head));
   }
-  ours.sort((a, b) => a.head().sequence - b.head().sequence);
-  foreign.sort((a, b) => (a.draft.createdAt < b.draft.createdAt ? -1 : Number(a.draft.createdAt > b.draft.createdAt)));
-  let sequence = Math.max(header.lastSequence, ours.at(-1)?.head().sequence ?? 0);
-  const adopted = foreign.map(({ draft, fields, location }) => {
+  const sequenceOf = (line?: RecordLine): number => line?.known.sequence ?? 0;
+  ours.sort((a, b) => sequenceOf(a) - sequenceOf(b));
+  foreign.sort((a, b) => Date.parse(a.draft.createdAt) - Date.parse(b.draft.createdAt));
+  let sequence = Math.max(header.lastSequence, sequenceOf(ours.at(-1)));
+  for (const { draft, fields } of foreign) {
     sequence += 1;
-    return new RecordLine(location, renderRecord(sealDraft(draft, sequence), fields));
-  });
-  return { ...header, lines: [...damaged, ...ours, ...adopted] };
+    ours.push(new RecordLine(path, `record ${draft.id}`, renderRecord(sealDraft(draft, sequence), fields)));
+  }
+  return { ...header, lines: [...damaged, ...ours] };
 }
 
 /** What is left of a file that is damaged where it says what it is. */
@@ -267,9 +267,10 @@ function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine
     let end = found === -1 ? bytes.length : found;
     // Git puts carriage returns there on Windows.
     if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
-    if (bytes.toString("latin1", start, end) === LAST_LINE) return { lines, isWhole: true };
+    if (end === start + LAST_LINE.length && bytes.toString("latin1", start, end) === LAST_LINE)
+      return { lines, isWhole: true };
     if (bytes[end - 1] === COMMA) end -= 1;
-    if (end > start) lines.push(new RecordLine(`${path} (line ${number})`, bytes.subarray(start, end)));
+    if (end > start) lines.push(new RecordLine(path, `line ${number}`, bytes.subarray(start, end)));
     start = found === -1 ? bytes.length : found + 1;
   }
   return { lines, isWhole: false };
@@ -284,21 +285,23 @@ function headOf(fields: JsonObject): RecordHead {
 
 /** A record that another program has written, or stripped of what it didn't know. */
 interface ForeignRecord {
-  readonly location: string;
   readonly draft: CheckpointDraft;
   readonly fields: JsonObject;
 }
 
 /** @throws {UnreadableError} */
-function parseRecord(value: JsonValue, location: string, adopt: AdoptRecord | undefined): RecordLine | ForeignRecord {
+function parseRecord(
+  value: JsonValue,
+  adopt: AdoptRecord | undefined,
+): ForeignRecord | { readonly head: RecordHead; readonly bytes: Buffer } {
   if (!isJsonObject(value)) throw new UnreadableError("it is no object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
   const body = JSON.stringify(state);
-  if (fields["waymark"] === undefined) return { location, fields, draft: foreignDraft(fields, body, adopt?.(value)) };
+  if (fields["waymark"] === undefined) return { fields, draft: foreignDraft(fields, body, adopt?.(value)) };
   const head = headOf(fields);
   if (Buffer.byteLength(body) !== embeddedSize(head)) throw new UnreadableError("its state was cut short or changed");
-  return new RecordLine(location, renderRecord(storedCheckpoint(head, body), fields), head);
+  return { head, bytes: renderRecord(storedCheckpoint(head, body), fields) };
 }
 
 /** @throws {UnreadableError} */

@@ -2,12 +2,11 @@ import { dirname, join } from "node:path";
 import { type CheckpointQuery, checkKeys } from "../../src/contract/adapter.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { syncFolder } from "./durable-write.js";
+import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
-import { type Movable, type SetAside, setAside } from "./quarantine.js";
-import { readStored, UnreadableError } from "./read-file.js";
+import { digestOf } from "./quarantine.js";
+import type { Entry, Task } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
-import type { Entry, Task } from "./task.js";
 import {
   type AdoptRecord,
   parseTaskFile,
@@ -18,13 +17,21 @@ import {
   type TaskFileContent,
 } from "./task-file-format.js";
 
-export type { SetAside } from "./quarantine.js";
 export type { AdoptRecord } from "./task-file-format.js";
 
 /** The options of {@link TaskFileAdapter}. */
 export interface TaskFileAdapterOptions extends FolderStoreOptions {
   /** Tells stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
+}
+
+/** A file that could not be read, and where it is now. */
+export interface SetAside {
+  /** What it was named. */
+  readonly path: string;
+  readonly movedTo: string;
+  /** Why it could not be read. */
+  readonly reason: string;
 }
 
 /**
@@ -51,44 +58,54 @@ export class TaskFileAdapter extends FolderStore {
   }
 
   /**
-   * Renames a task's file that is so damaged that it can't be written, `checkpoints.json.damaged-<time>`, with all that
-   * is still readable of it, so that the task can be begun anew. `undefined` where there is none, or it can be written:
-   * a damaged checkpoint among others is in nobody's way.
+   * Renames a task's file that is too damaged to be written: `checkpoints.json.damaged-<digest>`. It keeps all that is
+   * still readable, and the task can begin anew. `undefined` if there is none, or it can be written: a damaged
+   * checkpoint among others is in nobody's way.
    *
    * @throws {CheckpointCorruptError} It is no file; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
-    const absent = (): undefined => undefined;
-    return this.write<SetAside | undefined>({ taskId, verb: "set aside", absent }, async (lock, folder) => {
-      const { path, refusal } = await this.load(folder);
-      return refusal === undefined ? undefined : setAside(lock, path, refusal);
-    });
+    const folder = this.folderOf(taskId);
+    const work = async (lock: FolderLock): Promise<SetAside | undefined> => {
+      const { path, refusal } = this.load(folder);
+      if (refusal === undefined) return undefined;
+      const bytes = readStored(path) ?? new Uint8Array();
+      const movedTo = `${path}.damaged-${digestOf(bytes)}`;
+      // Whatever happens on the way, it has one of its names, or both.
+      await lock.write(movedTo, bytes);
+      lock.remove(path);
+      await syncFolder(folder);
+      return { path, movedTo, reason: refusal };
+    };
+    return this.write(folder, `set aside task ${JSON.stringify(taskId)}`, work, () => undefined);
   }
 
   /** @throws {UnsupportedFormatError} Its file has another version. */
-  protected override async load(folder: string): Promise<TaskFile> {
+  protected override load(folder: string): TaskFile {
     const path = join(folder, TASK_FILE_NAME);
-    let content: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
+    const empty: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
     try {
-      const bytes = await readStored(path);
-      if (bytes) content = parseTaskFile(bytes, path, this.#adopt);
+      const bytes = readStored(path);
+      return new TaskFile(path, bytes ? parseTaskFile(bytes, path, this.#adopt) : empty);
     } catch (error) {
       if (!(error instanceof UnreadableError)) throw error;
-      content = { ...content, damage: error.message, isRefused: true };
+      return new TaskFile(path, { ...empty, damage: error.message, isRefused: true });
     }
-    return new TaskFile(path, content);
   }
 }
 
 /** What a task's file held when it was read. */
 class TaskFile implements Task {
   readonly path: string;
+  /** Why it must not be written. */
+  readonly refusal: string | undefined;
   readonly #content: TaskFileContent;
   readonly #entries: readonly Entry[];
 
   constructor(path: string, content: TaskFileContent) {
-    const { lines, damage } = content;
+    const { lines, damage, isRefused } = content;
     this.path = path;
+    this.refusal = isRefused ? damage : undefined;
     this.#content = content;
     this.#entries = damage === undefined ? lines : [...lines, fileEntry(path, damage)];
   }
@@ -97,16 +114,10 @@ class TaskFile implements Task {
     return this.#content.lines.length || this.#entries.length;
   }
 
-  /** Why it must not be written. */
-  get refusal(): string | undefined {
-    return this.#content.isRefused ? this.#content.damage : undefined;
-  }
-
   /** If the newest line is unreadable, assume that it used the last sequence given. */
   get newestSequence(): number {
     const newest = this.#entries.at(-1);
-    if (newest === undefined) return 0;
-    return newest.known.sequence ?? this.#lastSequence;
+    return newest === undefined ? 0 : (newest.known.sequence ?? this.#lastSequence);
   }
 
   get lastSequence(): number {
@@ -122,55 +133,38 @@ class TaskFile implements Task {
     return this.#entries.findLast(({ known }) => known.sequence === undefined);
   }
 
-  select(query: Omit<CheckpointQuery, "taskId">): Entry[] {
-    const { order, skip = 0, beforeSequence, afterSequence } = query;
+  select({ order, skip = 0, beforeSequence, afterSequence }: Omit<CheckpointQuery, "taskId">): Entry[] {
     const isRanged = beforeSequence !== undefined || afterSequence !== undefined;
-    const found = isRanged ? this.#inRange(query) : [...this.#entries];
+    const found = isRanged ? this.#between(afterSequence ?? 0, beforeSequence ?? Infinity) : [...this.#entries];
     if (order === "newest") found.reverse();
     return found.slice(skip);
   }
 
   async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
-    const lines = [...bytesOf(this.#content.lines), renderRecord(record)];
-    await this.#write(lines, record.taskId, record.sequence, lock);
+    await this.#write([...bytesOf(this.#content.lines), renderRecord(record)], record.taskId, record.sequence, lock);
   }
 
   async replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
-    const lines = this.#content.lines.map((line) =>
-      line === entry ? renderRecord(record, line.fields()) : line.bytes,
-    );
-    await this.#write(lines, record.taskId, this.#lastSequence, lock);
+    const changed = (line: RecordLine): Buffer => (line === entry ? renderRecord(record, line.fields()) : line.line);
+    await this.#write(this.#content.lines.map(changed), record.taskId, this.#lastSequence, lock);
   }
 
-  async remove(ids: readonly string[] | "all", lock: FolderLock, done: { removed: number }): Promise<void> {
-    if (ids === "all") {
-      const { count } = this;
-      if (lock.remove(this.path)) done.removed = count;
-    } else {
-      this.#assertWritable();
-      const doomed = new Set(ids.map((id) => this.find(id)));
-      const kept = this.#content.lines.filter((line) => !doomed.has(line));
-      const removed = this.#content.lines.length - kept.length;
-      if (removed > 0) {
-        await this.#write(bytesOf(kept), this.#taskId ?? "", this.#lastSequence, lock);
-        done.removed = removed;
-        return;
-      }
-    }
-    // Also where nothing was left: the process that removed it may have died before that was durable.
-    await syncFolder(dirname(this.path));
-  }
-
-  async takeAway(moved: readonly Movable[], lock: FolderLock): Promise<void> {
-    const gone = new Set(moved.map((what) => ("record" in what ? asKey(what.record) : undefined)));
-    const kept = this.#content.lines.filter((line) => !gone.has(asKey(line.bytes)));
+  async remove(doomed: readonly Entry[] | "all", lock: FolderLock): Promise<number> {
+    const { lines } = this.#content;
     const taskId = this.#taskId;
-    if (taskId !== undefined) {
-      const { fields } = this.#content;
-      return lock.write(this.path, renderTaskFile(bytesOf(kept), { fields, taskId, lastSequence: this.#lastSequence }));
+    const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
+    const kept = lines.filter(({ location }) => !locations.has(location));
+    // What is wrong with the file as a whole is in quarantine: the lines that are intact make a new one.
+    const isRepaired = locations.has(this.path);
+    let removed = lines.length - kept.length;
+    if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
+    else if (removed > 0 || isRepaired) {
+      await this.#write(bytesOf(kept), taskId ?? "", this.#lastSequence, lock, isRepaired);
+      return removed;
     }
-    lock.remove(this.path);
+    // Also if nothing was left: the process that removed it may have died before that was durable.
     await syncFolder(dirname(this.path));
+    return removed;
   }
 
   /** Whose it is, as far as it tells. */
@@ -194,20 +188,24 @@ class TaskFile implements Task {
     );
   }
 
-  /** A damaged entry stands right after the one before it, the newest at the last sequence that was given. */
-  #inRange({ beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 }: Omit<CheckpointQuery, "taskId">): Entry[] {
-    let before = 0;
-    return this.#entries.filter(({ known }, at) => {
-      const last = at === this.#entries.length - 1 ? this.#lastSequence : 0;
-      const position = known.sequence ?? Math.max(before + 0.5, last);
-      before = known.sequence ?? before;
-      return position < beforeSequence && position > afterSequence;
+  /** An unreadable entry stands right after the one before it. */
+  #between(after: number, before: number): Entry[] {
+    let position = 0;
+    return this.#entries.filter(({ known }) => {
+      position = known.sequence ?? Math.floor(position) + 0.5;
+      return position < before && position > after;
     });
   }
 
-  async #write(lines: readonly Buffer[], taskId: string, lastSequence: number, lock: FolderLock): Promise<void> {
-    this.#assertWritable();
-    await lock.write(this.path, renderTaskFile(lines, { fields: this.#content.fields, taskId, lastSequence }));
+  async #write(
+    lines: readonly Buffer[],
+    taskId: string,
+    lastSequence: number,
+    lock: FolderLock,
+    isRepaired = false,
+  ): Promise<void> {
+    if (!isRepaired) this.#assertWritable();
+    await lock.writeLast(this.path, renderTaskFile(lines, { fields: this.#content.fields, taskId, lastSequence }));
   }
 }
 
@@ -216,13 +214,9 @@ function fileEntry(path: string, damage: string): Entry {
   const fail = (): never => {
     throw new UnreadableError(damage);
   };
-  return { location: path, known: {}, movable: { path }, head: fail, checkpoint: async () => fail() };
+  return { location: path, known: {}, bytes: () => readStored(path), head: fail, checkpoint: fail };
 }
 
 function bytesOf(lines: readonly RecordLine[]): Buffer[] {
-  return lines.map(({ bytes }) => bytes);
-}
-
-function asKey(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString("latin1");
+  return lines.map(({ line }) => line);
 }

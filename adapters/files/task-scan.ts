@@ -1,41 +1,32 @@
-import { type Dirent, readdirSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { type Dirent, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { CorruptRecord, TaskQuery } from "../../src/contract/adapter.js";
-import { type CheckpointSummary, compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
-import { codeOf } from "./failure.js";
+import { compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { StorageError } from "../../src/contract/errors.js";
+import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
-import { idOf, isHashedName, nameOf } from "./names.js";
-import { TimeSlices, UnreadableError } from "./read-file.js";
-import { corruptOrThrow, type Task } from "./task.js";
-
-/** A folder of a task. */
-export interface TaskFolder {
-  readonly path: string;
-  readonly name: string;
-  /** As far as the name tells it. */
-  readonly taskId: string | undefined;
-  /** To a folder. It isn't followed, and isn't passed over in silence. */
-  readonly isLink: boolean;
-}
+import { idOf, isHashedName } from "./names.js";
+import { corruptOrThrow, type Task } from "./record.js";
 
 /** What a task's folder holds now. */
-export type LoadTask = (folder: TaskFolder, lock?: FolderLock) => Promise<Task>;
+export type LoadTask = (folder: string, lock?: FolderLock) => Task;
 
-/** Every task's folder below a root folder, in no order. Other people's files are passed over. */
-export function taskFolders(root: string): TaskFolder[] {
-  return entriesIn(root).flatMap((entry) => {
-    const { name } = entry;
-    const taskId = idOf(name);
-    if (taskId === undefined && !isHashedName(name)) return [];
-    const path = join(root, name);
-    const isLink = entry.isSymbolicLink() && leadsToFolder(path);
-    return entry.isDirectory() || isLink ? { path, name, taskId, isLink } : [];
-  });
+/** A task's folder, and the task's id as far as the name tells it. */
+export interface TaskFolder {
+  readonly path: string;
+  readonly taskId: string | undefined;
 }
 
-/** Whether a record's task is the one that the folder's name stands for, on a disk too that ignores case. */
-export function isOwner(taskId: string, folder: string): boolean {
-  return nameOf(taskId).toLowerCase() === basename(folder).toLowerCase();
+/** Every task's folder below a root folder, in no order. Other people's files and links are left out. */
+export function taskFolders(root: string): TaskFolder[] {
+  const entries: readonly Dirent[] = unlessAbsent(() => readdirSync(root, { withFileTypes: true })) ?? [];
+  return entries.flatMap((entry) => {
+    const { name } = entry;
+    const taskId = idOf(name);
+    const isTask = entry.isDirectory() && (taskId !== undefined || isHashedName(name));
+    return isTask ? { path: join(root, name), taskId } : [];
+  });
 }
 
 /** The tasks below a root folder that a query asks for. Reads no more folders than it must. */
@@ -44,41 +35,37 @@ export async function* scanTasks(
   query: TaskQuery,
   load: LoadTask,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-  const slices = new TimeSlices();
+  let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
   const candidates: Candidate[] = [];
   for (const folder of taskFolders(root)) {
     if (folder.taskId !== undefined && !isAskedFor(folder.taskId, query)) continue;
     // By name alone it can't be put in order, or it can't be told whose it is.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
-    const contents = isNeeded ? await contentsOf(folder, load) : undefined;
-    const taskId = folder.taskId ?? contents?.taskId;
-    const isAsked = taskId === undefined || isAskedFor(taskId, query);
-    if (isAsked && (contents !== undefined || !isNeeded)) candidates.push({ folder, taskId, contents });
-    if (slices.due) await slices.pause();
+    const contents = isNeeded ? contentsOf(folder, load) : undefined;
+    const taskId = folder.taskId ?? contents?.task?.taskId;
+    if (taskId === undefined || isAskedFor(taskId, query)) candidates.push({ folder, taskId, contents });
+    seen += 1;
+    if (seen % SLICE === 0) await setImmediate();
   }
   candidates.sort(query.order === "recent" ? byRecency : byTaskId);
 
-  let left = query.limit ?? Number.POSITIVE_INFINITY;
-  for (const candidate of candidates) {
+  for (const { folder, contents } of candidates) {
     if (left === 0) return;
-    const contents = candidate.contents ?? (await contentsOf(candidate.folder, load));
-    if (contents) yield* contents.corrupt;
-    const task = contents && taskSummary(contents, query);
-    if (task) {
+    const { task, corrupt } = contents ?? contentsOf(folder, load);
+    yield* corrupt;
+    if (task && (query.status?.includes(task.newest.status) ?? true)) {
       left -= 1;
       yield task;
     }
-    if (slices.due) await slices.pause();
+    seen += 1;
+    if (seen % SLICE === 0) await setImmediate();
   }
 }
 
-/** What a list shows of a task. */
+/** What a list shows of a task's folder. */
 interface Contents {
-  /** Whose it is, as far as that can be told. */
-  readonly taskId: string | undefined;
-  readonly count: number;
-  /** The newest readable checkpoint. */
-  readonly newest: CheckpointSummary | undefined;
+  /** With its newest readable checkpoint. */
+  readonly task?: TaskSummary;
   /** What is newer than that and can't be read. */
   readonly corrupt: readonly CorruptRecord[];
 }
@@ -89,40 +76,26 @@ interface Candidate {
   readonly contents: Contents | undefined;
 }
 
-/** What a list shows of a task's folder; `undefined` where it holds no checkpoint. Damage doesn't hide other tasks. */
-async function contentsOf(folder: TaskFolder, load: LoadTask): Promise<Contents | undefined> {
-  const { taskId, path } = folder;
+/** Damage hides neither other tasks nor an older checkpoint of the task. */
+function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
-  const known = taskId === undefined ? undefined : { taskId };
-  const task = await load(folder).catch((error: unknown) => {
-    if (!(error instanceof UnreadableError)) throw error;
-    corrupt.push({ corrupt: true, location: path, reason: error.message, ...known });
-  });
-  if (!task) return { taskId, count: 0, newest: undefined, corrupt };
-  const { count } = task;
-  if (count === 0) return undefined;
+  const task = load(path);
   for (const entry of task.select({ order: "newest" })) {
     try {
       const head = entry.head();
-      if (head === undefined) continue;
-      if (isOwner(head.taskId, path)) return { taskId: head.taskId, count, newest: summaryOf(head), corrupt };
-      throw new UnreadableError(`it belongs to task ${JSON.stringify(head.taskId)}, whose folder this isn't`);
+      if (head) return { task: { taskId: head.taskId, count: task.count, newest: summaryOf(head) }, corrupt };
     } catch (error) {
-      corrupt.push(corruptOrThrow(entry, error, taskId));
+      const reason = error instanceof StorageError ? new UnreadableError(error.message) : error;
+      corrupt.push(corruptOrThrow(entry, reason, taskId));
     }
   }
-  return { taskId, count, newest: undefined, corrupt };
+  return { corrupt };
 }
 
 function isAskedFor(taskId: string, { prefix, after }: TaskQuery): boolean {
   return (
     (prefix === undefined || taskId.startsWith(prefix)) && (after === undefined || compareTaskIds(taskId, after) > 0)
   );
-}
-
-function taskSummary({ taskId, count, newest }: Contents, { status }: TaskQuery): TaskSummary | undefined {
-  if (taskId === undefined || newest === undefined) return undefined;
-  return status === undefined || status.includes(newest.status) ? { taskId, count, newest } : undefined;
 }
 
 /** Those that nobody can tell the id of come first. */
@@ -132,21 +105,8 @@ function byTaskId(a: Candidate, b: Candidate): number {
 
 /** Those without a readable checkpoint come first: a limit must not hide the damage. */
 function byRecency(a: Candidate, b: Candidate): number {
-  const [left, right] = [a.contents?.newest?.createdAt, b.contents?.newest?.createdAt];
+  const [left, right] = [a.contents?.task?.newest.createdAt, b.contents?.task?.newest.createdAt];
   if (left === right) return byTaskId(a, b);
   if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
   return left > right ? -1 : 1;
-}
-
-function leadsToFolder(link: string): boolean {
-  return statSync(link, { throwIfNoEntry: false })?.isDirectory() === true;
-}
-
-function entriesIn(root: string): Dirent[] {
-  try {
-    return readdirSync(root, { withFileTypes: true });
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
-  }
 }

@@ -4,7 +4,7 @@ import { closeSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { makeFolders } from "../../adapters/files/durable-write.js";
+import { makeFolders } from "../../adapters/files/file-io.js";
 import { StorageError } from "../../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;

@@ -143,7 +143,7 @@ export class PrpExecutor {
    *   unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
    * @throws {CheckpointCorruptError} The task's checkpoints can't be read, or written; they were left untouched.
-   *   `restart` gives their file another name, `checkpoints.json.damaged-<time>`, and logs it.
+   *   `restart` gives their file another name, `checkpoints.json.damaged-<digest>`, and logs it.
    * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
    *   folder or the task's lock can't be made: nothing was run.
    * @throws The signal's reason, once it aborts.

@@ -55,7 +55,7 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "create", before: "nothing", calls: [["append", draft("t", "a1")]] },
   { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
   {
-    // From half a megabyte on, files are written by another thread: one adapter's writes stand for both, which share it.
+    // More than the system takes in one write, as a rule: one adapter's writes stand for both, which share them.
     name: "append, large",
     before: "history",
     calls: [["append", draft("t", "a4", { body: JSON.stringify("k".repeat(600_000)) })]],

@@ -23,11 +23,17 @@ afterEach(() => {
   moments.beforeDeletion = () => {};
 });
 
+/** The lock as another process has it: with another owner. */
+async function anotherProcess() {
+  vi.resetModules();
+  return import("../../../../adapters/files/lock.js");
+}
+
 async function newLock() {
   const folder = await tempFolder();
   const path = join(folder, ".lock");
-  const acquire = async (timeoutMs = 0, owner?: string) => {
-    const lock = await FolderLock.acquire(path, timeoutMs, owner);
+  const acquire = async (timeoutMs = 0, from = FolderLock) => {
+    const lock = await from.acquire(path, timeoutMs);
     onTestFinished(() => lock.release());
     return lock;
   };
@@ -43,7 +49,7 @@ function makeStale(lockPath: string): void {
 
 /** A claim of another machine's process. */
 function claimFromElsewhere(lockPath: string): string {
-  const claim = join(lockPath, "1@elsewhere+4026531836+0123456789abcdef-0");
+  const claim = join(lockPath, "1@elsewhere+0123456789abcdef-0");
   mkdirSync(lockPath, { recursive: true });
   writeFileSync(claim, "");
   return claim;
@@ -82,7 +88,7 @@ describe("FolderLock", () => {
     const lock = await acquire();
     await lock.write(target, Buffer.from("one"));
     await lock.write(target, Buffer.from("two"));
-    await lock.write(`${target}-2`, Buffer.from("three"), { mode: 0o640 });
+    await lock.write(`${target}-2`, Buffer.from("three"), 0o640);
     expect(readFileSync(target, "utf8")).toBe("two");
     expect([target, `${target}-2`].map((path) => statSync(path).mode & 0o777)).toEqual([0o600, 0o640]);
     expect(lock.remove(target)).toBe(true);
@@ -99,15 +105,29 @@ describe("FolderLock", () => {
     await expect(FolderLock.acquire(join(folder, "nowhere", ".lock"), 0)).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  it("tells an owner whether another has held it meanwhile", async () => {
+  it("tells whether another process has held it meanwhile", async () => {
     const { acquire } = await newLock();
-    const held = async (owner: string) => {
-      const lock = await acquire(0, owner);
+    const others = (await anotherProcess()).FolderLock;
+    const held = async (from: typeof FolderLock) => {
+      const lock = await acquire(0, from);
       lock.release();
       return lock.isUninterrupted;
     };
-    expect([await held("a"), await held("a"), await held("a")]).toEqual([false, true, true]);
-    expect([await held("b"), await held("a"), await held("a")]).toEqual([false, false, true]);
+    expect([await held(FolderLock), await held(FolderLock), await held(FolderLock)]).toEqual([false, true, true]);
+    expect([await held(others), await held(FolderLock), await held(FolderLock)]).toEqual([false, false, true]);
+  });
+
+  it("is free once its holder's last write is committed, and leaves no file", async () => {
+    const { acquire, target, claims } = await newLock();
+    const lock = await acquire();
+    await lock.write(`${target}-1`, Buffer.from("one"));
+    await lock.writeLast(target, Buffer.from("two"));
+    expect([`${target}-1`, target].map((path) => readFileSync(path, "utf8"))).toEqual(["one", "two"]);
+    expect(statSync(target).mode & 0o777).toBe(0o600);
+    expect(claims()).toEqual([]);
+    const next = await acquire();
+    lock.release();
+    next.assertHeld();
   });
 
   it("removes its folder and the one above, unless something else is in them", async () => {
@@ -156,10 +176,11 @@ describe("the theft of a lock", () => {
   it("doesn't come while the holder renews its claim, however long a write takes", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     onTestFinished(() => void vi.useRealTimers());
-    const { acquire, path, target } = await newLock();
+    const { acquire, path, target, claims } = await newLock();
     const lock = await acquire();
     makeStale(path);
     await vi.advanceTimersByTimeAsync(2_000);
+    await vi.waitUntil(() => statSync(join(path, claims()[0] ?? "")).mtimeMs > Date.now() - 30_000);
     await expect(acquire()).rejects.toBeInstanceOf(StorageError);
     await lock.write(target, Buffer.from("x"));
     expect(readFileSync(target, "utf8")).toBe("x");
@@ -170,8 +191,9 @@ describe("the theft of a lock", () => {
     writeFileSync(target, "stays");
     const asleep = await acquire();
     makeStale(path);
-    const thief = await acquire(0, "thief");
+    const thief = await acquire(0, (await anotherProcess()).FolderLock);
     await expect(asleep.write(`${target}-2`, Buffer.from("too late"))).rejects.toBeInstanceOf(LockLostError);
+    await expect(asleep.writeLast(`${target}-2`, Buffer.from("too late"))).rejects.toBeInstanceOf(LockLostError);
     expect(() => asleep.remove(target)).toThrow(LockLostError);
     expect(() => asleep.assertHeld()).toThrow(LockLostError);
     asleep.release();
@@ -194,7 +216,7 @@ describe("the theft of a lock", () => {
         tries.push(error);
       }
     };
-    await acquire(0, "thief");
+    await acquire(0, (await anotherProcess()).FolderLock);
     expect(tries).toEqual([expect.any(LockLostError)]);
     expect(readFileSync(target, "utf8")).toBe("before");
   });
@@ -207,7 +229,7 @@ describe("the theft of a lock", () => {
     moments.beforeDeletion = () => {
       others = claimFromElsewhere(path);
     };
-    await expect(acquire(0, "thief")).rejects.toBeInstanceOf(StorageError);
+    await expect(acquire(0, (await anotherProcess()).FolderLock)).rejects.toThrow("1@elsewhere held");
     expect(existsSync(others)).toBe(true);
   });
 });
@@ -236,7 +258,7 @@ describe("withLock", () => {
       runs += 1;
       if (runs === 1) {
         makeStale(join(folder, ".lock"));
-        (await FolderLock.acquire(join(folder, ".lock"), 0, "thief")).release();
+        (await (await anotherProcess()).FolderLock.acquire(join(folder, ".lock"), 0)).release();
       }
       await lock.write(join(folder, "target"), Buffer.from(`run ${runs}`));
     });

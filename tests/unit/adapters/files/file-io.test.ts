@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { makeFolders, syncFolder, writeDurably } from "../../../../adapters/files/durable-write.js";
+import { makeFolders, syncFolder, writeDurably } from "../../../../adapters/files/file-io.js";
 import { errorOfProgram } from "../../../support/error-of-program.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 

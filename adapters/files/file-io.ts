@@ -1,0 +1,203 @@
+import { constants as bufferLimits } from "node:buffer";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  type Stats,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+import { codeOf } from "./failure.js";
+
+// Only what waits for the disk is asynchronous. The other calls take microseconds each, a tenth of what a round trip to
+// another thread takes.
+const fsyncFile = promisify(fsync);
+
+// A link isn't followed out of the store, and a pipe doesn't block. Windows knows neither flag.
+const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+/** After so many synchronous calls, a loop lets timers, sockets and other tasks have their turn. */
+export const SLICE = 100;
+const START_BYTES = 4096;
+const LINE_FEED = 0x0a;
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Why what is stored can't be read. It never leaves the adapter: a CorruptRecord or a typed error takes its place. */
+export class UnreadableError extends Error {
+  override readonly name = "UnreadableError";
+}
+
+/**
+ * Writes a file and resolves once its content is on the disk. Its name isn't yet: that takes {@link syncFolder}.
+ *
+ * @param options.isEmptyFile - An empty file is there. Default: nothing is there, not even a link.
+ */
+export async function writeDurably(
+  path: string,
+  content: Uint8Array,
+  { mode = 0o600, isEmptyFile = false }: { readonly mode?: number | undefined; readonly isEmptyFile?: boolean } = {},
+): Promise<void> {
+  const file = openSync(path, isEmptyFile ? "r+" : "wx", mode);
+  try {
+    // A write may be short: a full disk or a signal shows in the next one.
+    for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
+    // A failed fsync is final: the system may have dropped the pages, so a second one would succeed without them.
+    // The caller throws the file away, and the next try writes another.
+    await fsyncFile(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Resolves once the folder's names are on the disk: a rename is atomic, but without this a power cut can undo it. */
+export async function syncFolder(path: string): Promise<void> {
+  // Windows opens no folder for this; NTFS writes names to its journal itself.
+  if (process.platform === "win32") return;
+  const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await fsyncFile(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+/**
+ * Makes a folder and those above it that are missing, with mode 0700, and resolves once its name is on the disk. Each
+ * folder's name is synced before the next one is made. So where a process dies in between, only the last folder may
+ * have a name that isn't on the disk, and the next call begins with it.
+ *
+ * Not by mkdir's `recursive`: where a file system answers ENOENT to any new name, as /proc does, Node tries for ever.
+ *
+ * @param path - Absolute. What is there already is left as it is, a file too.
+ * @throws What the file system answers.
+ */
+export async function makeFolders(path: string): Promise<void> {
+  const above = dirname(path);
+  if (!isThere(path)) {
+    if (above !== path) await makeFolders(above);
+    makeFolder(path);
+  }
+  try {
+    await syncFolder(above);
+  } catch (error) {
+    // If we may not read a folder, we have made nothing in it.
+    if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
+  }
+}
+
+/** Makes one folder, with mode 0700. What is there already is left as it is, a file too. */
+export function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+  }
+}
+
+/**
+ * The whole file; `undefined` if it doesn't exist.
+ *
+ * @throws {UnreadableError} It is no file.
+ */
+export function readStored(path: string): Buffer | undefined {
+  return reading(path, (file, size) => {
+    const bytes = Buffer.allocUnsafe(size);
+    for (let done = 0; done < size; ) {
+      const got = readSync(file, bytes, done, size - done, done);
+      if (got === 0) return bytes.subarray(0, done);
+      done += got;
+    }
+    return bytes;
+  });
+}
+
+/** Used by one synchronous call at a time. */
+const scratch = Buffer.allocUnsafe(START_BYTES);
+
+/**
+ * The beginning of a file, up to its first line's end at least, and the size of the whole; `undefined` if it doesn't
+ * exist. A line of usual length takes one read.
+ *
+ * @returns Bytes that are valid until the next call.
+ * @throws {UnreadableError} It is no file.
+ */
+export function readFirstLine(path: string): { readonly bytes: Buffer; readonly size: number } | undefined {
+  return reading(path, (file, size) => {
+    let bytes = scratch.subarray(0, readSync(file, scratch, 0, START_BYTES, 0));
+    while (!bytes.includes(LINE_FEED) && bytes.length < size) {
+      const larger = Buffer.allocUnsafe(Math.min(size, 4 * bytes.length));
+      const got = readSync(file, larger, 0, larger.length, 0);
+      if (got <= bytes.length) break;
+      bytes = larger.subarray(0, got);
+    }
+    return { bytes, size };
+  });
+}
+
+/** @throws {UnreadableError} Not UTF-8. */
+export function decodeText(bytes: Uint8Array): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch (error) {
+    throw new UnreadableError("it is not UTF-8 text", { cause: error });
+  }
+}
+
+/**
+ * What stands there, a link too; `undefined` if nothing does. Not by `throwIfNoEntry: false`, which newer versions of
+ * Node take to mean ENOTDIR too: that is a wrong path.
+ */
+export function statsOf(path: string): Stats | undefined {
+  return unlessAbsent(() => lstatSync(path));
+}
+
+/** What there is in a folder; nothing if it doesn't exist. */
+export function namesIn(folder: string): string[] {
+  return unlessAbsent(() => readdirSync(folder)) ?? [];
+}
+
+/** `undefined` if the system answers ENOENT. */
+export function unlessAbsent<Result>(call: () => Result): Result | undefined {
+  try {
+    return call();
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function isThere(path: string): boolean {
+  return unlessAbsent(() => statSync(path)) !== undefined;
+}
+
+function reading<Result>(path: string, read: (file: number, size: number) => Result): Result | undefined {
+  const file = openToRead(path);
+  if (file === undefined) return undefined;
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile()) throw new UnreadableError("it is not a file");
+    // A text can't be longer, so Waymark didn't write this.
+    if (stats.size > bufferLimits.MAX_STRING_LENGTH)
+      throw new UnreadableError(`it has ${stats.size} bytes, too many to read`);
+    return read(file, stats.size);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function openToRead(path: string): number | undefined {
+  try {
+    return unlessAbsent(() => openSync(path, READ_FLAGS));
+  } catch (error) {
+    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which is not followed");
+    if (codeOf(error) === "ENXIO") throw new UnreadableError("it is not a file");
+    throw error;
+  }
+}
