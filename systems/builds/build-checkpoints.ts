@@ -97,8 +97,8 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
 }
 
 /**
- * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. A database that has them
- * already is gone on with; else the file, its folder and the tables are made at the first save. Needs the package
+ * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. An existing database with
+ * these tables is reused. Otherwise the first save creates the file, its folder and the tables. Needs the package
  * better-sqlite3, and a local disk.
  *
  * @example
