@@ -10,7 +10,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
 
 describe("a database that is not ours to write", () => {
-  it("is refused where a newer program made it, naming both versions", async () => {
+  it("is refused if a newer program made it, naming both versions", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
     await adapter.close();
@@ -23,19 +23,19 @@ describe("a database that is not ours to write", () => {
     ["PRAGMA application_id = 42", /application_id 42/],
     ["PRAGMA user_version = 3", /user_version 3/],
     ["CREATE TABLE waymark_checkpoints (id TEXT)", /1 tables and indexes named waymark_/],
-  ])("is refused where another program made it: %s", async (sql, message) => {
+  ])("is refused if another program made it: %s", async (sql, message) => {
     const path = join(await tempFolder(), "theirs.db");
     connect(path).exec(`CREATE TABLE theirs (a); ${sql}`);
     await expectUntouched(path, UnsupportedFormatError, message);
   });
 
-  it("is refused where it is no database at all", async () => {
+  it("is refused if it is no database at all", async () => {
     const path = join(await tempFolder(), "notes.txt");
     writeFileSync(path, "Not a database. ".repeat(100));
     await expectUntouched(path, CheckpointCorruptError, /is not an SQLite database, or its header is damaged/);
   });
 
-  it.each([0, -16_777_215])("is no empty store where its version was damaged to %i", async (version) => {
+  it.each([0, -16_777_215])("is no empty store if its version was damaged to %i", async (version) => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
     await adapter.close();
@@ -80,7 +80,7 @@ describe("a database that is not ours to write", () => {
 });
 
 describe("a failing disk or folder", () => {
-  it("is named where the disk is full, and what was saved before is intact", async () => {
+  it("is named if the disk is full, and what was saved before is intact", async () => {
     // A page limit makes SQLite answer as it does on a full disk.
     class SmallDisk extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
@@ -97,7 +97,7 @@ describe("a failing disk or folder", () => {
     expect(await listed(adapter)).toEqual(["c3", "c1"]);
   });
 
-  it("is named where the database is read-only", async () => {
+  it("is named if the database is read-only", async () => {
     class ReadOnly extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
         super(path, { ...options, readonly: true });
@@ -111,7 +111,7 @@ describe("a failing disk or folder", () => {
     await expect(reader.append(draft("t", "c2"))).rejects.toThrow(StorageError);
   });
 
-  it("is named where the folder is a file", async () => {
+  it("is named if the folder is a file", async () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "");
     const adapter = openAdapter({ path: join(folder, "file", "checkpoints.db") });
@@ -121,7 +121,7 @@ describe("a failing disk or folder", () => {
     );
   });
 
-  it("is named where the database is a folder", async () => {
+  it("is named if the database is a folder", async () => {
     const path = join(await tempFolder(), "checkpoints.db");
     mkdirSync(path);
     await expect(openAdapter({ path }).append(draft("t", "c1"))).rejects.toThrow(/can't be opened/);
@@ -129,7 +129,7 @@ describe("a failing disk or folder", () => {
 });
 
 describe("the driver", () => {
-  it("is asked for by name where it isn't installed, and only once it is needed", async () => {
+  it("that isn't installed is an error that says how to install it, once it is needed", async () => {
     hideFromRequire("better-sqlite3");
     const { adapter } = await newStore();
     expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
@@ -139,13 +139,13 @@ describe("the driver", () => {
     );
   });
 
-  it("is told from one whose native build is missing", async () => {
+  it("whose native build is missing is an error that says how to rebuild it", async () => {
     const { adapter } = await newStore({ database: await unbuiltDriver() });
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/can't be loaded.*bindings file.*npm rebuild/);
   });
 
-  it("may be a class of one's own", async () => {
+  it("may be a class of your own", async () => {
     class Mine extends Database {}
     const { adapter } = await newStore({ database: Mine });
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
