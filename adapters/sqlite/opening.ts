@@ -92,7 +92,7 @@ export class DatabaseFile<Store> {
         database.close();
         return undefined;
       }
-      // The process that created the file may have died before it synced the name.
+      // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
       syncFolder(dirname(path));
       writeAhead(database, path);
       // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
@@ -100,6 +100,7 @@ export class DatabaseFile<Store> {
       // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
       if (durability === "full") database.pragma("fullfsync = ON");
       format.migrate(database, path);
+      syncFolder(dirname(path));
     } catch (error) {
       database.close();
       throw error;
@@ -119,7 +120,6 @@ export interface DatabaseOptions {
 }
 
 export const DEFAULT_BUSY_TIMEOUT_MS = 5000;
-/** The longest that SQLite can wait: 24.8 days. */
 const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
@@ -140,16 +140,17 @@ export function checkDatabaseOptions(what: string, options: DatabaseOptions): vo
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {
-  const enable = () => database.pragma("journal_mode = WAL");
-  let mode: unknown;
+  // By exec: `pragma` stops at the first row, and hides an fsync that fails after it.
+  const enable = () => database.database.exec("PRAGMA journal_mode = WAL");
   try {
-    mode = enable();
+    enable();
   } catch (error) {
     if (!isBusy(error)) throw error;
     // Another process does the same. SQLite waits for it in BEGIN IMMEDIATE, but not in the pragma.
     database.atomically(() => undefined);
-    mode = enable();
+    enable();
   }
+  const mode = database.pragma("journal_mode");
   if (mode === "wal") return;
   throw new StorageError(
     `The database ${path} can't be switched to write-ahead logging: it stays in the mode "${String(mode)}". ` +

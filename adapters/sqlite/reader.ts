@@ -43,8 +43,7 @@ const TASK = `
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 
 /** Above and below every integer of SQLite's: a damaged sequence may be any of them, and is reported. */
-const ABOVE_ALL = 1e19;
-const BELOW_ALL = -ABOVE_ALL;
+const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
 const MISSING = "its task has it as the newest, and it isn't there";
 
