@@ -1,12 +1,43 @@
-import type { SqliteDatabase, SqliteRow, SqliteStatement } from "./driver.js";
+import { createRequire } from "node:module";
 
-/** An open database and its prepared statements: what everything but a save goes through. */
+/** One row, its values in the order of the statement's columns. */
+export type SqliteRow = readonly unknown[];
+
+/** What the adapter uses of better-sqlite3's `Statement`. */
+export interface SqliteStatement {
+  run(...values: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint };
+  get(...values: unknown[]): unknown;
+  all(...values: unknown[]): unknown[];
+  raw(): SqliteStatement;
+}
+
+/** What the adapter uses of better-sqlite3's `Database`. */
+export interface SqliteDatabase {
+  readonly inTransaction: boolean;
+  prepare(sql: string): SqliteStatement;
+  exec(sql: string): unknown;
+  pragma(sql: string, options: { readonly simple: true }): unknown;
+  close(): unknown;
+}
+
+/**
+ * What the adapter uses of better-sqlite3's export. A structural type: these declarations need neither that package nor
+ * its types, and a build of it under another name fits too.
+ */
+export type SqliteDriver = new (
+  path: string,
+  options: { readonly fileMustExist: boolean; readonly timeout: number },
+) => SqliteDatabase;
+
+/** An open database and its prepared statements. */
 export class SqliteConnection {
   readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
 
-  constructor(database: SqliteDatabase) {
-    this.database = database;
+  /** @param timeoutMs - How long SQLite itself waits for a lock; it blocks this process meanwhile. */
+  constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
+    // better-sqlite3 loads its native part here, at the first database.
+    this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
   }
 
   close(): void {
@@ -15,31 +46,31 @@ export class SqliteConnection {
 
   /** Does the work in one transaction: all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
-    // IMMEDIATE: one that reads first and then finds the database locked could only fail.
+    // IMMEDIATE: a transaction that reads first and then finds the database locked could only fail.
     return this.#transaction("BEGIN IMMEDIATE", "COMMIT", work);
   }
 
   /** Reads by several statements what is stored at one moment. */
   atOneMoment<Result>(work: () => Result): Result {
-    // Where it met damage, COMMIT would fail.
+    // After it met damage, COMMIT would fail.
     return this.#transaction("BEGIN", "ROLLBACK", work);
   }
 
-  /** How many rows it changed. */
+  /** How many rows the statement changed. */
   run(sql: string, ...values: readonly unknown[]): number {
     return this.#statement(sql, false).run(...values).changes;
   }
 
   /** The first row. */
   one(sql: string, ...values: readonly unknown[]): SqliteRow | undefined {
-    return rowOf(this.#statement(sql, true).get(...values));
+    const row = this.#statement(sql, true).get(...values);
+    return isRow(row) ? row : undefined;
   }
 
   /** Every row. */
   all(sql: string, ...values: readonly unknown[]): readonly SqliteRow[] {
-    return this.#statement(sql, true)
-      .all(...values)
-      .map((row) => rowOf(row) ?? []);
+    const rows = this.#statement(sql, true).all(...values);
+    return rows.filter(isRow);
   }
 
   /** A setting's value. */
@@ -60,7 +91,7 @@ export class SqliteConnection {
     }
   }
 
-  /** Each is prepared once, at its first use. */
+  /** Prepares each statement once, at its first use. */
   #statement(sql: string, givesRows: boolean): SqliteStatement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
@@ -72,7 +103,12 @@ export class SqliteConnection {
   }
 }
 
-/** A row, as a statement in raw mode gives it. */
-export function rowOf(value: unknown): SqliteRow | undefined {
-  return Array.isArray(value) ? value : undefined;
+function isRow(value: unknown): value is SqliteRow {
+  return Array.isArray(value);
+}
+
+/** Loads better-sqlite3, an optional peer, at the first need. */
+export function loadDriver(): SqliteDriver {
+  // Only the package's own declarations could prove what it exports.
+  return createRequire(import.meta.url)("better-sqlite3") as SqliteDriver;
 }

@@ -14,18 +14,26 @@ export function isDamaged(error: unknown): boolean {
 /** What SQLite or the file system threw, as an error that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
   const code = codeOf(error);
-  if (error instanceof CheckpointError || code === "") return error;
-  const reason = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error) || error instanceof CheckpointError) return error;
+  const reason = error.message;
   const intact = "This call changed nothing, and what was saved before is intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
 
-  // A constraint fails where a damaged row says what can't be: a task's last sequence below its newest one.
+  if (code === "ERR_DLOPEN_FAILED" || code === "MODULE_NOT_FOUND" || reason.includes("bindings file")) {
+    const { version, platform, arch } = process;
+    return failure(
+      `better-sqlite3 can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.split("\n", 1)[0]} Nothing was ` +
+        "read or written. If it isn't installed, run `npm install better-sqlite3`. If it is, its native build is missing " +
+        "or of another Node: run `npm rebuild better-sqlite3`, with install scripts allowed.",
+    );
+  }
+  if (code === "" || code.startsWith("ERR_")) return error;
+  // A constraint fails if a damaged index lacks a row that the table has.
   if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT") || code === "SQLITE_NOTADB") {
-    const what =
-      code === "SQLITE_NOTADB" ? "is not an SQLite database, or its header is damaged" : `is damaged: ${reason}`;
+    const what = code === "SQLITE_NOTADB" ? "is not an SQLite database, or its header is damaged" : "is damaged";
     return new CheckpointCorruptError(
-      `The database ${path} ${what}. Nothing was changed. Copy the file and its -wal before anything else; verify says what ` +
-        "is wrong, and `.recover` of the sqlite3 shell saves what can be read.",
+      `The database ${path} ${what}: ${reason}. Nothing was changed. Copy the file and its -wal before anything else. ` +
+        "Then put back a backup, or save what can be read: sqlite3 FILE .recover | sqlite3 recovered.db",
       { cause: error },
     );
   }
@@ -36,31 +44,20 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
       true,
     );
   }
-  if (code === "SQLITE_FULL" || code === "ENOSPC" || code === "EDQUOT") {
+  // SHMSIZE: SQLite needs 32 KiB for the -shm beside an open database.
+  if (["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"].includes(code)) {
     return failure(`There is no space left for ${path}. ${intact} Free some space, then try again.`, true);
   }
-  if (code === "SQLITE_IOERR_SHMSIZE") {
-    return failure(
-      `There is no room for ${path}-shm, 32 KiB that SQLite needs beside an open database: most likely the disk is full. ` +
-        `${intact} Free some space, then try again.`,
-      true,
-    );
-  }
-  if (code.startsWith("SQLITE_READONLY") || code === "EROFS") {
-    return failure(
-      `The database ${path} is read-only: ${reason}. ${intact} The file, its folder and its -wal and -shm must be writable.`,
-    );
-  }
-  if (code.startsWith("SQLITE_CANTOPEN") || !code.startsWith("SQLITE_")) {
-    return failure(
-      `The database ${path} can't be opened: ${reason}. ${intact} Check that its folder is a folder, and writable.`,
-    );
+  const isReadOnly = code.startsWith("SQLITE_READONLY") || code === "EROFS";
+  if (isReadOnly || code.startsWith("SQLITE_CANTOPEN") || !code.startsWith("SQLITE_")) {
+    const what = isReadOnly ? "is read-only" : "can't be opened";
+    const advice = "Check that its folder is a folder, and that the folder and its files are writable.";
+    return failure(`The database ${path} ${what}: ${reason}. ${intact} ${advice}`);
   }
   return failure(`SQLite failed on ${path}: ${reason} (${code}). ${intact}`);
 }
 
 /** The code of an error of SQLite's or Node's; `""` for one without, such as a mistake in a program. */
 function codeOf(error: unknown): string {
-  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "";
-  return error.code.startsWith("ERR_") ? "" : error.code;
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -4,25 +4,25 @@ import { isBusy } from "./errors.js";
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 20;
 
-/** Makes calls again into a database that another process has locked, without blocking this one. */
+/** Calls again while another process has locked the database, without blocking this process. */
 export class LockQueue {
   readonly #timeoutMs: number;
-  readonly #waiting = new Set<Promise<unknown>>();
   #lastWrite: Promise<unknown> | undefined;
+  #idle: Promise<unknown> = Promise.resolve();
 
-  /** @param timeoutMs - How long after its call a work may be tried again. */
+  /** @param timeoutMs - How long a call is tried again. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Whether a write waits: the next ones then wait behind it. */
-  get hasWrites(): boolean {
-    return this.#lastWrite !== undefined;
-  }
-
-  /** Does the work, with a copy of its arguments, once all writes before it are done and the database is free. */
+  /** Calls `work` at once, or when all writes before it are done and the database is free: then with copies of `args`. */
   async write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, args: Args): Promise<Result> {
-    // The caller may change what it has given as soon as it has its promise.
+    try {
+      if (this.#lastWrite === undefined) return work(...args);
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+    }
+    // The caller may change the arguments as soon as it has its promise.
     const copies = structuredClone(args);
     const turn = this.#untilFree(() => work(...copies), this.#lastWrite);
     this.#lastWrite = turn;
@@ -33,38 +33,37 @@ export class LockQueue {
     }
   }
 
-  /** Does the work as soon as the database can be read. */
-  read<Result>(work: () => Result): Promise<Result> {
-    return this.#untilFree(work, undefined);
+  /** Calls `work` at once, or as soon as the database can be read. */
+  async read<Result>(work: () => Result): Promise<Result> {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      return this.#untilFree(work);
+    }
   }
 
-  /** Resolves when nothing waits any more. */
-  async idle(): Promise<void> {
-    while (this.#waiting.size > 0) await Promise.allSettled(this.#waiting);
+  /** Resolves when none of the calls made so far waits any more. */
+  get idle(): Promise<unknown> {
+    return this.#idle;
   }
 
-  #untilFree<Result>(work: () => Result, before: Promise<unknown> | undefined): Promise<Result> {
-    const result = untilFree(work, performance.now() + this.#timeoutMs, before);
-    this.#waiting.add(result);
-    const done = () => this.#waiting.delete(result);
-    result.then(done, done);
+  #untilFree<Result>(work: () => Result, before?: Promise<unknown>): Promise<Result> {
+    const deadline = performance.now() + this.#timeoutMs;
+    const result = Promise.allSettled([before]).then(() => untilFree(work, deadline));
+    this.#idle = Promise.allSettled([this.#idle, result]).then(() => undefined);
     return result;
   }
 }
 
-async function untilFree<Result>(
-  work: () => Result,
-  deadline: number,
-  before: Promise<unknown> | undefined,
-): Promise<Result> {
-  await Promise.allSettled([before]);
+async function untilFree<Result>(work: () => Result, deadline: number): Promise<Result> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
     try {
       return work();
     } catch (error) {
       const leftMs = deadline - performance.now();
       if (!isBusy(error) || leftMs <= 0) throw error;
-      // Not all at the same time: processes that wait for each other would meet again and again.
+      // At random times: processes that wait for each other would meet again and again.
       await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
     }
   }

@@ -1,13 +1,12 @@
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import {
-  brokenSeal,
   CHECKPOINT_STATUSES,
   type CheckpointFailure,
   type CheckpointStatus,
   type JsonObject,
   type SealedSummary,
 } from "../../src/contract/checkpoint.js";
-import type { SqliteRow } from "./driver.js";
+import type { SqliteRow } from "./connection.js";
 
 /** A checkpoint's columns, in the order that {@link sealedSummaryOf} takes them. */
 export const COLUMNS =
@@ -18,14 +17,13 @@ export const COLUMNS =
 export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
   const [number, sequence, id, createdAt, stage, label, parentId, metadata, status, error, ...rest] = row;
   const [stateVersion, sizeBytes, encoding, sha256, seal] = rest;
-  const wrong = (column: string, cause?: unknown) => {
+  const wrong = (column: string) => {
     const known = { taskId, ...(isText(id) ? { id } : undefined), ...(isCount(sequence) ? { sequence } : undefined) };
-    return damagedRow(path, number, known, `its ${column} can't be read`, cause);
+    return damagedRow(path, number, known, `its ${column} can't be read`);
   };
 
   if (!isCount(sequence)) return wrong("sequence");
-  if (!isText(id)) return wrong("id");
-  if (!isText(createdAt)) return wrong("created_at");
+  if (!isText(id) || !isText(createdAt)) return wrong("id or created_at");
   if (!isOptionalText(stage) || !isOptionalText(label) || !isOptionalText(parentId)) {
     return wrong("stage, label or parent_id");
   }
@@ -33,10 +31,11 @@ export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): S
   if (!isCount(stateVersion)) return wrong("state_version");
   if (!isCount(sizeBytes) && sizeBytes !== 0) return wrong("size_bytes");
   if (!isText(encoding) || !isText(sha256) || !isText(seal)) return wrong("encoding, sha256 or seal");
-  const data = metadata === null ? undefined : parseObject(metadata);
-  if (data instanceof Error) return wrong("metadata", data);
-  const failure = error === null ? undefined : parseObject(error);
-  if (failure instanceof Error || (failure && !isFailure(failure))) return wrong("error", failure);
+  const data = metadata === null ? undefined : parsed(metadata);
+  if (data === undefined && metadata !== null) return wrong("metadata");
+  const failure = error === null ? undefined : parsed(error);
+  if (failure === undefined && error !== null) return wrong("error");
+  if (failure !== undefined && !isFailure(failure)) return wrong("error");
   return {
     taskId,
     id,
@@ -55,30 +54,14 @@ export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): S
   };
 }
 
-/** As {@link sealedSummaryOf}, with the seal checked: for summaries, which nobody above can check. */
-export function checkedSummaryOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
-  const found = sealedSummaryOf(taskId, row, path);
-  if ("corrupt" in found) return found;
-  const broken = brokenSeal(found);
-  return broken === undefined ? found : damagedRow(path, row[0], found, broken);
-}
-
-/** A payload's body; `undefined` where it is none. */
-export function bodyOf(value: unknown): string | Uint8Array | undefined {
-  if (typeof value === "string") return value;
-  // The driver gives a Buffer; callers get a Uint8Array like any other.
-  return value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined;
-}
-
-/** Stands for a row of waymark_checkpoints that can't be read, wholly or in part. */
+/** Stands for a checkpoint that can't be read, wholly or in part. */
 export function damagedRow(
   path: string,
   number: unknown,
-  known: { readonly taskId: string; readonly id?: string; readonly sequence?: number },
+  { taskId, id, sequence }: { readonly taskId: string; readonly id?: string; readonly sequence?: number },
   reason: string,
   cause?: unknown,
 ): CorruptRecord {
-  const { taskId, id, sequence } = known;
   return {
     corrupt: true,
     location: `${path}, table waymark_checkpoints, number ${String(number)}`,
@@ -90,7 +73,10 @@ export function damagedRow(
   };
 }
 
-/** A number that a row holds; 0 where it holds none. */
+/** Every text that begins with a prefix is below the prefix and this: 257 times the highest character. */
+export const HIGHEST = "\u{10ffff}".repeat(257);
+
+/** A number that a row holds; 0 if it holds none. */
 export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
@@ -117,12 +103,13 @@ function isFailure(value: JsonObject): value is JsonObject & CheckpointFailure {
   return isText(message) && [name, code, stack].every((part) => part === undefined || isText(part));
 }
 
-function parseObject(text: unknown): JsonObject | Error {
+/** The object that JSON holds; `undefined` if it holds none. */
+function parsed(json: unknown): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(String(text));
-    return isObject(value) ? value : new TypeError("It is JSON, but not an object.");
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
+    const value: unknown = JSON.parse(String(json));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
   }
 }
 

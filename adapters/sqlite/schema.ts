@@ -48,20 +48,19 @@ const SCHEMA: Readonly<Record<string, string>> = {
     number INTEGER NOT NULL PRIMARY KEY,
     body ANY NOT NULL -- TEXT is JSON, a BLOB is what the checkpoint's encoding says
   ) STRICT`,
-  // Without types: a damaged value stays as it is.
+  // Without types: a damaged value stays as it is. Of a task's row, the reason says what it held.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
-    quarantined_at TEXT NOT NULL, reason TEXT NOT NULL,
-    number, task_id, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
-    encoding, sha256, seal, body,
-    last_sequence, count -- of a task's row
+    quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
+    number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
+    encoding, sha256, seal, body
   )`,
 };
 
 /**
  * Whether the database has our tables. If not, they may be added: nothing of another program is in their way.
  *
- * @throws {UnsupportedFormatError} A newer program or another program made it, or our tables were changed.
- * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing.
+ * @throws {UnsupportedFormatError} A newer program or another program made it.
+ * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing or changed.
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
   const version = database.pragma("user_version");
@@ -85,14 +84,13 @@ export function isWaymarkDatabase(database: SqliteConnection, path: string): boo
         "It was left untouched; run the newer program, or choose another path.",
     );
   }
-  if (version !== VERSION) {
-    throw new CheckpointCorruptError(
-      `The database ${path} has the schema version ${String(version)}, which no program writes: its header is damaged. ` +
-        "It was left untouched; put back a backup.",
-    );
-  }
-  for (const [name, sql] of Object.entries(SCHEMA)) refuseOther(path, name, sql, found.get(name));
-  return true;
+  const different = Object.keys(SCHEMA).find((name) => found.get(name) !== SCHEMA[name]);
+  if (version === VERSION && different === undefined) return true;
+  throw new CheckpointCorruptError(
+    `The database ${path} isn't as Waymark makes it: its schema version is ${String(version)}, and ` +
+      `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
+      "It was left untouched. Copy the file and its -wal, then put back a backup.",
+  );
 }
 
 /** Makes the tables, in one transaction, unless another process has made them in the meantime. */
@@ -103,15 +101,4 @@ export function migrate(database: SqliteConnection, path: string): void {
     database.pragma(`application_id = ${APPLICATION_ID}`);
     database.pragma(`user_version = ${VERSION}`);
   });
-}
-
-function refuseOther(path: string, name: string, expected: string, found: string | undefined): void {
-  if (found === expected) return;
-  const untouched = "It was not read, and was left untouched. Copy the file and its -wal, then put back a backup";
-  if (found === undefined) {
-    throw new CheckpointCorruptError(
-      `The database ${path} lacks ${name}. ${untouched}, or run in sqlite3: ${expected};`,
-    );
-  }
-  throw new UnsupportedFormatError(`${name} in the database ${path} isn't as Waymark makes it. ${untouched}.`);
 }

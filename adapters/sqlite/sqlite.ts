@@ -22,19 +22,16 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import type { SqliteConnection } from "./connection.js";
-import { lazyDriver, type SqliteDriver } from "./driver.js";
-import { explain, isBusy } from "./errors.js";
+import type { SqliteConnection, SqliteDriver } from "./connection.js";
+import { explain } from "./errors.js";
 import { LockQueue } from "./lock-queue.js";
 import { SqliteMaintenance } from "./maintenance.js";
-import { DatabaseFile } from "./opening.js";
-import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./options.js";
+import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { type Page, SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, migrate } from "./schema.js";
-import { rangeOf } from "./task-range.js";
 import { SqliteWriter } from "./writer.js";
 
-export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./driver.js";
+export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
 
 export interface SqliteAdapterOptions {
   /** The database file. It and its folder are created at the first write, for their owner alone (0600, 0700). */
@@ -54,8 +51,6 @@ export interface SqliteAdapterOptions {
 const PAGE_SIZE = 256;
 /** How long SQLite itself waits for a lock; longer waits are the queue's, which doesn't block the event loop. */
 const LOCK_SLICE_MS = 3;
-/** How long it may take to notice that the file was removed or replaced: a look at each call costs a tenth of a save. */
-const LOOK_AGAIN_MS = 100;
 
 /**
  * Checkpoints in one SQLite database, for one machine: many processes may use it at once, and what was acknowledged
@@ -77,11 +72,9 @@ export class SqliteAdapter implements StorageAdapter {
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly maintenance: StorageMaintenance;
   readonly #path: string;
-  readonly #file: DatabaseFile<OpenedStore>;
   readonly #busyTimeoutMs: number;
+  readonly #file: DatabaseFile<OpenedStore>;
   readonly #queue: LockQueue;
-  #opened: OpenedStore | undefined;
-  #lookAgainAtMs = 0;
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -89,20 +82,14 @@ export class SqliteAdapter implements StorageAdapter {
     checkOptions(options);
     const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, database } = options;
     this.#path = resolve(path);
-    this.#file = new DatabaseFile(
-      { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: lazyDriver(database) },
-      { emptyFile: "damage", isPresent: isWaymarkDatabase, migrate, store: storeIn },
-    );
     this.#busyTimeoutMs = busyTimeoutMs;
+    const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: database };
+    this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
     this.#queue = new LockQueue(busyTimeoutMs);
     this.maintenance = new SqliteMaintenance({
       path: this.#path,
-      read: (work) => this.#read(({ database }) => work(database)),
-      write: (work) =>
-        this.#write(() => {
-          const store = this.#existing();
-          return store && work(store.database);
-        }),
+      read: (work) => this.#read(work),
+      write: (work) => this.#change(work),
     });
   }
 
@@ -128,8 +115,9 @@ export class SqliteAdapter implements StorageAdapter {
     this.#assertOpen();
     let passed = 0;
     for (let wanted = limit; wanted > 0; ) {
+      const asked = wanted;
       // All ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
-      const ids = (await this.#read(({ reader }) => reader.taskIds(query, wanted, passed))) ?? [];
+      const ids = (await this.#read(({ reader }) => reader.taskIds(query, asked, passed))) ?? [];
       for (const [at, taskId] of ids.entries()) {
         if (at % PAGE_SIZE === PAGE_SIZE - 1) await nextTurn();
         for (const item of (await this.#read(({ reader }) => reader.task(taskId, status))) ?? []) {
@@ -137,74 +125,43 @@ export class SqliteAdapter implements StorageAdapter {
           if (!isCorrupt(item)) wanted -= 1;
         }
       }
-      if (ids.length === 0 || limit === Number.POSITIVE_INFINITY) return;
+      if (ids.length < asked) return;
       passed += ids.length;
     }
   }
 
-  setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    return this.#write(
-      (itsChange, itsCondition) => this.#existing()?.writer.setStatus(taskId, id, itsChange, itsCondition) ?? false,
-      change,
-      condition,
-    );
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const args = [taskId, id, change, condition] as const;
+    return (await this.#change(({ writer }, ...copies) => writer.setStatus(...copies), ...args)) ?? false;
   }
 
-  replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    return this.#write(
-      (itsPayload) => this.#existing()?.writer.replacePayload(taskId, id, itsPayload, expectedSha256) ?? false,
-      payload,
-    );
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const args = [taskId, id, payload, expectedSha256] as const;
+    return (await this.#change(({ writer }, ...copies) => writer.replacePayload(...copies), ...args)) ?? false;
   }
 
-  remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    return this.#write(
-      (itsIds, itsCondition) => {
-        const store = this.#existing();
-        if (store !== undefined) return store.writer.remove(taskId, itsIds, itsCondition);
-        checkExpected(taskId, NO_CHECKPOINTS.newestSequence, itsCondition);
-        return 0;
-      },
-      ids,
-      condition,
-    );
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const removed = await this.#change(({ writer }, ...args) => writer.remove(...args), taskId, ids, condition);
+    if (removed === undefined) checkExpected(taskId, NO_CHECKPOINTS.newestSequence, condition);
+    return removed ?? 0;
   }
 
-  removeTasks(prefix: string): Promise<number> {
-    return this.#write(() => this.#existing()?.writer.removeTasks(rangeOf({ prefix })) ?? 0);
+  async removeTasks(prefix: string): Promise<number> {
+    return (await this.#change(({ writer }) => writer.removeTasks(prefix))) ?? 0;
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close();
+    this.#closing ??= this.#queue.idle.then(() => this.#file.close());
     return this.#closing;
   }
 
-  async #close(): Promise<void> {
-    await this.#queue.idle();
-    this.#opened = undefined;
-    this.#file.close();
-  }
-
   readonly #append = (draft: CheckpointDraft, condition: AppendCondition | undefined): number => {
-    let store = this.#existing();
-    if (store === undefined) {
-      // A refused append is no reason to create a database.
-      nextSequence(draft.taskId, NO_CHECKPOINTS, condition);
-      store = this.#file.orNew();
-      this.#opened = store;
-    }
-    return store.writer.append(draft, condition);
+    const store = this.#file.existing();
+    if (store !== undefined) return store.writer.append(draft, condition);
+    // A refused append creates no database.
+    nextSequence(draft.taskId, NO_CHECKPOINTS, condition);
+    return this.#file.orNew().writer.append(draft, condition);
   };
-
-  /** The open store, if there is one. */
-  #existing(): OpenedStore | undefined {
-    const nowMs = performance.now();
-    if (this.#opened !== undefined && nowMs < this.#lookAgainAtMs) return this.#opened;
-    this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
-    this.#opened = undefined;
-    this.#opened = this.#file.existing();
-    return this.#opened;
-  }
 
   async *#select<Found extends CheckpointSummary>(
     query: CheckpointQuery,
@@ -214,7 +171,6 @@ export class SqliteAdapter implements StorageAdapter {
     let rest = query;
     let wanted = query.limit ?? Number.POSITIVE_INFINITY;
     let size = firstSize;
-    let sinceTurn = 0;
     while (wanted > 0) {
       const found = await this.#read(({ reader }) => page(reader, rest, Math.min(wanted, size)));
       for (const { found: item } of found?.entries ?? []) {
@@ -224,53 +180,39 @@ export class SqliteAdapter implements StorageAdapter {
       }
       if (found?.next === undefined) return;
       rest = { ...rest, skip: 0, [rest.order === "newest" ? "beforeSequence" : "afterSequence"]: found.next };
-      sinceTurn += size;
-      if (sinceTurn >= PAGE_SIZE) {
-        await nextTurn();
-        sinceTurn = 0;
-      }
+      await nextTurn();
       size = Math.min(size * 4, PAGE_SIZE);
     }
   }
 
-  /** Does the work before it returns, unless another process has locked the database. */
-  async #write<Args extends readonly unknown[], Result>(
-    work: (...args: Args) => Result,
-    ...args: Args
-  ): Promise<Result> {
-    this.#assertOpen();
-    try {
-      if (!this.#queue.hasWrites) return work(...args);
-    } catch (error) {
-      if (!isBusy(error)) throw this.#explained(error);
-    }
-    try {
-      return await this.#queue.write(work, args);
-    } catch (error) {
-      throw this.#explained(error);
-    }
-  }
-
+  /** Works with the store, if there is one. */
   async #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
-    this.#assertOpen();
-    const read = () => {
-      const store = this.#existing();
-      return store && work(store);
-    };
-    try {
-      return read();
-    } catch (error) {
-      if (!isBusy(error)) throw this.#explained(error);
-    }
-    try {
-      return await this.#queue.read(read);
-    } catch (error) {
-      throw this.#explained(error);
-    }
+    return this.#call(() => this.#queue.read(() => withStore(this.#file.existing(), work)));
   }
 
-  #explained(error: unknown): unknown {
-    return explain(error, this.#path, this.#busyTimeoutMs);
+  /** As {@link #read}, for what changes the store. */
+  #change<Args extends readonly unknown[], Result>(
+    work: (store: OpenedStore, ...args: Args) => Result,
+    ...args: Args
+  ): Promise<Result | undefined> {
+    return this.#write(
+      (...copies: Args) => withStore(this.#file.existing(), (store) => work(store, ...copies)),
+      ...args,
+    );
+  }
+
+  /** Works before it returns, unless another process has locked the database. */
+  #write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, ...args: Args): Promise<Result> {
+    return this.#call(() => this.#queue.write(work, args));
+  }
+
+  async #call<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.#assertOpen();
+    try {
+      return await call();
+    } catch (error) {
+      throw explain(error, this.#path, this.#busyTimeoutMs);
+    }
   }
 
   #assertOpen(): void {
@@ -278,36 +220,24 @@ export class SqliteAdapter implements StorageAdapter {
   }
 }
 
-/** An open database of ours. */
-interface OpenedStore {
-  readonly database: SqliteConnection;
-  readonly reader: SqliteReader;
-  readonly writer: SqliteWriter;
-  close(): void;
+/** What works with an open database of ours. */
+type OpenedStore = ReturnType<typeof storeIn>;
+
+function storeIn(database: SqliteConnection, path: string) {
+  return { database, reader: new SqliteReader(database, path), writer: new SqliteWriter(database, path) };
 }
 
-function storeIn(database: SqliteConnection, path: string): OpenedStore {
-  return {
-    database,
-    reader: new SqliteReader(database, path),
-    writer: new SqliteWriter(database, path),
-    close: () => database.close(),
-  };
+function withStore<Result>(store: OpenedStore | undefined, work: (store: OpenedStore) => Result): Result | undefined {
+  return store && work(store);
 }
 
 const NO_CHECKPOINTS = { newestSequence: 0, lastSequence: 0 };
-const OPTIONS: readonly string[] = [
-  "path",
-  "durability",
-  "busyTimeoutMs",
-  "database",
-] satisfies (keyof SqliteAdapterOptions)[];
+const OPTIONS = ["path", "durability", "busyTimeoutMs", "database"] satisfies (keyof SqliteAdapterOptions)[];
 
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS);
-  checkDatabaseOptions("SqliteAdapterOptions", options, "for checkpoints in memory there is MemoryAdapter");
-  const { durability } = options;
-  if (durability !== undefined && durability !== "full" && durability !== "normal") {
+  checkDatabaseOptions("SqliteAdapterOptions", options);
+  if (![undefined, "full", "normal"].includes(options.durability)) {
     throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
   }
 }

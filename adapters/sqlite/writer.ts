@@ -9,42 +9,37 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import type { SqliteConnection } from "./connection.js";
-import type { SqliteRow, SqliteStatement } from "./driver.js";
-import { COLUMNS, numberOr0, sealedSummaryOf } from "./rows.js";
-import type { TaskRange } from "./task-range.js";
+import type { SqliteConnection, SqliteRow } from "./connection.js";
+import { COLUMNS, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
 
-/** All that an append must know, in one row: the number of the checkpoint with this id, and the task's row. */
+/** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
-    t.last_sequence, t.newest_sequence
-  FROM (SELECT 1) LEFT JOIN waymark_tasks t ON t.task_id = ?`;
-const NEWEST = "SELECT newest_sequence FROM waymark_tasks WHERE task_id = ?";
-const ANY_CHECKPOINT = "SELECT 1 FROM waymark_checkpoints WHERE task_id = ? LIMIT 1";
+    (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
+    (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?)`;
+const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
-/** Above both tables' numbers: in a damaged database one may have lost what the other still has. */
-const INSERT_PAYLOAD = `
-  INSERT INTO waymark_payloads (number, body) VALUES (1 + max(
-    ifnull((SELECT max(number) FROM waymark_payloads), 0), ifnull((SELECT max(number) FROM waymark_checkpoints), 0)), ?)`;
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-const INSERT_TASK = `
-  INSERT INTO waymark_tasks (last_sequence, newest_sequence, newest_created_at, newest_status, count, task_id)
-  VALUES (?, ?, ?, ?, 1, ?)`;
+  VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+/** Under the checkpoint's number. REPLACE: a checkpoint that somebody deleted by hand has left its payload. */
+const INSERT_PAYLOAD = "INSERT OR REPLACE INTO waymark_payloads (number, body) VALUES (last_insert_rowid(), ?)";
 const ADVANCE_TASK = `
-  UPDATE waymark_tasks SET last_sequence = ?, newest_sequence = ?, newest_created_at = ?, newest_status = ?,
-    count = count + 1 WHERE task_id = ?`;
+  INSERT INTO waymark_tasks (task_id, last_sequence, newest_sequence, newest_created_at, newest_status, count)
+  VALUES (?, ?, ?, ?, ?, 1)
+  ON CONFLICT DO UPDATE SET last_sequence = excluded.last_sequence, newest_sequence = excluded.newest_sequence,
+    newest_created_at = excluded.newest_created_at, newest_status = excluded.newest_status, count = count + 1`;
 const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
 const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";
 const UPDATE_PAYLOAD =
   "UPDATE waymark_checkpoints SET size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
 const UPDATE_BODY = "UPDATE waymark_payloads SET body = ? WHERE number = ?";
-const REMOVE_BY_ID = "DELETE FROM waymark_checkpoints WHERE task_id = ? AND id = ? RETURNING number, sequence";
+const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
+const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
 const REMOVE_PAYLOAD = "DELETE FROM waymark_payloads WHERE number = ?";
-const SHORTEN_TASK = "UPDATE waymark_tasks SET count = count - ? WHERE task_id = ?";
-const STEP_BACK_TASK = `
-  UPDATE waymark_tasks SET (newest_sequence, newest_created_at, newest_status) = (
+/** LIMIT 1 and not max(): the row is empty if there is none. */
+const SHORTEN_TASK = `
+  UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_status) = (
     SELECT sequence, created_at, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
@@ -53,145 +48,82 @@ const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
 /**
- * What is changed in an open database of ours: each call in one transaction, with its condition checked in the same.
- * Every method is synchronous. They throw what SQLite throws.
+ * Changes an open database of ours: each call in one transaction, with its condition checked in the same.
+ * Every method is synchronous, and throws what SQLite throws.
  */
 export class SqliteWriter {
   readonly #database: SqliteConnection;
   readonly #path: string;
-  readonly #begin: SqliteStatement;
-  readonly #commit: SqliteStatement;
-  readonly #position: SqliteStatement;
-  readonly #insertPayload: SqliteStatement;
-  readonly #insertCheckpoint: SqliteStatement;
-  readonly #insertTask: SqliteStatement;
-  readonly #advanceTask: SqliteStatement;
 
   constructor(database: SqliteConnection, path: string) {
     this.#database = database;
     this.#path = path;
-    const prepare = (sql: string) => database.database.prepare(sql);
-    this.#begin = prepare("BEGIN IMMEDIATE");
-    this.#commit = prepare("COMMIT");
-    this.#position = prepare(POSITION).raw();
-    this.#insertPayload = prepare(INSERT_PAYLOAD);
-    this.#insertCheckpoint = prepare(INSERT_CHECKPOINT);
-    this.#insertTask = prepare(INSERT_TASK);
-    this.#advanceTask = prepare(ADVANCE_TASK);
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
-    // Without a closure: this is what every save runs through.
-    this.#begin.run();
-    try {
-      const sequence = this.#append(draft, condition);
-      this.#commit.run();
-      return sequence;
-    } catch (error) {
-      // After some errors SQLite has rolled back already.
-      if (this.#database.database.inTransaction) this.#database.run("ROLLBACK");
-      throw error;
-    }
+    return this.#database.atomically(() => this.#append(draft, condition));
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
-    return this.#database.atomically(() => {
-      const row = this.#database.one(BY_ID, taskId, id);
-      if (row === undefined) return false;
+    return this.#change(taskId, id, (record, number) => {
       checkExpected(taskId, this.#newestSequence(taskId), condition);
-      const { sequence, status, error, seal } = withStatus(this.#readable(taskId, row), change);
-      this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, row[0]);
+      const { sequence, status, error, seal } = withStatus(record, change);
+      this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, number);
       this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       return true;
     });
   }
 
   replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): boolean {
-    return this.#database.atomically(() => {
-      const row = this.#database.one(BY_ID, taskId, id);
-      if (row === undefined) return false;
-      const record = this.#readable(taskId, row);
+    return this.#change(taskId, id, (record, number) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
-      this.#database.run(UPDATE_PAYLOAD, sizeBytes, payload.encoding, payload.sha256, seal, row[0]);
-      this.#database.run(UPDATE_BODY, payload.body, row[0]);
+      this.#database.run(UPDATE_PAYLOAD, sizeBytes, payload.encoding, payload.sha256, seal, number);
+      this.#database.run(UPDATE_BODY, payload.body, number);
       return true;
     });
   }
 
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {
     return this.#database.atomically(() => {
-      const newest = this.#newestSequence(taskId);
-      checkExpected(taskId, newest, condition);
-      // No other text lies between an id and that id with the first character of all after it.
-      if (ids === "all") return this.#removeRange({ from: taskId, below: `${taskId}\0` });
-      let removed = 0;
-      let isNewestRemoved = false;
-      for (const id of ids) {
-        const row = this.#database.one(REMOVE_BY_ID, taskId, id);
-        if (row === undefined) continue;
-        removed += 1;
-        isNewestRemoved ||= row[1] === newest;
-        this.#database.run(REMOVE_PAYLOAD, row[0]);
-      }
-      if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
-      if (isNewestRemoved) this.#database.run(STEP_BACK_TASK, taskId);
-      return removed;
+      checkExpected(taskId, this.#newestSequence(taskId), condition);
+      // No other text lies between an id and that id with the lowest character after it.
+      if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
+      const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
+      return removeRows(this.#database, taskId, numbers);
     });
   }
 
-  removeTasks(range: TaskRange): number {
-    return this.#database.atomically(() => this.#removeRange(range));
+  removeTasks(prefix: string): number {
+    return this.#database.atomically(() => this.#removeRange(prefix, prefix + HIGHEST));
   }
 
   #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
-    const { taskId, createdAt, stage, label, parentId, status, stateVersion, sizeBytes, payload } = draft;
-    const row: unknown = this.#position.get(taskId, draft.id, taskId);
-    const [taken, last, newest]: SqliteRow = Array.isArray(row) ? row : [];
-    if (typeof taken === "number") return this.#sequenceOfSame(draft);
-    if (last === null) this.#assertNew(taskId);
-
-    const position = { newestSequence: numberOr0(newest), lastSequence: numberOr0(last) };
+    const { taskId, id, createdAt, stage, label, parentId, status, stateVersion, sizeBytes, payload } = draft;
+    const [taken, last, newest] = this.#database.one(POSITION, taskId, id, taskId, taskId) ?? [];
+    if (typeof taken === "number") {
+      return sequenceOfSame(this.#readable(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
+    }
+    const newestSequence = numberOr0(newest);
+    const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
-    const number = this.#insertPayload.run(payload.body).lastInsertRowid;
-    this.#insertCheckpoint.run(
-      taskId,
-      number,
-      sequence,
-      draft.id,
-      createdAt,
-      stage,
-      label,
-      parentId,
-      jsonOf(draft.metadata),
-      status,
-      jsonOf(draft.error),
-      stateVersion,
-      sizeBytes,
-      payload.encoding,
-      payload.sha256,
-      seal,
-    );
-    const writeTask = last === null ? this.#insertTask : this.#advanceTask;
-    writeTask.run(sequence, sequence, createdAt, status, taskId);
+    const described = [stage, label, parentId, jsonOf(draft.metadata), status, jsonOf(draft.error)];
+    const stored = [stateVersion, sizeBytes, payload.encoding, payload.sha256, seal];
+    this.#database.run(INSERT_CHECKPOINT, taskId, sequence, id, createdAt, ...described, ...stored);
+    this.#database.run(INSERT_PAYLOAD, payload.body);
+    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
     return sequence;
   }
 
-  #sequenceOfSame(draft: CheckpointDraft): number {
-    const { taskId, id } = draft;
-    return sequenceOfSame(this.#readable(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
+  /** Gives false if there is no such checkpoint. */
+  #change(taskId: string, id: string, change: (record: SealedSummary, number: unknown) => boolean): boolean {
+    return this.#database.atomically(() => {
+      const row = this.#database.one(BY_ID, taskId, id);
+      return row !== undefined && change(this.#readable(taskId, row), row[0]);
+    });
   }
 
-  /** @throws {CheckpointCorruptError} The task has checkpoints, and its row, which has the numbering, is lost. */
-  #assertNew(taskId: string): void {
-    if (this.#database.one(ANY_CHECKPOINT, taskId) === undefined) return;
-    throw new CheckpointCorruptError(
-      `Task ${JSON.stringify(taskId)} has checkpoints in ${this.#path}, but no row in waymark_tasks, which keeps its numbering. ` +
-        "Nothing was stored, and its checkpoints are intact. A repair makes the row again.",
-    );
-  }
-
-  #removeRange({ from, below }: TaskRange): number {
+  #removeRange(from: string, below: string): number {
     this.#database.run(REMOVE_PAYLOADS, from, below);
     this.#database.run(REMOVE_TASKS, from, below);
     return this.#database.run(REMOVE_CHECKPOINTS, from, below);
@@ -211,6 +143,17 @@ export class SqliteWriter {
       { cause: found.cause },
     );
   }
+}
+
+/** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */
+export function removeRows(database: SqliteConnection, taskId: string, numbers: readonly unknown[]): number {
+  let removed = 0;
+  for (const number of numbers) {
+    database.run(REMOVE_PAYLOAD, number);
+    removed += database.run(REMOVE_CHECKPOINT, number);
+  }
+  if (removed > 0) database.run(SHORTEN_TASK, removed, taskId);
+  return removed;
 }
 
 /** For a column of JSON. */

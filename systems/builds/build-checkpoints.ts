@@ -97,8 +97,14 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
 }
 
 /**
+<<<<<<< HEAD
  * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. The first save makes the
  * folder, the file and the tables that are missing. Needs the package better-sqlite3, and a local disk.
+=======
+ * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. An existing database with
+ * these tables is reused. Otherwise the first save creates the file, its folder and the tables. Needs the package
+ * better-sqlite3, and a local disk.
+>>>>>>> h-sqlite
  *
  * @example
  * ```ts

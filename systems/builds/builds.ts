@@ -1,8 +1,6 @@
 import { resolve } from "node:path";
-import { lazyDriver } from "../../adapters/sqlite/driver.js";
 import { explain } from "../../adapters/sqlite/errors.js";
-import { DatabaseFile } from "../../adapters/sqlite/opening.js";
-import { DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/options.js";
+import { DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/opening.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
 import { checkId, checkInteger } from "../../src/manager/arguments.js";
@@ -46,10 +44,13 @@ export class Builds {
     checkOptions(options);
     const { busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, retention = DEFAULT_RETENTION } = options;
     this.#path = resolve(options.path);
-    this.#file = new DatabaseFile(
-      { path: this.#path, durability: "full", lockWaitMs: busyTimeoutMs, driver: lazyDriver(options.database) },
-      BUILD_FORMAT,
-    );
+    this.#file = new DatabaseFile({
+      ...BUILD_FORMAT,
+      path: this.#path,
+      durability: "full",
+      lockWaitMs: busyTimeoutMs,
+      driver: options.database,
+    });
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#retention = structuredClone(retention);
     this.#encoding = {

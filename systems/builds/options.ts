@@ -1,5 +1,5 @@
-import type { SqliteDriver } from "../../adapters/sqlite/driver.js";
-import { checkDatabaseOptions } from "../../adapters/sqlite/options.js";
+import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
+import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
 import { type CorruptRecord, checkKeys } from "../../src/contract/adapter.js";
 import { checkFunction, checkInteger } from "../../src/manager/arguments.js";
 import type { Logger } from "../../src/manager/logger.js";
@@ -44,7 +44,7 @@ const KEYS = [
 /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
 export function checkOptions(options: BuildCheckpointsOptions): void {
   checkKeys(NAME, options, KEYS);
-  checkDatabaseOptions(NAME, options, "for tests, take a temporary one");
+  checkDatabaseOptions(NAME, options);
   if (options.retention !== undefined) checkRetentionPolicy(options.retention);
   if (options.taskSchema !== undefined && typeof options.taskSchema?.["~standard"]?.validate !== "function") {
     throw new TypeError(`${NAME}.taskSchema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.`);

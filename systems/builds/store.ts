@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { SqliteConnection } from "../../adapters/sqlite/connection.js";
-import type { SqliteRow } from "../../adapters/sqlite/driver.js";
+import type { SqliteConnection, SqliteRow } from "../../adapters/sqlite/connection.js";
 import { isDamaged } from "../../adapters/sqlite/errors.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
@@ -51,10 +50,6 @@ export class BuildStore {
   constructor(database: SqliteConnection, path: string) {
     this.#database = database;
     this.#path = path;
-  }
-
-  close(): void {
-    this.#database.close();
   }
 
   /** Stores the draft as its build's newest checkpoint, and removes what the policy no longer keeps. */

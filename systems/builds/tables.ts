@@ -1,5 +1,5 @@
 import type { SqliteConnection } from "../../adapters/sqlite/connection.js";
-import type { StoreFormat } from "../../adapters/sqlite/opening.js";
+import type { DatabaseFileOptions } from "../../adapters/sqlite/opening.js";
 import { APPLICATION_ID } from "../../adapters/sqlite/schema.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { CHECKPOINT_COLUMNS, STATE_COLUMNS } from "./rows.js";
@@ -38,9 +38,7 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Builds in a database, which may hold other tables too. */
-export const BUILD_FORMAT: StoreFormat<BuildStore> = {
-  // The spec's program, `touch` and the sqlite3 shell leave one between opening a database and making its tables.
-  emptyFile: "new",
+export const BUILD_FORMAT: Pick<DatabaseFileOptions<BuildStore>, "isPresent" | "migrate" | "store"> = {
   isPresent: (database, path) => buildTablesIn(database, path).length > 0,
   migrate: makeTables,
   store: (database, path) => new BuildStore(database, path),

@@ -132,10 +132,7 @@ function isOn(call: SystemCall, folder: string): boolean {
 }
 
 function steady(path: string, folder: string): string {
-  return path
-    .slice(folder.length)
-    .replaceAll(/\d+@[^/]+/g, "<claim>")
-    .replaceAll(/\.new-\d+-[0-9a-f]+/g, ".new");
+  return path.slice(folder.length).replaceAll(/\d+@[^/]+/g, "<claim>");
 }
 
 /**

@@ -7,19 +7,11 @@ import { DAMAGED, type StoreKind } from "./operations.js";
 export const WRONG_DATE = "2026-01-09T03:04:05.678Z";
 const DATE = "2026-01-02T03:04:05.678Z";
 
-/** What killed processes left a long time ago: a stolen lock, or a database that was being made. */
-const LEFTOVERS: Readonly<Record<StoreKind, string>> = {
-  "json-file": join("t", ".lock-stolen"),
-  "task-file": join("t", ".lock-stolen"),
-  sqlite: "checkpoints.db.new-1-0123456789ab",
-  "sqlite-normal": "checkpoints.db.new-1-0123456789ab",
-};
+/** What killed processes left in a folder of files a long time ago: a stolen lock. */
+const LEFTOVER = join("t", ".lock-stolen");
 
 /** Makes each of {@link DAMAGED} another than it was saved, in a store that nobody has open, and leaves something over. */
 export function damage(kind: StoreKind, folder: string): void {
-  const leftover = join(folder, LEFTOVERS[kind]);
-  writeFileSync(leftover, "half");
-  utimesSync(leftover, 0, 0);
   if (kind.startsWith("sqlite")) {
     const database = new Database(join(folder, "checkpoints.db"));
     const update = database.prepare("UPDATE waymark_checkpoints SET created_at = ? WHERE task_id = 't' AND id = ?");
@@ -28,6 +20,9 @@ export function damage(kind: StoreKind, folder: string): void {
     if (changes.some((count) => count !== 1)) throw new Error(`${changes} rows were damaged`);
     return;
   }
+  const leftover = join(folder, LEFTOVER);
+  writeFileSync(leftover, "half");
+  utimesSync(leftover, 0, 0);
   const files = readdirSync(join(folder, "t"), { recursive: true, withFileTypes: true }).filter((file) =>
     file.isFile(),
   );

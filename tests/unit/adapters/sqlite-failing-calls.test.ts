@@ -1,5 +1,4 @@
 // What verify and repair say where the file system fails them, at each of their calls.
-import { utimesSync, writeFileSync } from "node:fs";
 import { afterEach, expect, it, vi } from "vitest";
 import { CheckpointError } from "waymark";
 import type { SqliteAdapter } from "waymark/adapters/sqlite";
@@ -14,15 +13,12 @@ vi.mock("node:fs", async (original) => {
 
 afterEach(() => arm(0));
 
-/** A store with checkpoints in its log, what a killed process has left beside it, and a damaged row. */
+/** A store with checkpoints in its log, and a damaged row. */
 async function storeWithDamage() {
   const { adapter, path } = await newStore({ durability: "normal" });
   for (const id of ["c1", "c2"]) await adapter.append(draft("t", id));
   // Open until the test is over: so the log stays.
   connect(path).exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE id = 'c1'");
-  const left = `${path}.new-1-0123456789ab`;
-  writeFileSync(left, "");
-  utimesSync(left, 1, 1);
   await adapter.close();
   return path;
 }
@@ -48,19 +44,4 @@ it.each<[string, (adapter: SqliteAdapter) => Promise<unknown>]>([
       expect(await listed(openAdapter({ path }))).toContain("c2");
     }
   }
-});
-
-it("repair tells of a leftover that it can't remove, and moves what is damaged all the same", async () => {
-  const path = await storeWithDamage();
-  arm(0);
-  await collect(openAdapter({ path }).maintenance.repair({ leftoversOlderThanMs: 0, dryRun: true }));
-  // After it has looked at the leftover comes what a dry run leaves out.
-  const before = faults.names.indexOf("lstatSync") + 1;
-  arm(before + 1, "EPERM");
-  const steps = await collect(openAdapter({ path }).maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
-  expect(faults.names[before]).toBe("rmSync");
-  expect(steps).toMatchObject([
-    { action: "left", advice: expect.stringMatching(/^It could not be removed.*EPERM/) },
-    { action: "quarantined" },
-  ]);
 });

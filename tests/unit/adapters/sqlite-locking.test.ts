@@ -122,7 +122,7 @@ describe("calls that wait for a lock", () => {
     await adapter.append(draft("t", "c1"));
     await adapter.close();
     const holder = connect(path);
-    // Whoever has it exclusively keeps readers out too.
+    // An exclusive lock keeps readers out too.
     holder.pragma("locking_mode = EXCLUSIVE");
     holder.exec("BEGIN IMMEDIATE");
     let opened = 0;

@@ -19,8 +19,7 @@ describe("options", () => {
   it.each([
     [{ path: "a.db", durabilty: "full" }, TypeError, "durabilty"],
     [{}, TypeError, "path"],
-    [{ path: ":memory:" }, TypeError, "MemoryAdapter"],
-    [{ path: "a.db " }, TypeError, "white space"],
+    [{ path: ":memory:" }, TypeError, "the path of a file"],
     [{ path: "a\0.db" }, TypeError, "path"],
     [{ path: "a.db", durability: "fast" }, TypeError, "durability"],
     [{ path: "a.db", busyTimeoutMs: -1 }, RangeError, "busyTimeoutMs"],
@@ -47,8 +46,7 @@ describe("options", () => {
       database: spyingDriver({ prepared: (_sql, database) => connections.add(database) }),
     });
     await adapter.append(draft("t", "c1"));
-    // The one before it made the database under another name.
-    const connection = [...connections].at(-1);
+    const [connection] = connections;
     expect(connection?.pragma("journal_mode", { simple: true })).toBe("wal");
     expect(connection?.pragma("synchronous", { simple: true })).toBe(synchronous);
   });
@@ -76,7 +74,7 @@ describe("the file", () => {
     expect(modes).toEqual(["700", "700", "600", "600", "600"]);
   });
 
-  it("is created again where somebody removed it, instead of writing to the deleted one", async () => {
+  it("recreates a removed file instead of writing to the deleted one", async () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -336,7 +334,7 @@ describe("a store that was there before", () => {
       const log = readFileSync(`${path}-wal`);
       expect(log.length).toBeGreaterThan(0);
       const adapter = openAdapter({ path });
-      const corrupt = { code: "CHECKPOINT_CORRUPT", message: expect.stringContaining("left untouched") };
+      const corrupt = { code: "CHECKPOINT_CORRUPT", message: expect.stringContaining("Nothing was changed") };
       await expect(listed(adapter)).rejects.toMatchObject(corrupt);
       await expect(adapter.append(draft("t", "c2"))).rejects.toMatchObject(corrupt);
       await adapter.close();
@@ -344,21 +342,23 @@ describe("a store that was there before", () => {
     },
   );
 
-  it("that is empty is a typed error, without a log too", async () => {
+  it("may be an empty file, as a killed process leaves one: reads give nothing and leave it so, an append fills it", async () => {
     const path = join(await tempFolder(), "checkpoints.db");
     writeFileSync(path, "");
     const adapter = openAdapter({ path });
-    await expect(listed(adapter)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
-    await expect(adapter.append(draft("t", "c1"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    expect(await listed(adapter)).toEqual([]);
+    expect(await collect(adapter.maintenance.verify({ quick: false }))).toEqual([]);
     expect(readFileSync(path)).toHaveLength(0);
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+    expect(await listed(openAdapter({ path }))).toEqual(["c1"]);
   });
 
-  it("is made whole under another name first, and leaves nothing of that", async () => {
-    const folder = await tempFolder();
-    const adapter = openAdapter({ path: join(folder, "checkpoints.db") });
-    await adapter.append(draft("t", "c1"));
-    await adapter.close();
-    expect(readdirSync(folder)).toEqual(["checkpoints.db"]);
+  it("may be a database without tables, which an append fills", async () => {
+    const path = join(await tempFolder(), "checkpoints.db");
+    connect(path).pragma("journal_mode = WAL");
+    const adapter = openAdapter({ path });
+    expect(await listed(adapter)).toEqual([]);
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
   });
 });
 
