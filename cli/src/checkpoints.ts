@@ -74,19 +74,21 @@ export async function readState(session: Session, { taskId, id, stateVersion }: 
 /**
  * The newest checkpoint of a task whose state can be read, and its state.
  *
+ * @param read - Reads its state: {@link readState}, as a rule.
  * @throws {CheckpointCorruptError} No state can be read.
  */
-export async function readLatest(
+export async function readLatest<State>(
   session: Session,
   taskId: string,
-): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: unknown }> {
+  read: (session: Session, checkpoint: CheckpointSummary) => Promise<State>,
+): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: State }> {
   for await (const checkpoint of session.storage.list({ taskId, order: "newest" })) {
     if (isCorrupt(checkpoint)) {
       await session.damage.add(checkpoint);
       continue;
     }
     try {
-      return { checkpoint, state: await readState(session, checkpoint) };
+      return { checkpoint, state: await read(session, checkpoint) };
     } catch (error) {
       // The damage was reported, so try the next one. Any other error would also fail the next one.
       if (!(error instanceof CheckpointCorruptError)) throw error;
@@ -104,7 +106,7 @@ export function titleOf({ sequence, id, label, stage }: CheckpointSummary): stri
 }
 
 async function findByPosition(session: Session, taskId: string, word: string) {
-  if (word === "@latest") return (await readLatest(session, taskId)).checkpoint;
+  if (word === "@latest") return (await readLatest(session, taskId, readState)).checkpoint;
   if (!/^@\d{1,15}$/.test(word)) return undefined;
   const sequence = Number(word.slice(1));
   const query = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;

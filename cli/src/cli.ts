@@ -1,6 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { Damage } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
+import { withKeyAdvice } from "./key-advice.js";
 import { Output, type OutputStream } from "./output.js";
 import { printable } from "./printable.js";
 import { openStore, type Store, type StorePurpose } from "./store.js";
@@ -67,6 +68,8 @@ export class Cli {
     const store = await openStore(this.#globals().storage, purpose, damage);
     try {
       await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
+    } catch (error) {
+      throw withKeyAdvice(error, store.config);
     } finally {
       await damage.end();
       await store.manager.close();

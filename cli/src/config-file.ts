@@ -6,6 +6,8 @@ import { CommandError, ExitCode } from "./exit-code.js";
 
 /** A project's configuration, and the folder that its relative paths start from. */
 export interface ProjectConfig extends WaymarkConfig {
+  /** Its file; `undefined` if there is none. */
+  readonly file?: string;
   readonly folder: string;
 }
 
@@ -24,7 +26,7 @@ export async function loadConfig(): Promise<ProjectConfig> {
   const config: unknown = found.config;
   return naming((path) => {
     checkConfig(path, config);
-    return { ...config, folder: dirname(path) };
+    return { ...config, file: path, folder: dirname(path) };
   })(filepath, "");
 }
 

@@ -7,11 +7,23 @@ import { jsonText } from "./printable.js";
 
 const FORMAT = "waymark-prune-plan-1";
 
-/** Writes plans to a file, for {@link readPlanFile}. */
-export async function writePlanFile(path: string, plans: readonly RetentionPlan[]): Promise<void> {
+/**
+ * Writes plans to a file, for {@link readPlanFile}.
+ *
+ * @throws {CommandError} It can't be written, or there is a file and `replace` is false.
+ */
+export async function writePlanFile(path: string, plans: readonly RetentionPlan[], replace: boolean): Promise<void> {
+  const text = `${jsonText({ format: FORMAT, sha256: digestOf(plans), plans }, 2)}\n`;
   try {
-    await writeFile(path, `${jsonText({ format: FORMAT, sha256: digestOf(plans), plans }, 2)}\n`, { mode: 0o600 });
+    await writeFile(path, text, { mode: 0o600, flag: replace ? "w" : "wx" });
   } catch (cause) {
+    if (codeOf(cause) === "EEXIST") {
+      throw new CommandError(
+        ExitCode.conflict,
+        `${path} is there already, and was left as it is. Name another file, or replace it with --force. Nothing was removed.`,
+        { cause },
+      );
+    }
     throw new CommandError(
       ExitCode.failed,
       `The plan could not be written to ${path}: ${codeOf(cause)}. Nothing was removed.`,

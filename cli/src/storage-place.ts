@@ -1,7 +1,7 @@
 import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { StorageError } from "waymark";
 import { type OpenStorageOptions, type StorageLocation, type StorageScheme, storageLocation } from "waymark/adapters";
-import { CommandError, ExitCode } from "./exit-code.js";
 
 /** Where a storage URL leads, and what is there already. */
 export interface StoragePlace extends StorageLocation {
@@ -15,7 +15,7 @@ export interface StoragePlace extends StorageLocation {
  * Looks where a storage URL leads, and opens nothing. A storage of another kind sees no checkpoint in what is there, so a
  * wrong scheme looks like an empty storage. The names of files tell the kinds apart, and how a database begins.
  *
- * @throws {CommandError} What is there can't be read.
+ * @throws {StorageError} What is there can't be read.
  * @throws What {@link storageLocation} throws.
  */
 export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
@@ -30,7 +30,7 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
     return { ...location, isThere, holds: kinds.has(scheme) ? scheme : [...kinds][0] };
   } catch (cause) {
     if (!(cause instanceof Error && "code" in cause)) throw cause;
-    throw new CommandError(ExitCode.failed, `Could not look for a storage at ${path}: ${cause.message}.`, { cause });
+    throw new StorageError(`Could not look for a storage at ${path}: ${cause.message}.`, { cause });
   }
 }
 

@@ -1,4 +1,3 @@
-import Table from "cli-table3";
 import displayWidth from "string-width";
 import type { Output } from "./output.js";
 import { printable } from "./printable.js";
@@ -21,12 +20,6 @@ const PAGE_ROWS = 200;
 const GAP = 2;
 const NARROWEST = 8;
 const WIDEST = 1000;
-const NO_BORDERS = Object.fromEntries(
-  ["top", "top-mid", "top-left", "top-right", "bottom", "bottom-mid", "bottom-left", "bottom-right"]
-    .concat(["left", "left-mid", "mid", "mid-mid", "right", "right-mid", "middle"])
-    .map((part) => [part, ""]),
-);
-
 /**
  * A table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an earlier
  * one. A row is one line: on a terminal flexible columns shrink, and no cell has more than 1,000 columns.
@@ -60,38 +53,71 @@ export class TablePrinter {
         this.#widths[i] = Math.max(this.#widths[i] ?? 0, Math.min(stringWidth(text), WIDEST));
       });
     }
-    const table = new Table({
-      ...(this.#isFirst ? { head: this.#columns.map(({ head }) => this.#output.colors.bold(head)) } : undefined),
-      colWidths: this.#fittingWidths().map((width) => width + GAP),
-      colAligns: this.#columns.map(({ align }) => align ?? "left"),
-      chars: NO_BORDERS,
-      style: { "padding-left": 0, "padding-right": GAP, head: [], border: [], compact: true },
-    });
-    for (const row of this.#page) table.push(row.map(({ text, color }) => (color === undefined ? text : color(text))));
-    for (const line of table.toString().split("\n")) await this.#output.line(line.trimEnd());
+    const widths = this.#fittingWidths();
+    if (this.#isFirst) {
+      const { bold } = this.#output.colors;
+      await this.#printRow(
+        this.#columns.map(({ head }) => ({ text: head, color: bold })),
+        widths,
+      );
+    }
+    for (const row of this.#page) await this.#printRow(row, widths);
     this.#page = [];
     this.#isFirst = false;
   }
 
+  async #printRow(row: readonly Cell[], widths: readonly number[]): Promise<void> {
+    const cells = row.map(({ text, color = same }, i) => {
+      const width = widths[i] ?? 0;
+      const shown = cut(text, width);
+      const space = " ".repeat(width - stringWidth(shown));
+      return this.#columns[i]?.align === "right" ? `${space}${color(shown)}` : `${color(shown)}${space}`;
+    });
+    await this.#output.line(cells.join(" ".repeat(GAP)).trimEnd());
+  }
+
+  /** The widest flexible column shrinks first; where that isn't enough, every column but the numbers. */
   #fittingWidths(): number[] {
     const widths = [...this.#widths];
     let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - this.#output.columns;
-    while (excess > 0) {
-      const widest = this.#columns.reduce<number | undefined>((best, { flexible }, i) => {
-        const width = widths[i] ?? 0;
-        return flexible && width > NARROWEST && width > (best === undefined ? 0 : (widths[best] ?? 0)) ? i : best;
-      }, undefined);
-      if (widest === undefined) break;
-      widths[widest] = (widths[widest] ?? 0) - 1;
-      excess -= 1;
-    }
+    const shrink = (canShrink: (column: Column) => boolean, narrowest: number) => {
+      while (excess > 0) {
+        const most = Math.max(...this.#columns.map((column, i) => (canShrink(column) ? (widths[i] ?? 0) : 0)));
+        if (most <= narrowest) return;
+        const widest = widths.findIndex((width, i) => width === most && canShrink(this.#columns[i] ?? { head: "" }));
+        widths[widest] = most - 1;
+        excess -= 1;
+      }
+    };
+    shrink(({ flexible }) => flexible === true, NARROWEST);
+    shrink(({ align }) => align === undefined, 1);
     return widths;
   }
+}
+
+const SEGMENTER = new Intl.Segmenter();
+const CUT = "…";
+
+/** The beginning of a text that is wider than so many columns. */
+function cut(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text;
+  let shown = "";
+  let left = width - 1;
+  for (const { segment } of SEGMENTER.segment(text)) {
+    left -= stringWidth(segment);
+    if (left < 0) break;
+    shown += segment;
+  }
+  return shown + CUT;
 }
 
 /** Most text is ASCII: each character takes one column. */
 function stringWidth(text: string): number {
   return /^[ -~]*$/.test(text) ? text.length : displayWidth(text);
+}
+
+function same(text: string): string {
+  return text;
 }
 
 function asPrintable(cell: Cell | string): Cell {

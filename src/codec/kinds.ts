@@ -48,6 +48,7 @@ export function describeInstance(value: object): string {
   const prototype = prototypeOf(value);
   const maker = prototype === null ? undefined : constructorOf(prototype);
   const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
+  if (types.isPromise(value)) return "a Promise";
   if (types.isProxy(value)) return `a Proxy around ${what}`;
   if (types.isBoxedPrimitive(value)) return `${what}, a boxed primitive`;
   if (prototype === null) return what;
@@ -56,7 +57,7 @@ export function describeInstance(value: object): string {
 
 /** What the caller can do about a refused object. */
 export function adviceFor(value: object): string {
-  if (types.isPromise(value)) return "Await it, and save what it gives.";
+  if (types.isPromise(value)) return "Await it first.";
   if (types.isProxy(value)) return "Save what it wraps.";
   return "Give the manager a schema with a codec for the class (`z.codec`), or save plain data in its place.";
 }

@@ -23,11 +23,19 @@ export interface CheckpointErrorOptions {
   readonly retryable?: boolean | undefined;
 }
 
+/** On every error of any copy of this package. */
+const BRAND = Symbol.for("waymark.CheckpointError");
+
 /**
  * The base of every error Waymark throws for a reason outside the caller's code. Misuse (a wrong option, an empty
  * `taskId`) is a `TypeError` or a `RangeError` instead.
+ *
+ * `instanceof` goes by the code, so that it also knows the errors of another copy of this package: a command that is
+ * installed globally loads the configuration of a project that has its own.
  */
 export class CheckpointError extends Error {
+  /** The code that all errors of this class have; `undefined` for the base, which has any. */
+  static readonly code: CheckpointErrorCode | undefined = undefined;
   override readonly name: string = "CheckpointError";
   readonly code: CheckpointErrorCode;
   readonly retryable: boolean;
@@ -36,11 +44,25 @@ export class CheckpointError extends Error {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.retryable = options.retryable ?? false;
+    Object.defineProperty(this, BRAND, { value: true });
   }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: the class to the right of `instanceof` may be a subclass.
+    return isInstance(this, value);
+  }
+}
+
+function isInstance(type: typeof CheckpointError, value: unknown): boolean {
+  if (Function.prototype[Symbol.hasInstance].call(type, value)) return true;
+  // A class of the caller's own that extends one of these has no code of its own.
+  if (!Object.hasOwn(type, "code") || !(value instanceof Error) || !(BRAND in value)) return false;
+  return type.code === undefined || ("code" in value && value.code === type.code);
 }
 
 /** The task has no such checkpoint. */
 export class CheckpointNotFoundError extends CheckpointError {
+  static override readonly code = "CHECKPOINT_NOT_FOUND";
   override readonly name = "CheckpointNotFoundError";
   readonly taskId: string;
   readonly id: string | undefined;
@@ -54,6 +76,7 @@ export class CheckpointNotFoundError extends CheckpointError {
 
 /** What was stored fails its checksum, is cut short, or cannot be parsed; it was left untouched. */
 export class CheckpointCorruptError extends CheckpointError {
+  static override readonly code = "CHECKPOINT_CORRUPT";
   override readonly name = "CheckpointCorruptError";
 
   constructor(message: string, options: CheckpointErrorOptions = {}) {
@@ -63,6 +86,7 @@ export class CheckpointCorruptError extends CheckpointError {
 
 /** Somebody else changed the task first, or the id is taken; nothing was stored. Read the newest checkpoint, then decide. */
 export class CheckpointConflictError extends CheckpointError {
+  static override readonly code = "CHECKPOINT_CONFLICT";
   override readonly name = "CheckpointConflictError";
 
   constructor(message: string, options: CheckpointErrorOptions = {}) {
@@ -72,6 +96,7 @@ export class CheckpointConflictError extends CheckpointError {
 
 /** The checkpoint is older than the caller accepts, so resuming from it may be wrong; it was left untouched. */
 export class CheckpointStaleError extends CheckpointError {
+  static override readonly code = "CHECKPOINT_STALE";
   override readonly name = "CheckpointStaleError";
   /** The checkpoint's age in milliseconds. */
   readonly ageMs: number;
@@ -84,6 +109,7 @@ export class CheckpointStaleError extends CheckpointError {
 
 /** A retention plan no longer fits what is stored; nothing was removed. Make a new plan. */
 export class PlanOutdatedError extends CheckpointError {
+  static override readonly code = "PLAN_OUTDATED";
   override readonly name = "PlanOutdatedError";
 
   constructor(message: string) {
@@ -100,6 +126,7 @@ export interface StateIssue {
 
 /** The schema refuses the state. On save nothing was stored; on load the stored checkpoint was left untouched. */
 export class StateInvalidError extends CheckpointError {
+  static override readonly code = "STATE_INVALID";
   override readonly name = "StateInvalidError";
   readonly issues: readonly StateIssue[];
 
@@ -111,6 +138,7 @@ export class StateInvalidError extends CheckpointError {
 
 /** The state holds a value that can't be stored without loss; nothing was stored. */
 export class StateNotSerializableError extends CheckpointError {
+  static override readonly code = "STATE_NOT_SERIALIZABLE";
   override readonly name = "StateNotSerializableError";
   /** Where it stands, as a JSON path: `$.messages[3].onDone`. */
   readonly path: string;
@@ -123,6 +151,7 @@ export class StateNotSerializableError extends CheckpointError {
 
 /** The encoded state is larger than `maxPayloadBytes`; nothing was stored. */
 export class PayloadTooLargeError extends CheckpointError {
+  static override readonly code = "PAYLOAD_TOO_LARGE";
   override readonly name = "PayloadTooLargeError";
 
   constructor(message: string) {
@@ -132,6 +161,7 @@ export class PayloadTooLargeError extends CheckpointError {
 
 /** The backend failed: the disk, the database, a lock. What was acknowledged before is intact. */
 export class StorageError extends CheckpointError {
+  static override readonly code = "STORAGE_FAILED";
   override readonly name = "StorageError";
 
   constructor(message: string, options: CheckpointErrorOptions = {}) {
@@ -141,6 +171,7 @@ export class StorageError extends CheckpointError {
 
 /** A newer version, an unknown transform or another program wrote this; it was left untouched. */
 export class UnsupportedFormatError extends CheckpointError {
+  static override readonly code = "UNSUPPORTED_FORMAT";
   override readonly name = "UnsupportedFormatError";
 
   constructor(message: string, options: CheckpointErrorOptions = {}) {
@@ -150,6 +181,7 @@ export class UnsupportedFormatError extends CheckpointError {
 
 /** The storage doesn't support this operation. */
 export class UnsupportedOperationError extends CheckpointError {
+  static override readonly code = "UNSUPPORTED_OPERATION";
   override readonly name = "UnsupportedOperationError";
 
   constructor(message: string) {
@@ -162,6 +194,7 @@ export class UnsupportedOperationError extends CheckpointError {
  * changed the record and sealed it anew, or it isn't encrypted although that is required. It was left untouched.
  */
 export class DecryptionFailedError extends CheckpointError {
+  static override readonly code = "DECRYPTION_FAILED";
   override readonly name = "DecryptionFailedError";
   /** The id (never the bytes) of the key that the payload names; `undefined` if it names none. */
   readonly keyId: string | undefined;
@@ -174,6 +207,7 @@ export class DecryptionFailedError extends CheckpointError {
 
 /** The function that fetches a key failed or returned no key. Nothing was stored, and stored data was left untouched. */
 export class KeyUnavailableError extends CheckpointError {
+  static override readonly code = "KEY_UNAVAILABLE";
   override readonly name = "KeyUnavailableError";
   readonly keyId: string;
 
@@ -185,6 +219,7 @@ export class KeyUnavailableError extends CheckpointError {
 
 /** The manager or the adapter was closed before the call. */
 export class ClosedError extends CheckpointError {
+  static override readonly code = "CLOSED";
   override readonly name = "ClosedError";
 
   constructor(what: string) {

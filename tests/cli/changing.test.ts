@@ -76,6 +76,19 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
+  it("writes a plan only where no file is, unless it may replace one, and says that it did", async () => {
+    const { run, cwd, manager } = await placeWith(1, 3);
+    const write = (...flags: string[]) =>
+      run("prune", "task-1", "--keep-last", "1", "--plan-out", "plan.json", ...flags);
+    writeFileSync(join(cwd, "plan.json"), "my notes");
+    const refused = await write();
+    expect([refused.code, refused.stderr]).toEqual([6, expect.stringContaining("plan.json is there already")]);
+    expect(readFileSync(join(cwd, "plan.json"), "utf8")).toBe("my notes");
+    expect((await write("--force")).stdout).toContain("The plan is in plan.json; --plan-in plan.json applies it.");
+    expect((await run("prune", "--plan-in", "plan.json", "--yes")).stdout).toContain("Removed 2 checkpoints");
+    await manager.close();
+  });
+
   it("--plan-in applies exactly the plan of --plan-out, whatever was saved since", async () => {
     const { run, manager } = await placeWith(2, 3);
     expect((await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json")).code).toBe(0);

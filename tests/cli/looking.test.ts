@@ -2,9 +2,15 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
-import { gzip } from "waymark";
-import { newPlace, waymark } from "./waymark.js";
+import { CheckpointManager, encrypt, gzip } from "waymark";
+import { openStorage } from "waymark/adapters";
+import { tempFolder } from "../support/temp-folder.js";
+import { newPlace, waymark, waymarkProcess } from "./waymark.js";
+
+/** What a project's configuration imports. */
+const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
 
 const HOSTILE = "label \u001b]0;owned\u0007\u009b31m\u202e\r\nnext";
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there.
@@ -145,6 +151,37 @@ describe("waymark show", () => {
     expect((await run("show", "t", "--state", "--json")).stdout).toBe(
       '{"at":"1970-01-01T00:00:00.000Z","tags":["a"],"by":{"k":"1"},"__proto__":1}\n',
     );
+  });
+});
+
+describe("waymark show of an encrypted state", () => {
+  it("shows all but the state without the key, and says where the key belongs", async () => {
+    const cwd = await tempFolder();
+    const transforms = [encrypt({ keys: { "2026-11": Buffer.alloc(32, 1) }, current: "2026-11" })];
+    const manager = new CheckpointManager({ storage: openStorage("files:store", { relativeTo: cwd }), transforms });
+    await manager.save("t", { secret: 1 }, { stage: "half", label: "Half way" });
+    await manager.close();
+    const run = (...args: string[]) => waymark({ cwd }, ["show", "t", "--storage", "files:store", ...args]);
+
+    const shown = await run();
+    expect([shown.code, shown.stderr]).toEqual([0, ""]);
+    expect(shown.stdout).toMatch(/Half way.*that this configuration doesn't open; --state says why/s);
+    expect((await run("@1")).stdout).toBe(shown.stdout);
+
+    const state = await run("--state");
+    expect([state.code, state.stdout]).toEqual([1, ""]);
+    expect(state.stderr).toMatch(/no transform named "encrypt".*waymark\.config\.js, and there is none here/);
+    expect(state.stderr).toContain("[UNSUPPORTED_FORMAT]");
+
+    const config = join(cwd, "waymark.config.mjs");
+    writeFileSync(
+      config,
+      `import { encrypt } from ${JSON.stringify(SDK)};
+      export default { transforms: [encrypt({ keys: { other: Buffer.alloc(32, 2) }, current: "other" })] };`,
+    );
+    const withOther = await waymarkProcess({ cwd }, ["show", "t", "--state", "--storage", "files:store"]);
+    expect(withOther.stderr).toContain(`takes transforms and their keys from ${config}`);
+    expect(withOther.stderr).toContain("[DECRYPTION_FAILED]");
   });
 });
 

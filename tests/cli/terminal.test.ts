@@ -3,6 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import displayWidth from "string-width";
 import { describe, expect, it } from "vitest";
 import { cleanEnv, newPlace, type Place, WAYMARK } from "./waymark.js";
 
@@ -56,6 +57,35 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(screen).not.toContain("\u0007");
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colours take no column.
     for (const line of screen.replace(/\u001b\[\d*m/g, "").split("\n")) expect(line.length).toBeLessThanOrEqual(70);
+  });
+
+  it.each([40, 80, 200])("fits every table into %i columns", async (columns) => {
+    const { place, manager } = await filled();
+    await manager.save("a".repeat(300), 1, { stage: "日本語".repeat(40), label: "👩‍👩‍👧 ".repeat(50) });
+    await manager.close();
+    for (const command of [
+      "list build-42",
+      "tasks",
+      "resume",
+      "stats",
+      "prune --all --keep-last 3 --dry-run",
+      "show build-42",
+    ]) {
+      const { screen } = await onTerminal(place, command, { columns, env: { NO_COLOR: "1" } });
+      const tooWide = screen.split("\n").filter((line) => displayWidth(line) > columns && !/would go/.test(line));
+      expect({ command, tooWide }).toEqual({ command, tooWide: [] });
+    }
+  });
+
+  it("shows the first and the last rows of a long plan, and all of them if asked", async () => {
+    const { place, manager } = await filled();
+    await manager.close();
+    const dryRun = "prune build-42 --keep-last 1 --dry-run";
+    const { screen } = await onTerminal(place, dryRun, { env: { NO_COLOR: "1" } });
+    expect(screen).toMatch(
+      /keep +build-42 +30 .*\n(?:remove .*\n){9}… 10 more rows; --all-rows shows them\n(?:remove .*\n){10}/,
+    );
+    expect((await onTerminal(place, `${dryRun} --all-rows`)).screen).not.toContain("more rows");
   });
 
   it("honours NO_COLOR", async () => {

@@ -1,8 +1,9 @@
 // @ts-check
-// Packs the package, installs it in an empty folder as a user would, and imports and requires every export there.
+// Packs both packages, installs them in empty folders as a user would, imports and requires every export, and runs the
+// command.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -17,18 +18,11 @@ const folder = mkdtempSync(join(tmpdir(), "waymark-packed-"));
 const run = (command, args, cwd = folder) => execFileSync(command, args, { cwd, encoding: "utf8", shell: false });
 
 try {
-  const [packed] = JSON.parse(run("npm", ["pack", "--json", "--pack-destination", folder], root));
-  const files = packed.files.map((/** @type {{ path: string }} */ { path }) => path);
-  assert.deepEqual(
-    files.filter(
-      (/** @type {string} */ path) => !/^(dist\/|(LICENSE|README\.md|CHANGELOG\.md|package\.json)$)/.test(path),
-    ),
-    [],
-    "only the build and the four pages are packed",
-  );
+  const packed = pack([]);
+  const command = pack(["--workspace", "waymark-cli"]);
 
   writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  run("npm", ["install", "--no-audit", "--no-fund", `./${packed.filename}`]);
+  install([packed]);
 
   for (const entry of entries) {
     run("node", [
@@ -70,6 +64,46 @@ try {
      console.log((await manager.latest("build-42")).state.phase);`.replace("await using", "const"),
   ]);
   assert.equal(saved.trim(), "2");
+
+  // Beside the package, as a project has both; then alone: npm takes the package from where it would be published.
+  const manifest = { private: true, overrides: { waymark: `file:../${packed}` } };
+  install([packed, command]);
+  look(folder);
+  const alone = join(folder, "alone");
+  mkdirSync(alone);
+  writeFileSync(join(alone, "package.json"), JSON.stringify(manifest));
+  install([`../${command}`], alone);
+  look(alone);
 } finally {
   rmSync(folder, { recursive: true, force: true });
+}
+
+/** @param {readonly string[]} args @returns {string} the name of what was packed */
+function pack(args) {
+  const [{ filename, files }] = JSON.parse(run("npm", ["pack", "--json", "--pack-destination", folder, ...args], root));
+  const paths = files.map((/** @type {{ path: string }} */ { path }) => path);
+  const isExpected = (/** @type {string} */ path) =>
+    /^((bin|dist)\/|(LICENSE|README\.md|CHANGELOG\.md|package\.json)$)/.test(path);
+  assert.deepEqual(
+    paths.filter((/** @type {string} */ path) => !isExpected(path)),
+    [],
+    `${filename} holds the build and its pages`,
+  );
+  assert.ok(paths.includes("LICENSE"), `${filename} holds the license`);
+  return filename;
+}
+
+/** Without better-sqlite3, which takes minutes to compile. @param {readonly string[]} packages */
+function install(packages, cwd = folder) {
+  const paths = packages.map((path) => `./${path}`);
+  run("npm", ["install", "--no-audit", "--no-fund", "--omit=optional", ...paths], cwd);
+}
+
+/** Runs the command on what the first program has saved. @param {string} cwd */
+function look(cwd) {
+  const { version } = JSON.parse(readFileSync(join(root, "cli", "package.json"), "utf8"));
+  assert.equal(run("npx", ["--no-install", "waymark", "--version"], cwd).trim(), version);
+  const storage = `files:${join(folder, "checkpoints")}`;
+  assert.match(run("npx", ["--no-install", "waymark", "tasks", "--storage", storage], cwd), /build-42/);
+  console.log(`ran the command in ${cwd === folder ? "a project" : "a folder of its own"}`);
 }

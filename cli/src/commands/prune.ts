@@ -1,3 +1,4 @@
+import { Option } from "@commander-js/extra-typings";
 import {
   type PlannedCheckpoint,
   PlanOutdatedError,
@@ -27,15 +28,17 @@ export const prune: CommandFile = {
       .option("--all", "every task")
       .option("--keep-last <n>", "keep the newest n", countArgument(1))
       .option("--keep-within <age>", "keep those of the last 30d, 12h", durationArgument)
-      .option("--keep-hourly <n>", "keep the newest of each of n hours", countArgument(1))
-      .option("--keep-daily <n>", "… of n days", countArgument(1))
-      .option("--keep-weekly <n>", "… of n weeks", countArgument(1))
-      .option("--keep-monthly <n>", "… of n months", countArgument(1))
+      .option("--keep-hourly <n>", "keep the newest of each of n hours; or daily, …", countArgument(1))
+      .addOption(new Option("--keep-daily <n>").argParser(countArgument(1)).hideHelp())
+      .addOption(new Option("--keep-weekly <n>").argParser(countArgument(1)).hideHelp())
+      .addOption(new Option("--keep-monthly <n>").argParser(countArgument(1)).hideHelp())
       .option("--keep-stage <stage...>", "keep all of these stages")
       .option("--max-age <age>", "remove older ones, kept or not", durationArgument)
       .option("--max-bytes <size>", "remove until the task fits: 10MiB", sizeArgument)
       .option("--dry-run", "show the plan, remove nothing")
       .option("--plan-out <file>", "write the plan to a file, remove nothing")
+      .option("--force", "let --plan-out replace a file")
+      .option("--all-rows", "show the whole of a long plan on a terminal")
       .option("--plan-in <file>", "apply exactly that plan, or refuse it as outdated")
       .option("--yes", "don't ask")
       .option("--json", "for programs: the plans, or what was removed")
@@ -43,10 +46,13 @@ export const prune: CommandFile = {
         cli.withStore(async (session) => {
           const { output } = session;
           const plans = await makePlans(session, taskId, options.all === true, policyOf(options), options.planIn);
-          if (options.planOut !== undefined) await writePlanFile(options.planOut, plans);
+          if (options.planOut !== undefined) await writePlanFile(options.planOut, plans, options.force === true);
           const isPlanOnly = options.dryRun === true || options.planOut !== undefined;
-          if (!options.json) await print(session, plans);
+          if (!options.json) await print(session, plans, options.allRows === true);
           if (options.json && isPlanOnly) await output.line(jsonText({ plans }));
+          else if (options.planOut !== undefined) {
+            await output.line(printable(`The plan is in ${options.planOut}; --plan-in ${options.planOut} applies it.`));
+          }
           if (isPlanOnly) return;
 
           const doomed = plans.filter(({ remove }) => remove.length > 0);
@@ -155,7 +161,10 @@ async function apply({ manager }: Session, plans: readonly RetentionPlan[]): Pro
   return total;
 }
 
-async function print({ output }: Session, plans: readonly RetentionPlan[]): Promise<void> {
+/** On a terminal, a long plan is its first and its last rows. */
+const SHOWN_ROWS = 10;
+
+async function print({ output }: Session, plans: readonly RetentionPlan[], allRows: boolean): Promise<void> {
   const { colors } = output;
   const table = new TablePrinter(output, [
     { head: "PLAN" },
@@ -181,9 +190,21 @@ async function print({ output }: Session, plans: readonly RetentionPlan[]): Prom
       bytesText(checkpoint.sizeBytes),
       reasons.join(", "),
     );
+  const rows = plans.reduce((sum, { keep, remove }) => sum + keep.length + remove.length, 0);
+  const isShort = allRows || !output.isTerminal || rows <= 2 * SHOWN_ROWS + 1;
+  const hidden = isShort ? 0 : rows - 2 * SHOWN_ROWS;
+  let at = 0;
+  const place = async (...cells: Parameters<typeof row>) => {
+    if (hidden > 0 && at === SHOWN_ROWS) {
+      await table.end();
+      await output.line(colors.dim(`… ${counted(hidden, "more row")}; --all-rows shows them`));
+    }
+    if (hidden === 0 || at < SHOWN_ROWS || at >= SHOWN_ROWS + hidden) await row(...cells);
+    at += 1;
+  };
   for (const { taskId, keep, remove } of plans) {
-    for (const planned of keep) await row("keep", colors.green, planned, taskId);
-    for (const planned of remove) await row("remove", colors.red, planned, taskId);
+    for (const planned of keep) await place("keep", colors.green, planned, taskId);
+    for (const planned of remove) await place("remove", colors.red, planned, taskId);
   }
   await table.end();
   const summary = `${sizeText(plans, "remove")} would go, ${sizeText(plans, "keep")} stay.`;

@@ -2,6 +2,7 @@ import type { CheckpointSummary } from "waymark";
 import { summaryOf } from "waymark/adapter";
 import { findCheckpoint, readLatest, readState, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
+import { isKeyMissing } from "../key-advice.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { parsePath, partAt } from "../state-path.js";
@@ -25,28 +26,49 @@ export const show: CommandFile = {
         cli.withStore(async (session) => {
           const steps = options.path === undefined ? undefined : parsePath(options.path);
           await requireTask(session, taskId);
-          const { checkpoint, state } = await readOne(session, taskId, id);
           const indent = options.json ? undefined : 2;
+          if (steps === undefined && !options.state && !options.json) {
+            const { checkpoint, state } = await readOne(session, taskId, id, outlineOf);
+            await print(session, checkpoint, state);
+            return;
+          }
+          const { checkpoint, state } = await readOne(session, taskId, id, readPlain);
           if (steps !== undefined) await session.output.line(jsonText(partAt(state, steps), indent));
           else if (options.state) await session.output.line(jsonText(state, indent));
-          else if (options.json) await session.output.line(jsonText({ ...checkpoint, state }));
-          else await print(session, checkpoint, state);
+          else await session.output.line(jsonText({ ...checkpoint, state }));
         }),
       );
   },
 };
 
-async function readOne(session: Session, taskId: string, id: string | undefined) {
-  if (id === undefined || id === "@latest") {
-    const { checkpoint, state } = await readLatest(session, taskId);
-    return { checkpoint, state: plainJson(state) };
-  }
-  const checkpoint = await findCheckpoint(session, taskId, id);
-  return { checkpoint: summaryOf(checkpoint), state: plainJson(await readState(session, checkpoint)) };
+async function readOne<State>(
+  session: Session,
+  taskId: string,
+  id: string | undefined,
+  read: (session: Session, checkpoint: CheckpointSummary) => Promise<State>,
+): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: State }> {
+  if (id === undefined || id === "@latest") return readLatest(session, taskId, read);
+  const checkpoint = summaryOf(await findCheckpoint(session, taskId, id));
+  return { checkpoint, state: await read(session, checkpoint) };
 }
 
-async function print({ output }: Session, checkpoint: CheckpointSummary, state: PlainJson): Promise<void> {
-  const { taskId, id, sequence, createdAt, stage, label, parentId, status, error, metadata, sizeBytes } = checkpoint;
+async function readPlain(session: Session, checkpoint: CheckpointSummary): Promise<PlainJson> {
+  return plainJson(await readState(session, checkpoint));
+}
+
+/** What is in a state, in a few words. Without the key it is what is known without it. */
+async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promise<string> {
+  const size = bytesText(checkpoint.sizeBytes);
+  try {
+    return `${outline(await readPlain(session, checkpoint))}, ${size}; --state prints it`;
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return `${size} that this configuration doesn't open; --state says why`;
+  }
+}
+
+async function print({ output }: Session, checkpoint: CheckpointSummary, state: string): Promise<void> {
+  const { taskId, id, sequence, createdAt, stage, label, parentId, status, error, metadata } = checkpoint;
   const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
   const row = async (name: string, text: string | undefined) => {
     if (text !== undefined) await table.add({ text: name, color: output.colors.dim }, text);
@@ -60,7 +82,7 @@ async function print({ output }: Session, checkpoint: CheckpointSummary, state: 
   await row("label", label);
   await row("goes on from", parentId);
   await row("metadata", metadata && jsonText(metadata));
-  await row("state", `${outline(state)}, ${bytesText(sizeBytes)}; --state prints it`);
+  await row("state", state);
   await table.end();
 }
 

@@ -1,0 +1,19 @@
+import { DecryptionFailedError, KeyUnavailableError, UnsupportedFormatError } from "waymark";
+import type { ProjectConfig } from "./config-file.js";
+import { CommandError, exitCodeOf } from "./exit-code.js";
+
+/** Whether the error says that the configuration has no transform, or no key, for an intact state. */
+export function isKeyMissing(error: unknown): error is Error {
+  if (error instanceof DecryptionFailedError || error instanceof KeyUnavailableError) return true;
+  return error instanceof UnsupportedFormatError && error.message.includes("no transform named");
+}
+
+/** The error with the place where the command takes keys from, if a key is missing; any other error as it is. */
+export function withKeyAdvice(error: unknown, { file }: ProjectConfig): unknown {
+  if (!isKeyMissing(error)) return error;
+  const place =
+    file === undefined
+      ? "The command takes transforms and their keys from waymark.config.js, and there is none here or in a folder above."
+      : `The command takes transforms and their keys from ${file}.`;
+  return new CommandError(exitCodeOf(error), `${error.message} ${place}`, { cause: error });
+}
