@@ -4,12 +4,12 @@ import { describe, expect, it } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
-import { isAlive, LifeLine, WatchedSink } from "../processes/processes.js";
+import { isAlive, WatchedSink } from "../processes/processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
 /** Everything that runs, where gate 2 fails at first. */
-const WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
+const _WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
 
 describe("the option `resume`", () => {
   it("needs a checkpoint if it is true", async () => {
@@ -44,121 +44,6 @@ describe("the option `resume`", () => {
     await expect(session.executor().execute(session.prpPath, { resume: true, restart: true })).rejects.toThrow(
       /resume and restart exclude each other/,
     );
-  });
-});
-
-describe("on interruption, the checkpoint allows resume from the last state: a run killed in the middle of its work", () => {
-  it.each(["code", "gate-2", "fix"])(
-    "in %s: that ends with the run and is run again, and nothing else is",
-    async (work) => {
-      const session = await Session.create();
-      await session.write("fail-gate-2");
-      await session.write("block", work);
-      const run = session.spawn();
-      const pid = await blocked(run);
-      run.kill("SIGKILL");
-      await run;
-      await session.remove("block");
-
-      const logger = recordingLogger();
-      const result = await session.executor({ logger }).execute(session.prpPath);
-
-      expect(isAlive(pid)).toBe(false);
-      expect(logger.lines).toContainEqual(
-        expect.objectContaining({ level: "info", message: expect.stringContaining("where the last run was killed") }),
-      );
-      expect(result).toMatchObject({ success: true, fixAttempts: 1, resumedFrom: { id: expect.any(String) } });
-      const at = WHOLE_RUN.indexOf(work);
-      expect(await session.log()).toEqual([...WHOLE_RUN.slice(0, at + 1), ...WHOLE_RUN.slice(at)]);
-      expect((await session.checkpoints()).map(({ label }) => label)).toContainEqual(
-        expect.stringMatching(/^Resumed: /),
-      );
-    },
-  );
-
-  it("and begun anew: not before nothing of the killed run is left", async () => {
-    const session = await Session.create();
-    // Told to end, the gate takes its time, until somebody writes into the pipe.
-    const gate =
-      "[ -e go ] && exit; mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo blocked: it by $$; exec sleep 1000' & wait";
-    const run = session.spawn({ prp: documentOf(gate), coder: `echo '{"result":"success","message":""}'` });
-    await blocked(run);
-    run.kill("SIGKILL");
-    await run;
-    const waits = deferred();
-    const info = (_details: object, message: string) => {
-      if (message.includes("waiting until its commands have ended")) waits.resolve();
-    };
-    const coder = countingCoder();
-    const result = session
-      .executor({ coder, logger: { ...recordingLogger(), info } })
-      .execute(documentOf(gate), { restart: true });
-    await waits.promise;
-    expect(coder.calls).toBe(0);
-    await session.write("go");
-
-    expect((await result).success).toBe(true);
-    expect(coder.calls).toBe(1);
-  });
-
-  it("by process.exit: that takes what runs with it", async () => {
-    const session = await Session.create();
-    const alive = await LifeLine.create();
-    const coder = `exec 9>${alive.path}; echo blocked; exec sleep 1000`;
-    expect((await session.spawn({ exitOn: "blocked", coder })).exitCode).toBe(3);
-
-    await alive.closed;
-  });
-
-  it("more than once", async () => {
-    const session = await Session.create();
-    for (const work of ["code", "code", "gate-3"]) {
-      await session.write("block", work);
-      const run = session.spawn({ checkpoints: { maxCheckpoints: 1 }, autoSaveIntervalMs: 5 });
-      await blocked(run);
-      run.kill("SIGKILL");
-      await run;
-    }
-    await session.remove("block");
-    await session.executor().execute(session.prpPath);
-
-    expect(await session.log()).toEqual(["code", "code", "code", "gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
-  });
-});
-
-describe("a run that was killed in the moment in which a checkpoint was acknowledged", () => {
-  // Before the coder, after its response, after a gate that passed, after one that failed, after the fix, at the end.
-  it.each([1, 2, 3, 4, 5, WHOLE_RUN.length + 2])(
-    "its checkpoint %d: every response and every gate has run exactly once in the end",
-    async (killAfterSave) => {
-      const session = await Session.create();
-      await session.write("fail-gate-2");
-      const killed = await session.spawn({ killAfterSave });
-      const before = await session.checkpoints();
-      expect(killed.signal).toBe("SIGKILL");
-      expect(before).toHaveLength(killAfterSave);
-
-      const result = await session.executor().execute(session.prpPath);
-
-      expect(result).toMatchObject({ success: true, fixAttempts: 1, artifacts: ["log"] });
-      expect(result.resumedFrom).toEqual({ id: before.at(-1)?.id, stage: before.at(-1)?.state.stage });
-      expect(await session.log()).toEqual(WHOLE_RUN);
-      expect((await session.latest()).state.stage).toBe("complete");
-    },
-  );
-
-  it("gets its result if only the last checkpoint was missing", async () => {
-    const session = await Session.create();
-    await session.write("fail-gate-1");
-    const options = { maxFixAttempts: 0, checkpoints: { maxCheckpoints: 100 } };
-    await session.spawn({ ...options, killAfterSave: 3 });
-    expect(await session.stages()).toEqual(["pre-execution", "coder-response", "validation-gate-1"]);
-
-    const result = await session.executor(options).execute(session.prpPath);
-
-    expect(result).toMatchObject({ success: false, error: expect.stringContaining("level 1") });
-    expect(await session.log()).toEqual(["code", "gate-1"]);
-    expect(await session.stages()).toEqual(["pre-execution", "coder-response", "validation-gate-1", "failed"]);
   });
 });
 
