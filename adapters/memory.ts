@@ -3,6 +3,7 @@ import {
   type CheckpointQuery,
   checkExpected,
   matchesQuery,
+  matchesTaskId,
   nextSequence,
   type StorageAdapter,
   sequenceOfSame,
@@ -13,6 +14,8 @@ import {
   type CheckpointDraft,
   type CheckpointSummary,
   compareTaskIds,
+  copyOf,
+  copyOfPayload,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -71,7 +74,8 @@ export class MemoryAdapter implements StorageAdapter {
     this.#assertOpen();
     const found: TaskSummary[] = [];
     for (const [taskId, { records, newest }] of this.#tasks) {
-      if (newest && matchesTask(newest, query)) found.push({ taskId, count: records.size, newest });
+      const isAskedFor = newest && matchesTaskId(taskId, query) && (query.status?.includes(newest.status) ?? true);
+      if (isAskedFor) found.push({ taskId, count: records.size, newest });
     }
     found.sort(query.order === "recent" ? byRecency : byTaskId);
     for (const task of found.slice(0, query.limit)) {
@@ -92,7 +96,7 @@ export class MemoryAdapter implements StorageAdapter {
     const task = this.#task(taskId);
     const record = task?.records.get(id);
     if (!task || record?.payload.sha256 !== expectedSha256) return false;
-    this.#put(task, withPayload(record, structuredClone(payload)));
+    this.#put(task, withPayload(record, copyOfPayload(payload)));
     return true;
   }
 
@@ -151,28 +155,8 @@ export class MemoryAdapter implements StorageAdapter {
   }
 }
 
-/** A copy that shares nothing that can change. structuredClone would copy the payload's text too, which can't change. */
-function copyOf(record: StoredCheckpoint): StoredCheckpoint {
-  const { metadata, error, payload } = record;
-  const body = typeof payload.body === "string" ? payload.body : payload.body.slice();
-  return {
-    ...record,
-    ...(metadata && { metadata: structuredClone(metadata) }),
-    ...(error && { error: { ...error } }),
-    payload: { ...payload, body },
-  };
-}
-
 function positionOf(task: StoredTask | undefined): TaskPosition {
   return { newestSequence: task?.newest?.sequence ?? 0, lastSequence: task?.lastSequence ?? 0 };
-}
-
-function matchesTask(newest: CheckpointSummary, query: TaskQuery): boolean {
-  return (
-    (query.prefix === undefined || newest.taskId.startsWith(query.prefix)) &&
-    (query.after === undefined || compareTaskIds(newest.taskId, query.after) > 0) &&
-    (query.status === undefined || query.status.includes(newest.status))
-  );
 }
 
 function byTaskId(a: TaskSummary, b: TaskSummary): number {

@@ -22,8 +22,8 @@ import { FolderStore, type FolderStoreOptions } from "./store.js";
 /** The options of {@link JsonFileAdapter}. */
 export interface JsonFileAdapterOptions extends FolderStoreOptions {}
 
-/** At most so many names are remembered, of all folders together. They take some 20 MB. */
-const MAX_NAMES = 200_000;
+/** More folders aren't remembered. A thousand checkpoints of a task take 100 KB. */
+const MAX_FOLDERS = 1_000;
 /** If a folder's time is older than this, any later change gives it another time: the system's clock has moved on. */
 const SETTLED_MS = 100;
 
@@ -53,7 +53,6 @@ export class JsonFileAdapter extends FolderStore {
  * processes show in the lock, changes by hand in the folder's own time.
  */
 const known = new Map<string, JsonFolder>();
-let knownNames = 0;
 
 /** @throws {LockLostError} */
 function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
@@ -68,19 +67,9 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
   const folder = new JsonFolder(path, modified, isSettled);
   // What a thief of the lock wrote meanwhile may be missing.
   lock?.assertHeld();
-  if (lock || isSettled) remember(folder);
+  if (known.size === MAX_FOLDERS) known.clear();
+  if (lock || isSettled) known.set(path, folder);
   return folder;
-}
-
-function remember(folder: JsonFolder): void {
-  const { path, count } = folder;
-  if (knownNames + count > MAX_NAMES) {
-    known.clear();
-    knownNames = 0;
-  }
-  if (count > MAX_NAMES) return;
-  known.set(path, folder);
-  knownNames += 1 + count;
 }
 
 /** A task's folder with a file for each checkpoint, known by their names. */

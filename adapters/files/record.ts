@@ -65,18 +65,6 @@ export interface RecordHead extends SealedSummary {
   readonly bodyIs?: "base64";
 }
 
-/** Independent of what becomes of the draft. */
-export function copyOf(draft: CheckpointDraft): CheckpointDraft {
-  const { metadata, error, payload } = draft;
-  const nested = metadata || error ? structuredClone({ ...(metadata && { metadata }), ...(error && { error }) }) : {};
-  return { ...draft, ...nested, payload: copyOfPayload(payload) };
-}
-
-/** Independent of what becomes of the payload. */
-export function copyOfPayload({ encoding, body, sha256 }: Payload): Payload {
-  return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
-}
-
 /** The body as one JSON value without a line break. */
 export function textOfBody({ body }: Payload): string {
   return typeof body === "string" ? body : JSON.stringify(Buffer.from(body).toString("base64"));

@@ -15,6 +15,8 @@ import {
 import {
   type CheckpointDraft,
   type CheckpointSummary,
+  copyOf,
+  copyOfPayload,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -31,7 +33,7 @@ import { makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } 
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { attempt, copyOf, copyOfPayload, corruptOrThrow, type Entry, sequenceOfStored, type Task } from "./record.js";
+import { attempt, corruptOrThrow, type Entry, sequenceOfStored, type Task } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */

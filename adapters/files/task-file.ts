@@ -133,9 +133,10 @@ class TaskFile implements Task {
     return this.#entries.findLast(({ known }) => known.sequence === undefined);
   }
 
-  select({ order, skip = 0, beforeSequence, afterSequence }: Omit<CheckpointQuery, "taskId">): Entry[] {
-    const isRanged = beforeSequence !== undefined || afterSequence !== undefined;
-    const found = isRanged ? this.#between(afterSequence ?? 0, beforeSequence ?? Infinity) : [...this.#entries];
+  select({ order, skip = 0, beforeSequence = Infinity, afterSequence = 0 }: Omit<CheckpointQuery, "taskId">): Entry[] {
+    // An unreadable one may be in any range.
+    const isIn = (sequence: number): boolean => sequence < beforeSequence && sequence > afterSequence;
+    const found = this.#entries.filter(({ known }) => known.sequence === undefined || isIn(known.sequence));
     if (order === "newest") found.reverse();
     return found.slice(skip);
   }
@@ -186,15 +187,6 @@ class TaskFile implements Task {
       `${this.path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +
         "Restore it from a backup, or repair the storage.",
     );
-  }
-
-  /** An unreadable entry stands right after the one before it. */
-  #between(after: number, before: number): Entry[] {
-    let position = 0;
-    return this.#entries.filter(({ known }) => {
-      position = known.sequence ?? Math.floor(position) + 0.5;
-      return position < before && position > after;
-    });
   }
 
   async #write(

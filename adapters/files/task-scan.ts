@@ -1,7 +1,7 @@
 import { type Dirent, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import type { CorruptRecord, TaskQuery } from "../../src/contract/adapter.js";
+import { type CorruptRecord, matchesTaskId, type TaskQuery } from "../../src/contract/adapter.js";
 import { compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
@@ -38,12 +38,12 @@ export async function* scanTasks(
   let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
   const candidates: Candidate[] = [];
   for (const folder of taskFolders(root)) {
-    if (folder.taskId !== undefined && !isAskedFor(folder.taskId, query)) continue;
+    if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
     // By name alone it can't be put in order, or it can't be told whose it is.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? contentsOf(folder, load) : undefined;
     const taskId = folder.taskId ?? contents?.task?.taskId;
-    if (taskId === undefined || isAskedFor(taskId, query)) candidates.push({ folder, taskId, contents });
+    if (taskId === undefined || matchesTaskId(taskId, query)) candidates.push({ folder, taskId, contents });
     seen += 1;
     if (seen % SLICE === 0) await setImmediate();
   }
@@ -90,12 +90,6 @@ function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
     }
   }
   return { corrupt };
-}
-
-function isAskedFor(taskId: string, { prefix, after }: TaskQuery): boolean {
-  return (
-    (prefix === undefined || taskId.startsWith(prefix)) && (after === undefined || compareTaskIds(taskId, after) > 0)
-  );
 }
 
 /** Those that nobody can tell the id of come first. */

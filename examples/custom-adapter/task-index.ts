@@ -5,6 +5,7 @@ import {
   inRange,
   isCorrupt,
   matchesQuery,
+  matchesTaskId,
   type SealedSummary,
   seal,
   summaryOf,
@@ -100,10 +101,10 @@ interface FoundTask {
   readonly task?: TaskSummary;
 }
 
-function findTask(index: TaskIndex | CorruptRecord, { prefix = "", after, status }: TaskQuery): FoundTask {
+function findTask(index: TaskIndex | CorruptRecord, query: TaskQuery): FoundTask {
   const { taskId = "" } = index;
-  const isAsked = taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
-  if (!isAsked) return { corrupt: [] };
+  const { status } = query;
+  if (!matchesTaskId(taskId, query)) return { corrupt: [] };
   if (isCorrupt(index)) return { corrupt: [index] };
   const corrupt: CorruptRecord[] = [];
   for (const newest of select(index.headers, { taskId, order: "newest", limit: 1 })) {

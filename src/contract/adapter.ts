@@ -1,13 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
-import type {
-  CheckpointDraft,
-  CheckpointStatus,
-  CheckpointSummary,
-  Payload,
-  SealedSummary,
-  StatusChange,
-  StoredCheckpoint,
-  TaskSummary,
+import {
+  type CheckpointDraft,
+  type CheckpointStatus,
+  type CheckpointSummary,
+  compareTaskIds,
+  type Payload,
+  type SealedSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  type TaskSummary,
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
@@ -259,6 +260,11 @@ export function inRange(sequence: number, query: CheckpointQuery): boolean {
     (query.beforeSequence === undefined || sequence < query.beforeSequence) &&
     (query.afterSequence === undefined || sequence > query.afterSequence)
   );
+}
+
+/** Whether the query asks for a task of that id. Whether it asks for its status is the caller's to check. */
+export function matchesTaskId(taskId: string, { prefix = "", after }: TaskQuery): boolean {
+  return taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
 }
 
 /**

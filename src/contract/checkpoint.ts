@@ -227,6 +227,25 @@ export function summaryOf(record: CheckpointSummary): CheckpointSummary {
   };
 }
 
+/**
+ * A copy that shares nothing that can change with the original: a caller may change what it has given as soon as it has
+ * its promise. For adapters. (structuredClone would copy the payload's text too, which can't change.)
+ */
+export function copyOf<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(record: Record): Record {
+  const { metadata, error, payload } = record;
+  return {
+    ...record,
+    ...(metadata && { metadata: structuredClone(metadata) }),
+    ...(error && { error: { ...error } }),
+    payload: copyOfPayload(payload),
+  };
+}
+
+/** The same of a payload alone. */
+export function copyOfPayload({ encoding, body, sha256 }: Payload): Payload {
+  return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
+}
+
 /** A thrown value as plain data. Never throws, even if the value has getters that do. */
 export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
