@@ -1,44 +1,135 @@
-import { create } from "jsondiffpatch";
-import type { PlainJson } from "./plain-json.js";
+import { hash } from "node:crypto";
+import { types } from "node:util";
+import { diff } from "jsondiffpatch";
+import { makePayload } from "waymark/adapter";
 import type { PathStep } from "./state-path.js";
 
-/** One difference between two states. Its path is in the new state; for a removed part, in the old one. */
+/** One difference between two states. Its path is in the new state; for a removed or moved part, in the old one. */
 export type StateChange =
   | { readonly kind: "added"; readonly path: readonly PathStep[]; readonly to: unknown }
   | { readonly kind: "removed"; readonly path: readonly PathStep[]; readonly from: unknown }
   | { readonly kind: "changed"; readonly path: readonly PathStep[]; readonly from: unknown; readonly to: unknown }
   | { readonly kind: "moved"; readonly path: readonly PathStep[]; readonly toIndex: number };
 
-/** The delta of jsondiffpatch; `undefined` if the states are equal. */
-export function deltaOf(from: PlainJson, to: PlainJson): unknown {
-  return patcher.diff(from, to);
+/**
+ * The delta of jsondiffpatch between two states as they are stored, with a tag for each value that JSON has no place for;
+ * `undefined` if the states are equal.
+ */
+export function deltaOf(from: unknown, to: unknown): unknown {
+  return diff(JSON.parse(textOf(from)), JSON.parse(textOf(to)));
 }
 
-/** The changes in a delta of jsondiffpatch, in the order of the states' keys. */
-export function* changesOf(delta: unknown, path: readonly PathStep[] = []): Generator<StateChange> {
-  if (delta === undefined) return;
-  if (Array.isArray(delta)) yield leaf(delta, path);
-  else if (typeof delta === "object" && delta !== null) {
-    const isArray = "_t" in delta && delta._t === "a";
-    for (const [key, child] of Object.entries(delta)) {
-      // `_t` marks the delta of an array; `_3` is an index of the old array.
-      if (isArray && key === "_t") continue;
-      yield* changesOf(child, [...path, isArray ? Number(key.replace("_", "")) : key]);
-    }
+/** The changes from one state to another. Values of two kinds are different, and so are a property and its absence. */
+export function* changesOf(from: unknown, to: unknown, path: readonly PathStep[] = []): Generator<StateChange> {
+  const [old, current] = [partsOf(from), partsOf(to)];
+  if (kindOf(from) === kindOf(to) && old !== undefined && current !== undefined) {
+    if (Array.isArray(old) && Array.isArray(current)) yield* changesOfItems(old, current, path);
+    if (old instanceof Map && current instanceof Map) yield* changesOfMembers(old, current, path);
+  } else if (identityOf(from) !== identityOf(to)) yield { kind: "changed", path, from, to };
+}
+
+/** What kind of value it is, in a word: `Map`, `null`, `string`. */
+export function kindOf(value: unknown): string {
+  if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}
+
+/** Members by name, or items in order; `undefined` for what is compared as a whole. */
+function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
+  if (Array.isArray(value)) return Array.from<unknown>(value);
+  if (value instanceof Set) return [...value];
+  if (value instanceof Map) return value;
+  if (types.isNativeError(value)) {
+    const { name, message, cause } = value;
+    return new Map(Object.entries({ ...value, name, message, cause }));
   }
+  return kindOf(value) === "Object" ? new Map(Object.entries(value as object)) : undefined;
+}
+
+function* changesOfMembers(
+  from: ReadonlyMap<unknown, unknown>,
+  to: ReadonlyMap<unknown, unknown>,
+  path: readonly PathStep[],
+): Generator<StateChange> {
+  const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : textOf(key)];
+  // Keys that are objects are never the same ones.
+  const [old, current] = [byIdentity(from), byIdentity(to)];
+  for (const [identity, [key, value]] of old) {
+    const now = current.get(identity);
+    if (now === undefined) yield { kind: "removed", path: stepTo(key), from: value };
+    else yield* changesOf(value, now[1], stepTo(key));
+  }
+  for (const [identity, [key, value]] of current) {
+    if (!old.has(identity)) yield { kind: "added", path: stepTo(key), to: value };
+  }
+}
+
+function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string, readonly [unknown, unknown]> {
+  return new Map([...members].map((member) => [identityOf(member[0]), member]));
+}
+
+/** Items match by their id; without one, by their content. What came into the place of a removed one changed it. */
+function* changesOfItems(
+  from: readonly unknown[],
+  to: readonly unknown[],
+  path: readonly PathStep[],
+): Generator<StateChange> {
+  const { places, moved, added } = matched(from.map(itemIdentity), to.map(itemIdentity));
+  for (const [at, item] of from.entries()) {
+    const isReplaced = !places.has(at) && added.has(at) && kindOf(item) === kindOf(to[at]);
+    const place = isReplaced ? at : places.get(at);
+    if (isReplaced) added.delete(at);
+    if (moved.has(at) && place !== undefined) yield { kind: "moved", path: [...path, at], toIndex: place };
+    if (place === undefined) yield { kind: "removed", path: [...path, at], from: item };
+    else yield* changesOf(item, to[place], [...path, place]);
+  }
+  for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
 }
 
 const MOVED = 3;
 
-/** Items of an array match by their id; without one, by content or position. */
-const patcher = create({
-  objectHash: (item, index) => ("id" in item ? `id ${JSON.stringify(item.id)}` : `index ${index}`),
-});
+/** Where the old items are in the new list, which of them moved, and which new items were none of them. */
+function matched(from: readonly string[], to: readonly string[]) {
+  const places = new Map<number, number>();
+  const moved = new Set<number>();
+  const left = new Set(from.keys());
+  const added = new Set<number>();
+  const taken = new Set<number>();
+  for (const [key, change] of Object.entries(diff(from, to) ?? {})) {
+    if (!Array.isArray(change)) continue;
+    const at = Number(key.replace("_", ""));
+    if (!key.startsWith("_")) added.add(at);
+    else left.delete(at);
+    if (change[2] !== MOVED) continue;
+    places.set(at, Number(change[1]));
+    moved.add(at);
+    taken.add(Number(change[1]));
+  }
+  // The rest stand in both lists in the same order.
+  const others = [...to.keys()].filter((at) => !added.has(at) && !taken.has(at));
+  for (const [order, at] of [...left].entries()) {
+    const place = others[order];
+    if (place !== undefined) places.set(at, place);
+  }
+  return { places, moved, added };
+}
 
-/** `[new]`, `[old, new]`, `[old, 0, 0]`, or `["", index, 3]`. */
-function leaf(delta: readonly unknown[], path: readonly PathStep[]): StateChange {
-  const [first, second, third] = delta;
-  if (delta.length === 1) return { kind: "added", path, to: first };
-  if (delta.length === 2) return { kind: "changed", path, from: first, to: second };
-  return third === MOVED ? { kind: "moved", path, toIndex: Number(second) } : { kind: "removed", path, from: first };
+function itemIdentity(item: unknown): string {
+  const id: unknown = kindOf(item) === "Object" ? Reflect.get(item as object, "id") : undefined;
+  return id === undefined ? identityOf(item) : `id ${identityOf(id)}`;
+}
+
+/** Equal for equal values of one kind. */
+function identityOf(value: unknown): string {
+  return hash("sha256", textOf(value), "base64");
+}
+
+const CONTEXT = { taskId: "diff", id: "diff", stateVersion: 1 };
+
+/** As it would be stored, in one text. */
+function textOf(value: unknown): string {
+  const made = makePayload(value, { context: CONTEXT, maxBytes: Number.MAX_SAFE_INTEGER });
+  if (made instanceof Promise || typeof made.payload.body !== "string")
+    throw new TypeError("Without transforms it is text.");
+  return made.payload.body;
 }

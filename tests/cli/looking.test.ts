@@ -208,6 +208,33 @@ describe("waymark diff", () => {
     expect((await run("diff", "build-42", "@1", "@2", "--exit-code")).code).toBe(6);
   });
 
+  it("sees kinds, matches lists by content, and shows the words that changed in a long text", async () => {
+    const { manager, run } = await newPlace();
+    const words = Array.from({ length: 30 }, (_, n) => `word${n}`);
+    const old = { n: Number.NaN, m: new Map([["a", 1]]), u: undefined, d: new Date(0), z: -0, list: ["a", "b", "c"] };
+    const current = { n: "NaN", m: { a: 1 }, u: null, d: new Date(1), z: 0, list: ["b", "c"] };
+    await manager.save("t", { ...old, items: [{ x: 1 }, { x: 2, y: 1 }, { x: 3 }], text: words.join(" ") });
+    await manager.save("t", {
+      ...current,
+      items: [{ x: 1 }, { x: 2, y: 5 }, { x: 3 }],
+      text: words.with(15, "NEW").join(" "),
+    });
+    await manager.close();
+    const { stdout } = await run("diff", "t", "@1", "@2");
+    expect(stdout.split("\n").slice(2)).toEqual([
+      '~ n: NaN => "NaN"',
+      '~ m: Map {"a":1} => {"a":1}',
+      "~ u: undefined => null",
+      '~ d: Date "1970-01-01T00:00:00.000Z" => Date "1970-01-01T00:00:00.001Z"',
+      "~ z: -0 => 0",
+      '- list[0]: "a"',
+      "~ items[1].y: 1 => 5",
+      '~ text: … "word11 word12 word13 word14 word15 word16 word17 word18 word19 " … => … "word11 word12 word13 word14 NEW word16 word17 word18 word19 " …',
+      "",
+    ]);
+    expect((await run("diff", "t", "@1", "@2", "--exit-code")).code).toBe(6);
+  });
+
   it("distinguishes added, removed and moved parts", async () => {
     const { manager, run } = await newPlace();
     await manager.save("t", { list: [{ id: 1 }, { id: 2 }, { id: 3 }], old: true });

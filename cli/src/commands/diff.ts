@@ -5,7 +5,7 @@ import { ExitCode } from "../exit-code.js";
 import type { Output } from "../output.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
-import { changesOf, deltaOf, type StateChange } from "../state-diff.js";
+import { changesOf, deltaOf, kindOf, type StateChange } from "../state-diff.js";
 import { formatPath } from "../state-path.js";
 
 export const diff: CommandFile = {
@@ -24,9 +24,10 @@ export const diff: CommandFile = {
         cli.withStore(async (session) => {
           const from = await findCheckpoint(session, taskId, a);
           const to = await findCheckpoint(session, taskId, b);
-          const delta = deltaOf(plainJson(await readState(session, from)), plainJson(await readState(session, to)));
+          const states = [await readState(session, from), await readState(session, to)] as const;
+          const delta = deltaOf(...states);
           if (options.json) await session.output.line(jsonText(delta ?? null));
-          else await print(session, from, to, delta);
+          else await print(session, [from, to], states);
           if (options.exitCode && delta !== undefined) cli.exitCode = ExitCode.conflict;
         }),
       );
@@ -35,25 +36,29 @@ export const diff: CommandFile = {
 
 /** The most columns of a value on a terminal. */
 const VALUE_COLUMNS = 240;
+/** Of longer texts only what changed is shown. */
+const LONG_TEXT = 80;
+const CONTEXT_WORDS = 4;
 
 async function print(
   { output }: Session,
-  from: CheckpointSummary,
-  to: CheckpointSummary,
-  delta: unknown,
+  [from, to]: readonly [CheckpointSummary, CheckpointSummary],
+  states: readonly [unknown, unknown],
 ): Promise<void> {
   await output.line(output.colors.red(`--- ${titleOf(from)}`));
   await output.line(output.colors.green(`+++ ${titleOf(to)}`));
-  if (delta === undefined) await output.line("The states are equal, as JSON.");
-  for (const change of changesOf(delta)) {
-    if (output.isClosed) break;
+  let count = 0;
+  for (const change of changesOf(...states)) {
+    if (output.isClosed) return;
+    count += 1;
     await output.line(lineOf(change, output));
   }
+  if (count === 0) await output.line("The states are equal.");
 }
 
 function lineOf(change: StateChange, { colors, isTerminal }: Output): string {
   const path = printable(formatPath(change.path)) || "the state";
-  const value = (part: unknown) => shortened(jsonText(part), isTerminal);
+  const value = (part: unknown) => shortened(valueText(part), isTerminal);
   switch (change.kind) {
     case "added":
       return colors.green(`+ ${path}: ${value(change.to)}`);
@@ -61,9 +66,44 @@ function lineOf(change: StateChange, { colors, isTerminal }: Output): string {
       return colors.red(`- ${path}: ${value(change.from)}`);
     case "moved":
       return colors.yellow(`~ ${path} moved to [${change.toIndex}]`);
-    default:
-      return `${colors.yellow("~")} ${path}: ${colors.red(value(change.from))} => ${colors.green(value(change.to))}`;
+    default: {
+      const { from, to } = change;
+      const [old, current] = isLong(from) && isLong(to) ? changedWords(from, to) : [value(from), value(to)];
+      return `${colors.yellow("~")} ${path}: ${colors.red(old)} => ${colors.green(current)}`;
+    }
   }
+}
+
+/** As JSON, with its kind if JSON has none for it: `NaN`, `Map {"a":1}`. */
+function valueText(value: unknown): string {
+  const kind = kindOf(value);
+  if (kind === "undefined" || kind === "number") return Object.is(value, -0) ? "-0" : String(value);
+  if (kind === "bigint") return `${String(value)}n`;
+  const text = jsonText(plainJson(value));
+  return ["null", "string", "boolean", "Object", "Array"].includes(kind) ? text : `${kind} ${text}`;
+}
+
+function isLong(value: unknown): value is string {
+  return typeof value === "string" && value.length > LONG_TEXT;
+}
+
+/** Of two long texts, the words that differ, with some around them. */
+function changedWords(from: string, to: string): [from: string, to: string] {
+  const [old, current] = [from.split(/(?<=\s)/), to.split(/(?<=\s)/)];
+  const shorter = Math.min(old.length, current.length);
+  let before = 0;
+  while (before < shorter && old[before] === current[before]) before += 1;
+  let after = 0;
+  while (after < shorter - before && old.at(-1 - after) === current.at(-1 - after)) after += 1;
+  const part = (words: readonly string[]) => {
+    const [start, end] = [
+      Math.max(0, before - CONTEXT_WORDS),
+      Math.min(words.length, words.length - after + CONTEXT_WORDS),
+    ];
+    const text = jsonText(words.slice(start, end).join(""));
+    return `${start > 0 ? "… " : ""}${text}${end < words.length ? " …" : ""}`;
+  };
+  return [part(old), part(current)];
 }
 
 function shortened(text: string, isTerminal: boolean): string {
