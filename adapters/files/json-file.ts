@@ -56,8 +56,8 @@ const known = new Map<string, JsonFolder>();
 
 /** @throws {LockLostError} */
 function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
-  const former = known.get(path);
-  const modified = modifiedOf(path);
+  const { inode, modified } = statsOfFolder(path);
+  const former = known.get(inode);
   const isSame = former?.modified !== undefined && former.modified === modified;
   const isSettled = modified !== undefined && Date.now() - Number(modified / 1_000_000n) > SETTLED_MS;
   if (isSame && (former.isSettled || (lock?.isUninterrupted ?? wasHeldLastHere(path)))) {
@@ -68,7 +68,7 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
   // What a thief of the lock wrote meanwhile may be missing.
   lock?.assertHeld();
   if (known.size === MAX_FOLDERS) known.clear();
-  if (lock || isSettled) known.set(path, folder);
+  if (lock || isSettled) known.set(inode, folder);
   return folder;
 }
 
@@ -159,7 +159,7 @@ class JsonFolder implements Task {
   async #write({ location }: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
     this.#forget();
     await lock.writeLast(location, renderCheckpoint(record));
-    this.modified = modifiedOf(this.path);
+    this.modified = statsOfFolder(this.path).modified;
   }
 
   /** Until a write has ended well, what is known here may no longer be so. */
@@ -184,7 +184,8 @@ class JsonFolder implements Task {
   }
 }
 
-/** A folder's own time, in nanoseconds: what is in it changed then. */
-function modifiedOf(path: string): bigint | undefined {
-  return statSync(path, { bigint: true, throwIfNoEntry: false })?.mtimeNs;
+/** What a folder is, under whichever path, and its own time in nanoseconds: what is in it changed then. */
+function statsOfFolder(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };
 }

@@ -95,6 +95,8 @@ export function isWaymarkDatabase(database: SqliteConnection, path: string): boo
 
 /** Makes the tables, in one transaction, unless another process has made them in the meantime. */
 export function migrate(database: SqliteConnection, path: string): void {
+  // A look takes no lock, which another process may hold for long.
+  if (isWaymarkDatabase(database, path)) return;
   database.atomically(() => {
     if (isWaymarkDatabase(database, path)) return;
     for (const sql of Object.values(SCHEMA)) database.run(sql);

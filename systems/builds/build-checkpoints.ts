@@ -29,7 +29,8 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    * @throws {StateNotSerializableError} JSON would lose something of the tasks or the metadata; `path` says where.
    * @throws {PayloadTooLargeError} The tasks or the metadata have more than `maxPayloadBytes`.
    * @throws {StateInvalidError} The schema refuses a task.
-   * @throws {TypeError | RangeError} A part is missing, misspelled or of the wrong type.
+   * @throws {TypeError | RangeError} A part is missing or of the wrong type. A key that has no column is logged once, as a
+   *   warning, and not stored.
    */
   saveCheckpoint(checkpoint: NewCheckpoint<SavedTask>): SavedCheckpoint;
   /**
@@ -97,14 +98,8 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
 }
 
 /**
-<<<<<<< HEAD
  * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. The first save makes the
  * folder, the file and the tables that are missing. Needs the package better-sqlite3, and a local disk.
-=======
- * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. An existing database with
- * these tables is reused. Otherwise the first save creates the file, its folder and the tables. Needs the package
- * better-sqlite3, and a local disk.
->>>>>>> h-sqlite
  *
  * @example
  * ```ts

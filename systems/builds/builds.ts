@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { types } from "node:util";
 import { explain } from "../../adapters/sqlite/errors.js";
 import { DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/opening.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
@@ -18,7 +19,14 @@ import type {
 } from "./checkpoint.js";
 import { type BuildCheckpointsOptions, checkOptions } from "./options.js";
 import type { BuildStore, SaveOutcome } from "./store.js";
-import { type CheckpointDraft, checkBuildId, draftOf, type Encoding, stateDraftOf } from "./stored-form.js";
+import {
+  type CheckpointDraft,
+  checkBuildId,
+  draftOf,
+  type Encoding,
+  keysWithoutColumn,
+  stateDraftOf,
+} from "./stored-form.js";
 import { BUILD_FORMAT } from "./tables.js";
 
 const DEFAULT_INTERVAL_MS = 30_000;
@@ -38,6 +46,7 @@ export class Builds {
   readonly #logger: Logger;
   readonly #onCorrupt: BuildCheckpointsOptions["onCorrupt"];
   readonly #autoSaves = new AutoSaves();
+  readonly #unstored = new Set<string>();
   #isClosed = false;
 
   constructor(options: BuildCheckpointsOptions) {
@@ -70,6 +79,7 @@ export class Builds {
     checkId("A checkpoint's id", id);
     checkBuildId(buildId);
     const draft = draftOf(buildId, id, checkpoint, this.#encoding);
+    this.#warnOfUnstored(checkpoint);
     return this.#saved(
       draft,
       this.#write((store) => store.save(draft, this.#retention)),
@@ -80,6 +90,7 @@ export class Builds {
     this.#assertOpen();
     checkBuildId(buildId);
     const draft = draftOf(buildId, undefined, progress, this.#encoding);
+    this.#warnOfUnstored(progress);
     return this.#saved(
       draft,
       this.#write((store) => store.save(draft, this.#retention)),
@@ -107,6 +118,9 @@ export class Builds {
     this.#assertOpen();
     checkBuildId(buildId);
     if (typeof getState !== "function") throw new TypeError("startAutoSave needs a function that returns the state.");
+    if (types.isAsyncFunction(getState)) {
+      throw new TypeError("startAutoSave needs a function that returns the state itself: this one is async.");
+    }
     return this.#autoSaves.start(() => this.#autoSave(buildId, getState), intervalMs);
   }
 
@@ -172,11 +186,23 @@ export class Builds {
       const progress = getState();
       if (progress === undefined) return;
       const draft = draftOf(buildId, undefined, progress, this.#encoding);
+      this.#warnOfUnstored(progress);
       const outcome = this.#write((store) => store.saveIfChanged(draft, this.#retention));
       if (outcome !== undefined) this.#saved(draft, outcome);
     } catch (error) {
       this.#logger.error({ buildId, error }, `Auto-save of build ${JSON.stringify(buildId)} failed; it is tried again`);
     }
+  }
+
+  /** Says once of each key that it isn't stored: a whole task list's object is often given as it is. */
+  #warnOfUnstored(given: object): void {
+    const keys = keysWithoutColumn(given).filter((key) => !this.#unstored.has(key));
+    if (keys.length === 0) return;
+    for (const key of keys) this.#unstored.add(key);
+    this.#logger.warn(
+      { keys },
+      `A checkpoint has ${keys.join(", ")}, which no column is there for; it is saved without`,
+    );
   }
 
   /** What was stored. Logs what could not be removed after it. */

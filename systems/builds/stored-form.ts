@@ -29,7 +29,7 @@ export interface StateDraft {
 
 /**
  * @param given - With the id of the checkpoint to be, where it has one.
- * @throws {TypeError | RangeError} A part is missing, of the wrong type, or not one of a checkpoint's.
+ * @throws {TypeError | RangeError} A part is missing or of the wrong type.
  * @throws {StateInvalidError} The schema refuses a task.
  * @throws {StateNotSerializableError} JSON would lose something.
  */
@@ -47,8 +47,9 @@ export function draftOf(
     );
   }
   checkPhase(given.currentPhase);
-  const { metadata } = given;
-  if (metadata !== undefined && (typeof metadata !== "object" || metadata === null || Array.isArray(metadata))) {
+  // The spec's own program stores null as well.
+  const metadata: unknown = given.metadata ?? undefined;
+  if (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata))) {
     throw new TypeError("A checkpoint's metadata must be an object.");
   }
   const context = id === undefined ? undefined : { taskId: buildId, id, stateVersion: 1 };
@@ -104,17 +105,14 @@ const STATE_KEYS = [
   "logs",
 ] satisfies (keyof BuildState)[];
 
-/** What has no column of its own would be lost. */
+/** The keys that have no column, and are not stored. */
+export function keysWithoutColumn(given: object): readonly string[] {
+  return Object.keys(given).filter((key) => ![...PARTS, ...GIVEN_BY_SAVES].includes(key));
+}
+
 function checkParts(subject: string, given: BuildProgress): void {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) {
-    throw new TypeError(`${subject} must be an object: { tasks, currentPhase, metadata }.`);
-  }
-  const unknown = Object.keys(given).find((key) => ![...PARTS, ...GIVEN_BY_SAVES].includes(key));
-  if (unknown === undefined) return;
-  throw new TypeError(
-    `${subject} has ${JSON.stringify(unknown)}, which no column is there for: there are ${PARTS.join(", ")}. ` +
-      "Nothing was saved; put it into metadata.",
-  );
+  if (typeof given === "object" && given !== null && !Array.isArray(given)) return;
+  throw new TypeError(`${subject} must be an object: { tasks, currentPhase, metadata }.`);
 }
 
 function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subject: string): readonly unknown[] {
@@ -126,8 +124,19 @@ function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subjec
 /** The JSON of one column; the value stands under its name meanwhile, for the paths in messages. */
 function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
   const around = `{"${name}":`;
-  const json = encodePlainJson({ [name]: value }, maxPayloadBytes + around.length + 1, context);
+  const json = encodePlainJson({ [name]: withDatesAsText(value) }, maxPayloadBytes + around.length + 1, context);
   return json.slice(around.length, -1);
+}
+
+/** Dates become their ISO texts, as in the spec's own program. What holds none stays, to be stored or refused. */
+function withDatesAsText(value: unknown, ancestors: readonly unknown[] = []): unknown {
+  if (value instanceof Date && !Number.isNaN(value.getTime())) return value.toISOString();
+  if (typeof value !== "object" || value === null || ancestors.includes(value)) return value;
+  if (!Array.isArray(value) && Object.getPrototypeOf(value) !== Object.prototype) return value;
+  const members: [string | number, unknown][] = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
+  const changed = members.map(([key, item]) => [key, withDatesAsText(item, [...ancestors, value])] as const);
+  if (changed.every(([, item], at) => item === members[at]?.[1])) return value;
+  return Array.isArray(value) ? changed.map(([, item]) => item) : Object.fromEntries(changed);
 }
 
 function checkList(name: string, list: unknown): void {

@@ -15,7 +15,7 @@ export const checkpointStateSchema = z.object({
   sessionId: z.string(),
   /** The phase's name: `build`. */
   phase: z.string(),
-  phaseNumber: z.number().min(1).max(7),
+  phaseNumber: z.int().min(1).max(7),
   /** ISO 8601 in UTC. */
   createdAt: z.iso.datetime(),
   /** Whether this work is finished. Finished work is not offered for resuming. */

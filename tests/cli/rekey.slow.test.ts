@@ -176,7 +176,10 @@ describe("waymark rekey", () => {
     const failing = `() => { throw new Error("the KMS is down \\u001b[31m", { cause: new Error(old.toString("hex")) }); }`;
     configure(cwd, { keys: `old, current: ${failing}` });
     for (const command of ["rekey", "show"]) {
-      const { code, stderr } = await waymarkProcess(place, command === "show" ? ["show", "task-0"] : ["rekey"]);
+      const { code, stderr } = await waymarkProcess(
+        place,
+        command === "show" ? ["show", "task-0", "--state"] : ["rekey"],
+      );
       expect([code, stderr]).toEqual([
         1,
         expect.stringMatching(
@@ -189,7 +192,7 @@ describe("waymark rekey", () => {
   it("shows nothing of a key if a state can't be shown without one", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
-    const { code, stdout, stderr } = await waymarkProcess(place, ["show", "task-1", "--verbose"]);
+    const { code, stdout, stderr } = await waymarkProcess(place, ["show", "task-1", "--state", "--verbose"]);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(/\[DECRYPTION_FAILED\]/);
     for (const key of Object.values(KEYS)) expect(stderr).not.toContain(key.toString("hex"));

@@ -98,7 +98,6 @@ async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
   // A lock of files is free once it is stale, long before its holder goes on.
   if (kind !== "sqlite") expect({ kind, call, other, isOver }).toEqual({ kind, call, other: 2, isOver: false });
   const answers = await answered;
-  // `compromised` is told to the adapter, and ends nothing.
   expect(await errors).toBe("");
 
   const stored = await collect(adapter.read({ taskId: "t", order: "oldest" }));

@@ -46,7 +46,7 @@ describe("waymark", () => {
     },
   );
 
-  it("shows none of what it is told raw either", async () => {
+  it("shows none of its arguments raw either", async () => {
     const { run, manager } = await newPlace();
     await manager.save("t", { a: 1 });
     await manager.save("t", { a: 2 });

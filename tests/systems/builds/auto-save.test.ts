@@ -23,7 +23,7 @@ describe("an auto-save", () => {
     expect(getLatestCheckpoint("b")).toMatchObject({ id: `b-${START_MS + 1000}`, metadata: { prdFile: "prd.md" } });
   });
 
-  it("doesn't save again what hasn't changed, whoever has saved it", async () => {
+  it("doesn't save again what hasn't changed since any save", async () => {
     const { startAutoSave, saveCheckpoint, path } = await openBuilds();
     const state = { tasks: [{ id: "t1", done: false }], currentPhase: 1 };
     const count = () => rowsOf(connect(path), "b").length;
@@ -78,7 +78,7 @@ describe("an auto-save", () => {
       expect.objectContaining({ path: "$.tasks[0]" }),
     ],
     ["it is of another build", () => ({ buildId: "b2", tasks: [], currentPhase: 1 }), expect.any(TypeError)],
-    ["it is a promise", (async () => ({ tasks: [], currentPhase: 1 })) as never, expect.any(TypeError)],
+    ["it is a promise", (() => Promise.resolve({ tasks: [], currentPhase: 1 })) as never, expect.any(TypeError)],
   ])("logs an error, and goes on, where %s", async (_when, wrong, error) => {
     const { startAutoSave, getLatestCheckpoint, lines } = await openBuilds();
     let getState = wrong;
@@ -90,6 +90,13 @@ describe("an auto-save", () => {
     getState = () => ({ tasks: [], currentPhase: 2 });
     vi.advanceTimersByTime(10);
     expect(getLatestCheckpoint("b")?.currentPhase).toBe(2);
+  });
+
+  it("refuses an async function when it is started", async () => {
+    const { startAutoSave } = await openBuilds();
+    const getState = (async () => ({ tasks: [], currentPhase: 1 })) as never;
+    expect(() => startAutoSave("b", getState, 10)).toThrow(/this one is async/);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it("ends with close, also from within", async () => {

@@ -111,7 +111,7 @@ describe("a run that is paused while a command runs", () => {
 });
 
 describe("saving how far a command has come", () => {
-  /** A coder that writes what it is told, line by line. */
+  /** A coder that writes the given lines. */
   async function toldCoder(options: object = {}) {
     const session = await Session.create();
     await execa("sh", ["-c", "mkfifo told"], { cwd: session.path });

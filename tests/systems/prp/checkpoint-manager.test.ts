@@ -417,7 +417,7 @@ describe("a saved checkpoint", () => {
 });
 
 describe("a file of the spec's program", () => {
-  it("is read, gone on with, and still its own", async () => {
+  it("is read, added to, and still its own", async () => {
     const manager = await open();
     const createdAt = (seconds: number) => new Date(Date.UTC(2026, 0, 24, 13, 20, seconds));
     // Its array is in the order of its saves, which its dates tell too.

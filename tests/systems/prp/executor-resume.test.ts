@@ -390,7 +390,7 @@ describe("a session of another program, in the spec's format", () => {
     ],
     ["after it failed without a response", { stage: "failed" }, ["code", ...GATES]],
     ["after it was complete", { stage: "complete", ...response, validationResults: [result(1, true)] }, []],
-  ])("is gone on with %s", async (_point, state, log) => {
+  ])("is resumed %s", async (_point, state, log) => {
     const session = await foreignSession({ stage: "pre-execution" }, state);
     const before = await session.checkpoints();
     const outcome = await session.executor().execute(session.prpPath);

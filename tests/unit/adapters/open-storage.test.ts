@@ -10,7 +10,7 @@ describe("openStorage", () => {
     ["tasks:store", "task-file"],
     ["sqlite:store/checkpoints.db", "sqlite"],
     ["SQLITE:store.db", "sqlite"],
-  ])("opens %s, relative to the folder it is told", async (url, name) => {
+  ])("opens %s, relative to the given folder", async (url, name) => {
     const folder = await tempFolder();
     const open = () => new CheckpointManager({ storage: openStorage(url, { relativeTo: folder }) });
     const first = open();

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointConflictError, StorageError } from "waymark";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { draft } from "../../../src/conformance/drafts.js";
 import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
@@ -56,11 +57,14 @@ describe("a database that another process has locked", () => {
     expect(await appended).toBe(2);
   });
 
-  it("can be read all the while", async () => {
-    const { adapter } = await lockedStore();
+  it("can be read all the while, also by an adapter that opens it only then", async () => {
+    const { adapter, path } = await lockedStore();
     void adapter.append(draft("t", "c2")).catch(() => undefined);
     expect(await listed(adapter)).toEqual(["c1"]);
     expect(await adapter.get("t", "c1")).toMatchObject({ id: "c1" });
+    const other = new SqliteAdapter({ path, busyTimeoutMs: 0 });
+    onTestFinished(() => other.close());
+    expect(await listed(other)).toEqual(["c1"]);
   });
 });
 

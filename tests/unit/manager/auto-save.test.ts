@@ -9,7 +9,7 @@ import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A memory whose appends wait for whoever holds them back. */
+/** A memory whose appends wait until the test lets them go. */
 function memoryWithGate() {
   const memory = new MemoryAdapter();
   const gate = {

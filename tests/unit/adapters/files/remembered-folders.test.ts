@@ -1,6 +1,7 @@
-import { readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, statSync, symlinkSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { collect, draft, idsOf } from "./drafts.js";
 import { newJsonStore } from "./stores.js";
 
@@ -51,6 +52,21 @@ describe("a json-file adapter that knows what a folder holds", () => {
     utimesSync(folder, mtime, mtime);
     expect(await other.append(draft("t", "b6"))).toBe(6);
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["b6", "a5", "b4", "a2", "a1"]);
+  });
+
+  it("numbers what one process saves by two paths to one folder", async () => {
+    const { root, adapter } = await newJsonStore();
+    await adapter.append(draft("t", "first"));
+    symlinkSync(root, `${root}-link`);
+    onTestFinished(() => unlinkSync(`${root}-link`));
+    const other = new JsonFileAdapter({ path: `${root}-link` });
+    const sequences = new Set<number>();
+    for (let n = 0; n < 100; n++) {
+      const both = [adapter.append(draft("t", `a${n}`)), other.append(draft("t", `b${n}`))];
+      for (const sequence of await Promise.all(both)) sequences.add(sequence);
+    }
+    expect(sequences.size).toBe(200);
+    await other.close();
   });
 
   it("sees what was changed by hand", async () => {

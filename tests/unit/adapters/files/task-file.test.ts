@@ -327,7 +327,7 @@ describe("another program's file", () => {
     expect(await collect(adapter.tasks({ order: "recent" }))).toMatchObject([{ taskId: "t", count: 4 }]);
   });
 
-  it("is gone on with: its records are written with all that belongs to them by the next save", async () => {
+  it("is adopted: the next save writes its records with all that belongs to them", async () => {
     const { adapter, open, document } = await foreign({
       version: "1.0",
       session: "s1",

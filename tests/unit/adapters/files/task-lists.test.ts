@@ -45,7 +45,7 @@ describe.each(Object.entries(stores))("a list of tasks of %s", (_kind, { make, f
       expect(error).toBeInstanceOf(UnsupportedFormatError);
       expect((error as Error).message).toContain(`${path} has format version`);
     }
-    // The others are there for whoever knows their names, and lists that don't ask for that one are whole.
+    // The others are there for callers that know their names, and lists that don't ask for that one are whole.
     expect((await manager.latest("z"))?.state).toBe(1);
     expect((await manager.tasks({ prefix: "a" })).map(({ taskId }) => taskId)).toEqual(["a"]);
     expect(corrupt).toEqual([]);
