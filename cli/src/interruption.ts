@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** Far longer than a signal takes to arrive. Nothing else keeps the process alive until then. */
 const MAX_ARRIVAL_MS = 2_000;
 
 /**
- * Lets work stop cleanly at the first Ctrl-C or SIGTERM and report how far it came. A second one ends the process at
+ * Lets work stop cleanly at the first Ctrl-C, SIGTERM or SIGHUP and report how far it came. A second one ends the process at
  * once.
  */
 export class Interruption {

@@ -24,6 +24,12 @@ export function plainJson(value: unknown): PlainJson {
   }
 }
 
+/** What kind of value it is, in a word: `Map`, `null`, `string`. */
+export function kindOf(value: unknown): string {
+  if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}
+
 function objectJson(value: object): PlainJson {
   // Array.from also visits holes.
   if (Array.isArray(value)) return Array.from(value, plainJson);

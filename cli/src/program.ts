@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
 import { Command, type OutputConfiguration } from "@commander-js/extra-typings";
 import type { Cli, GlobalOptions, Program, Streams } from "./cli.js";
 import { COMMANDS } from "./commands/index.js";
 import { printable } from "./printable.js";
+import { version } from "./version.js";
 
 /** The whole command, and the Cli that its subcommands use. */
 export function makeProgram(
@@ -53,8 +53,3 @@ const oneLine: NonNullable<OutputConfiguration["outputError"]> = (text, write) =
     .replace(/\s*\n\s*/g, " ");
   write(`waymark: ${printable(message)}${/[.)]$/.test(message) ? "" : "."} See waymark --help.\n`);
 };
-
-function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
-  return typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "";
-}

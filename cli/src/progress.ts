@@ -1,5 +1,3 @@
-import { SingleBar } from "cli-progress";
-
 /** Shows how far long work has come. */
 export interface Progress {
   /** This many more are done. */
@@ -19,7 +17,8 @@ export async function showProgress(verb: string, countTotal: () => number | Prom
   return process.stderr.isTTY ? startBar(verb, await countTotal()) : { advance() {}, reach() {}, stop() {} };
 }
 
-function startBar(verb: string, total: number): Progress {
+async function startBar(verb: string, total: number): Promise<Progress> {
+  const { SingleBar } = await import("cli-progress");
   const bar = new SingleBar({
     format: `${verb} [{bar}] {percentage}% | {value} of {total} | {eta_formatted} left`,
     stream: process.stderr,

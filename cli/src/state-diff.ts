@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { types } from "node:util";
 import { diff } from "jsondiffpatch";
 import { makePayload } from "waymark/adapter";
+import { kindOf } from "./plain-json.js";
 import type { PathStep } from "./state-path.js";
 
 /** One difference between two states. Its path is in the new state; for a removed or moved part, in the old one. */
@@ -26,12 +27,6 @@ export function* changesOf(from: unknown, to: unknown, path: readonly PathStep[]
     if (Array.isArray(old) && Array.isArray(current)) yield* changesOfItems(old, current, path);
     if (old instanceof Map && current instanceof Map) yield* changesOfMembers(old, current, path);
   } else if (identityOf(from) !== identityOf(to)) yield { kind: "changed", path, from, to };
-}
-
-/** What kind of value it is, in a word: `Map`, `null`, `string`. */
-export function kindOf(value: unknown): string {
-  if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
-  return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
 /** Members by name, or items in order; `undefined` for what is compared as a whole. */

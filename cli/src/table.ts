@@ -1,4 +1,3 @@
-import displayWidth from "string-width";
 import type { Output } from "./output.js";
 import { printable } from "./printable.js";
 
@@ -48,6 +47,7 @@ export class TablePrinter {
   }
 
   async #printPage(): Promise<void> {
+    if (this.#page.some((row) => row.some(({ text }) => !isAscii(text)))) await loadDisplayWidth();
     for (const row of this.#page) {
       row.forEach(({ text }, i) => {
         this.#widths[i] = Math.max(this.#widths[i] ?? 0, Math.min(stringWidth(text), WIDEST));
@@ -111,9 +111,20 @@ function cut(text: string, width: number): string {
   return shown + CUT;
 }
 
+/** Loaded for the first text that needs it: that takes longer than to print a table. */
+let displayWidth = (text: string): number => text.length;
+
+async function loadDisplayWidth(): Promise<void> {
+  displayWidth = (await import("string-width")).default;
+}
+
 /** Most text is ASCII: each character takes one column. */
 function stringWidth(text: string): number {
-  return /^[ -~]*$/.test(text) ? text.length : displayWidth(text);
+  return isAscii(text) || text === CUT ? text.length : displayWidth(text);
+}
+
+function isAscii(text: string): boolean {
+  return /^[ -~]*$/.test(text);
 }
 
 function same(text: string): string {

@@ -12,7 +12,7 @@ export interface AutoSaveOptions {
   /** The label of the checkpoints. Default `Auto-save`. */
   readonly label?: string | undefined;
   /**
-   * On SIGINT or SIGTERM, save once with status `paused`, even if nothing changed (but not if the task is completed),
+   * On SIGINT, SIGTERM or SIGHUP, save once with status `paused`, even if nothing changed (but not if the task is completed),
    * then let the signal end the process as it would without Waymark. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;

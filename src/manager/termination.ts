@@ -1,17 +1,18 @@
 /**
- * Runs when the process gets SIGINT or SIGTERM.
+ * Runs when the process gets SIGINT, SIGTERM or SIGHUP.
  *
  * @param isFinal - True if the signal ends the process once all callbacks have settled. False if the program listens to
  *   the signal itself and decides.
  */
 export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => Promise<void>;
 
-const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+/** SIGHUP comes when a terminal is closed. */
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const callbacks = new Set<TerminationCallback>();
 let ending = false;
 
 /**
- * Calls back once on the first SIGINT or SIGTERM, so that work can be saved. When all callbacks have settled, it raises
+ * Calls back once on the first of these signals, so that work can be saved. When all callbacks have settled, it raises
  * the signal again, so the process ends with its usual exit code. If the program listens to that signal itself, it
  * decides when to end, and nothing is raised. A second signal ends the process at once.
  *

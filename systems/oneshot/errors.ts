@@ -3,7 +3,7 @@
  *
  * - `PLAN_UNREADABLE`: the plan's file doesn't exist, or can't be read.
  * - `PLAN_INVALID`: the plan has a wrong form, an id twice, an unknown id or a cycle. See `issues`.
- * - `INTERRUPTED`: SIGINT or SIGTERM came during a feature's run; it is paused.
+ * - `INTERRUPTED`: SIGINT, SIGTERM or SIGHUP came during a feature's run; it is paused.
  */
 export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "INTERRUPTED";
 

@@ -39,7 +39,7 @@ export interface OneshotResult {
  * twice at a time. (On one machine: a run on another one isn't seen.)
  *
  * If one fails, no other is started; those that run come to their end, since their work counts, and then `failed` is
- * saved. SIGINT and SIGTERM end what runs, save `paused`, and then end this process as they would have.
+ * saved. SIGINT, SIGTERM and SIGHUP end what runs, save `paused`, and then end this process as they would have.
  *
  * Each command runs under `sh` in a process group of its own without stdin; what it leaves running in its group is
  * ended with it. Unix only.

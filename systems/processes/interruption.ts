@@ -4,7 +4,7 @@ import { onTermination } from "../../src/manager/termination.js";
 export interface InterruptionOptions {
   /** Ends the work too. */
   readonly signal: AbortSignal | undefined;
-  /** What the work's signal aborts with on SIGINT or SIGTERM. */
+  /** What the work's signal aborts with on SIGINT, SIGTERM or SIGHUP. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
@@ -12,8 +12,8 @@ export interface InterruptionOptions {
 const MAX_ARRIVAL_MS = 2_000;
 
 /**
- * Does work that ends on SIGINT, on SIGTERM and on a signal of the caller's: each aborts the signal that the work is
- * given. After SIGINT or SIGTERM this process ends as it would have, once the work has settled.
+ * Does work that ends on SIGINT, SIGTERM, SIGHUP and on a signal of the caller's: each aborts the signal that the work is
+ * given. After one of the first three this process ends as it would have, once the work has settled.
  */
 export async function interruptibly<Result>(
   work: (signal: AbortSignal) => Promise<Result>,

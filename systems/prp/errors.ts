@@ -5,7 +5,7 @@
  * - `PRP_INVALID`: the PRP has no gate that runs anything, two gates of one level, or a part of the wrong shape.
  * - `PRP_CHANGED`: the checkpoint belongs to another version of the PRP.
  * - `PROCESS_NOT_STARTED`: a gate or the coder could not be started (no such folder or shell); the work is paused.
- * - `INTERRUPTED`: SIGINT or SIGTERM came while a PRP was executed.
+ * - `INTERRUPTED`: SIGINT, SIGTERM or SIGHUP came while a PRP was executed.
  */
 export type PrpErrorCode = "PRP_UNREADABLE" | "PRP_INVALID" | "PRP_CHANGED" | "PROCESS_NOT_STARTED" | "INTERRUPTED";
 

@@ -133,7 +133,7 @@ export class PrpExecutor {
    *   response.
    * - anything else: the work goes on where it stopped. A coder whose response wasn't acknowledged is called again.
    *
-   * SIGINT and SIGTERM end what runs, save the task as paused, and then end this process as they would have.
+   * SIGINT, SIGTERM and SIGHUP end what runs, save the task as paused, and then end this process as they would have.
    *
    * @param prp - The document, or the path of its Markdown file.
    * @returns Also if a gate or the coder failed: then `success` is false, and `error` says why.

@@ -3,9 +3,9 @@ import { findCheckpoint, readState, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
 import type { Output } from "../output.js";
-import { plainJson } from "../plain-json.js";
+import { kindOf, plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
-import { changesOf, deltaOf, kindOf, type StateChange } from "../state-diff.js";
+import type { StateChange } from "../state-diff.js";
 import { formatPath } from "../state-path.js";
 
 export const diff: CommandFile = {
@@ -24,10 +24,11 @@ export const diff: CommandFile = {
         cli.withStore(async (session) => {
           const from = await findCheckpoint(session, taskId, a);
           const to = await findCheckpoint(session, taskId, b);
+          const { changesOf, deltaOf } = await import("../state-diff.js");
           const states = [await readState(session, from), await readState(session, to)] as const;
           const delta = deltaOf(...states);
           if (options.json) await session.output.line(jsonText(delta ?? null));
-          else await print(session, [from, to], states);
+          else await print(session, [from, to], changesOf(...states));
           if (options.exitCode && delta !== undefined) cli.exitCode = ExitCode.conflict;
         }),
       );
@@ -43,12 +44,12 @@ const CONTEXT_WORDS = 4;
 async function print(
   { output }: Session,
   [from, to]: readonly [CheckpointSummary, CheckpointSummary],
-  states: readonly [unknown, unknown],
+  changes: Iterable<StateChange>,
 ): Promise<void> {
   await output.line(output.colors.red(`--- ${titleOf(from)}`));
   await output.line(output.colors.green(`+++ ${titleOf(to)}`));
   let count = 0;
-  for (const change of changesOf(...states)) {
+  for (const change of changes) {
     if (output.isClosed) return;
     count += 1;
     await output.line(lineOf(change, output));

@@ -4,7 +4,6 @@ import type { CommandFile } from "../cli.js";
 import { whyPlain } from "../config-file.js";
 import { ExitCode } from "../exit-code.js";
 import { namingFlags } from "../flags.js";
-import { LiveList } from "../oneshot/live-list.js";
 import { PlainLines } from "../oneshot/plain-lines.js";
 import { printable } from "../printable.js";
 import { countArgument, counted, durationArgument } from "../words.js";
@@ -31,7 +30,9 @@ export const oneshot: CommandFile = {
         const { runOneshot } = await import("waymark/oneshot");
         const plain = await whyPlain("waymark oneshot");
         if (plain !== undefined) await cli.warn(plain);
-        const view = cli.output.isTerminal ? new LiveList(cli.output.colors) : new PlainLines(cli.output);
+        const view = cli.output.isTerminal
+          ? new (await import("../oneshot/live-list.js")).LiveList(cli.output.colors)
+          : new PlainLines(cli.output);
         // Warnings come before the run begins, so they don't break its list.
         const warn = (_details: object, message: string) => void cli.warn(message);
         let result: OneshotResult;

@@ -232,7 +232,7 @@ describe("auto-save and signals", () => {
     return child;
   }
 
-  it.each(["SIGINT", "SIGTERM"] as const)(
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
     "saves once as paused on %s, and dies of the signal as it would have",
     async (signal) => {
       const folder = await tempFolder();
