@@ -21,7 +21,7 @@ export async function sayNothingTo(verb: string, { errors, name }: Session, pref
 }
 
 /**
- * The checkpoint that a word on the command line names: an id, `@7` for sequence 7, or `@latest` for the newest readable
+ * The checkpoint that a word on the command line names: an id or its beginning, `@7` for sequence 7, or `@latest` for the newest readable
  * one.
  *
  * @throws {CommandError} There is no such checkpoint.
@@ -105,9 +105,25 @@ export function titleOf({ sequence, id, label, stage }: CheckpointSummary): stri
   return printable(`@${sequence} ${id}${at === undefined ? "" : ` (${at})`}`);
 }
 
+/** The only checkpoint whose id begins so. @throws {CommandError} There are several. */
+async function findByPrefix({ storage }: Session, taskId: string, prefix: string) {
+  const found: CheckpointSummary[] = [];
+  for await (const one of storage.list({ taskId, order: "newest" })) {
+    if (!isCorrupt(one) && one.id.startsWith(prefix)) found.push(one);
+    if (found.length > 1) {
+      throw new CommandError(
+        ExitCode.usage,
+        `Several checkpoints of task ${JSON.stringify(taskId)} have ids that begin with ${JSON.stringify(prefix)}: ` +
+          `${found.map(titleOf).join(" and ")}, for example. Write more of the id.`,
+      );
+    }
+  }
+  return found[0];
+}
+
 async function findByPosition(session: Session, taskId: string, word: string) {
   if (word === "@latest") return (await readLatest(session, taskId, readState)).checkpoint;
-  if (!/^@\d{1,15}$/.test(word)) return undefined;
+  if (!/^@\d{1,15}$/.test(word)) return word === "" ? undefined : findByPrefix(session, taskId, word);
   const sequence = Number(word.slice(1));
   const query = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
   let unnumbered: CorruptRecord | undefined;

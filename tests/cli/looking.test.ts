@@ -208,6 +208,21 @@ describe("waymark diff", () => {
     expect((await run("diff", "build-42", "@1", "@2", "--exit-code")).code).toBe(6);
   });
 
+  it("compares the newest with the one before it by default, and takes the beginning of an id", async () => {
+    const { run, manager } = await newPlace();
+    const ids: string[] = [];
+    for (const id of ["a-1", "b-1", "b-2"]) ids.push((await manager.save("t", { id }, { id })).id);
+    await manager.close();
+    expect((await run("diff", "t")).stdout).toContain('~ id: "b-1" => "b-2"');
+    expect((await run("diff", "t", "a")).stdout).toContain('~ id: "a-1" => "b-2"');
+    const ambiguous = await run("show", "t", "b");
+    expect([ambiguous.code, ambiguous.stderr]).toEqual([
+      2,
+      expect.stringMatching(/Several .*b-2 and @2 b-1.*Write more/),
+    ]);
+    expect((await run("show", "t", "c")).code).toBe(3);
+  });
+
   it("sees kinds, matches lists by content, and shows the words that changed in a long text", async () => {
     const { manager, run } = await newPlace();
     const words = Array.from({ length: 30 }, (_, n) => `word${n}`);

@@ -1,7 +1,8 @@
 import type { CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { findCheckpoint, readState, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { ExitCode } from "../exit-code.js";
+import { CommandError, ExitCode } from "../exit-code.js";
 import type { Output } from "../output.js";
 import { kindOf, plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
@@ -14,16 +15,16 @@ export const diff: CommandFile = {
     program
       .command("diff")
       .summary("compare two states")
-      .description("What changed in the state from checkpoint A to checkpoint B; each is an id, @7 or @latest.")
+      .description("What changed in the state from checkpoint A to B; each is an id or its beginning, @7 or @latest.")
       .argument("<task>")
-      .argument("<a>")
-      .argument("<b>")
+      .argument("[a]", "default: the one before B")
+      .argument("[b]", "default: @latest")
       .option("--exit-code", "exit with 6 if the states differ")
       .option("--json", "for programs: the delta of jsondiffpatch, or null")
       .action((taskId, a, b, options) =>
         cli.withStore(async (session) => {
-          const from = await findCheckpoint(session, taskId, a);
-          const to = await findCheckpoint(session, taskId, b);
+          const to = await findCheckpoint(session, taskId, b ?? "@latest");
+          const from = a === undefined ? await before(session, to) : await findCheckpoint(session, taskId, a);
           const { changesOf, deltaOf } = await import("../state-diff.js");
           const states = [await readState(session, from), await readState(session, to)] as const;
           const delta = deltaOf(...states);
@@ -34,6 +35,14 @@ export const diff: CommandFile = {
       );
   },
 };
+
+/** @throws {CommandError} It is the oldest. */
+async function before({ storage }: Session, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
+  for await (const found of storage.list({ taskId, order: "newest", beforeSequence: sequence })) {
+    if (!isCorrupt(found)) return found;
+  }
+  throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(taskId)} has no checkpoint before @${sequence}.`);
+}
 
 /** The most columns of a value on a terminal. */
 const VALUE_COLUMNS = 240;
