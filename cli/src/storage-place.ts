@@ -48,10 +48,12 @@ async function kindsBelow(root: string, wanted: StorageScheme): Promise<Set<Stor
   return kinds;
 }
 
+/** By its header: what it begins with, and the application id `WYMK`. */
 async function isDatabase(path: string): Promise<boolean> {
   const file = await open(path);
   try {
-    return (await file.read(Buffer.alloc(16), 0, 16, 0)).buffer.toString("latin1") === "SQLite format 3\0";
+    const { buffer } = await file.read(Buffer.alloc(100), 0, 100, 0);
+    return buffer.toString("latin1", 0, 16) === "SQLite format 3\0" && buffer.toString("latin1", 68, 72) === "WYMK";
   } finally {
     await file.close();
   }

@@ -3,6 +3,7 @@ import { openStorage } from "waymark/adapters";
 import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
+import { otherSystemAt } from "./other-systems.js";
 import { type StoragePlace, storagePlace } from "./storage-place.js";
 
 /** The open storage of a command, and how it was found. */
@@ -40,6 +41,7 @@ export async function openTarget(
 ): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace }> {
   const place = await storagePlace(url);
   assertKind(place, url);
+  if (place.holds === undefined && place.isThere) await refuseOtherSystem(place, url);
   return { place, storage: openStorage(url) };
 }
 
@@ -83,6 +85,7 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
     );
   }
   assertKind(place, url);
+  if (place.holds === undefined && place.isThere) await refuseOtherSystem(place, url);
   return { name: url, place, storage: openStorage(url, { relativeTo }) };
 }
 
@@ -92,6 +95,15 @@ function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   throw new CommandError(
     ExitCode.usage,
     `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right}. Nothing was read or changed.`,
+  );
+}
+
+async function refuseOtherSystem({ path }: StoragePlace, url: string): Promise<void> {
+  const other = await otherSystemAt(path);
+  if (other === undefined) return;
+  throw new CommandError(
+    ExitCode.usage,
+    `${url} is no storage of a manager: ${path} has ${other.what}. ${other.how} Nothing was read or changed.`,
   );
 }
 
