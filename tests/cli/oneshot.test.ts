@@ -26,6 +26,22 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
+  it("lists the features under way, and says if there is none", async () => {
+    const { oneshot } = await project([
+      { id: "a", command: "true" },
+      { id: "b", command: "false" },
+    ]);
+    expect(await oneshot("list")).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("No feature has a checkpoint"),
+    });
+    await oneshot("F01");
+    const listed = await oneshot("list");
+    expect([listed.code, listed.stdout]).toEqual([0, expect.stringMatching(/F01 +failed +1 +b +just now\n$/)]);
+    const { checkpoints } = JSON.parse((await oneshot("list", "--json")).stdout);
+    expect(checkpoints).toMatchObject([{ featureId: "F01", status: "failed", completedWs: ["a"] }]);
+  });
+
   it("says what failed, with its last lines, and goes on with --resume once it is mended", async () => {
     const { cwd, oneshot, saved, left } = await project([
       { id: "a", command: "echo a >> done" },

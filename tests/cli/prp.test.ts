@@ -156,6 +156,6 @@ describe("waymark prp", () => {
 
   it("has no status if no PRP was run", async () => {
     const { status } = await project();
-    expect(await status()).toEqual({ code: 0, stdout: "", stderr: "No PRP has been run in session.\n" });
+    expect(await status()).toEqual({ code: 3, stdout: "", stderr: "No PRP has been run in session.\n" });
   });
 });

@@ -1,23 +1,26 @@
 import { Option } from "@commander-js/extra-typings";
-import type { OneshotResult } from "waymark/oneshot";
-import type { CommandFile } from "../cli.js";
+import { CheckpointCorruptError } from "waymark";
+import type { OneshotCheckpoint, OneshotResult } from "waymark/oneshot";
+import type { Cli, CommandFile } from "../cli.js";
 import { whyPlain } from "../config-file.js";
 import { ExitCode } from "../exit-code.js";
 import { namingFlags } from "../flags.js";
 import { PlainLines } from "../oneshot/plain-lines.js";
-import { printable } from "../printable.js";
-import { countArgument, counted, durationArgument } from "../words.js";
+import { jsonText, printable } from "../printable.js";
+import { statusCell } from "../status-cell.js";
+import { TablePrinter } from "../table.js";
+import { agoText, countArgument, counted, durationArgument } from "../words.js";
 
 export const oneshot: CommandFile = {
   example: "waymark oneshot F01 --jobs 4 --resume",
   register(program, cli) {
-    program
+    const command = program
       .command("oneshot")
       .summary("run a feature's plan")
       .description(
         "Runs a feature's workstreams in the plan's order, each after those that it depends on. The checkpoint is " +
           ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs what is not completed. " +
-          "Success removes that file. It does not use --storage.",
+          "Success removes that file. It does not use --storage. `oneshot list` shows the features under way.",
       )
       .argument("<feature>")
       .option("--plan <file>", "YAML or JSON; default: .sdp/plans/<feature>.yaml, .yml or .json")
@@ -55,6 +58,12 @@ export const oneshot: CommandFile = {
         await report(result);
       });
 
+    command
+      .command("list")
+      .description("The features that have a checkpoint, and how far each of them is.")
+      .option("--json", "for programs: the checkpoints, and those that can't be read")
+      .action((options) => list(cli, options.json === true));
+
     async function report({ success, completed, failed, notStarted }: OneshotResult): Promise<void> {
       const line = (text: string) => cli.output.line(printable(text));
       const all = completed.length + failed.length + notStarted.length;
@@ -70,6 +79,44 @@ export const oneshot: CommandFile = {
     }
   },
 };
+
+/** Of features that are under way: success removes the checkpoint. */
+async function list(cli: Cli, isJson: boolean): Promise<void> {
+  const { CheckpointRepository } = await import("waymark/oneshot");
+  const repository = new CheckpointRepository();
+  const checkpoints: OneshotCheckpoint[] = [];
+  const damaged: { feature: string; reason: string }[] = [];
+  for (const feature of await repository.list()) {
+    try {
+      checkpoints.push(await repository.load(feature, { force: true }));
+    } catch (error) {
+      if (!(error instanceof CheckpointCorruptError)) throw error;
+      damaged.push({ feature, reason: error.message });
+      cli.exitCode = ExitCode.damaged;
+    }
+  }
+  if (isJson) return cli.output.line(jsonText({ checkpoints, damaged }));
+  await printFeatures(cli, checkpoints);
+  for (const { reason } of damaged) await cli.warn(reason);
+  if (checkpoints.length + damaged.length > 0) return;
+  await cli.errors.line(printable(`No feature has a checkpoint in ${repository.checkpointDir}.`));
+  cli.exitCode = ExitCode.notFound;
+}
+
+async function printFeatures({ output }: Cli, checkpoints: readonly OneshotCheckpoint[]): Promise<void> {
+  const table = new TablePrinter(output, [
+    { head: "FEATURE", flexible: true },
+    { head: "STATUS" },
+    { head: "COMPLETED", align: "right" },
+    { head: "AT", flexible: true },
+    { head: "SAVED" },
+  ]);
+  for (const { featureId, status, completedWs, currentWs, lastUpdate } of checkpoints) {
+    const saved = agoText(lastUpdate.toISOString(), Date.now());
+    await table.add(featureId, statusCell(status, output.colors), String(completedWs.length), currentWs, saved);
+  }
+  await table.end();
+}
 
 const FLAGS = {
   CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",

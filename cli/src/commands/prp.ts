@@ -113,7 +113,10 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
         await table.add(taskId, status, label, agoText(savedAt.toISOString(), nowMs), whyOf(task));
       }
       await table.end();
-      if (tasks.length === 0) await cli.errors.line(printable(`No PRP has been run in ${options.session}.`));
+      if (tasks.length === 0 && damaged.length === 0) {
+        await cli.errors.line(printable(`No PRP has been run in ${options.session}.`));
+        cli.exitCode = ExitCode.notFound;
+      }
       for (const { location, reason } of damaged) {
         await cli.errors.line(printable(`warning: ${location} can't be read: ${reason}`));
       }
