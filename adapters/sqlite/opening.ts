@@ -48,8 +48,8 @@ export class DatabaseFile<Store> {
     if (this.#open !== undefined && nowMs < this.#lookAgainAtMs) return this.#open.store;
     const { path } = this.#options;
     // The log comes first: another process may be making the database, and writes to the file before the log.
-    const log = statSync(`${path}-wal`, { throwIfNoEntry: false });
-    const file = statSync(path, { throwIfNoEntry: false });
+    const log = statsOf(`${path}-wal`);
+    const file = statsOf(path);
     if (this.#open !== undefined && file?.ino === this.#open.file.ino && file.dev === this.#open.file.dev) {
       this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
       return this.#open.store;
@@ -172,6 +172,16 @@ function makeFolders(folder: string): void {
   } catch (error) {
     // We may have no right to open a folder above that somebody else made.
     if (!(error instanceof Error && "code" in error && error.code === "EACCES")) throw error;
+  }
+}
+
+/** Not by `throwIfNoEntry: false`, which newer versions of Node take to mean ENOTDIR too: that is a wrong path. */
+function statsOf(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
   }
 }
 

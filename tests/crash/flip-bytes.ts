@@ -131,9 +131,7 @@ function damaged(content: Buffer, at: number, damage: (typeof DAMAGES)[number]):
 function logStep(log: Buffer, at: number, stride: number): number {
   const pageBytes = log.readUInt32BE(8);
   const inFrame = at < LOG_HEADER_BYTES ? 0 : (at - LOG_HEADER_BYTES) % (FRAME_HEADER_BYTES + pageBytes);
-  return stride > 1 || inFrame < FRAME_HEADER_BYTES
-    ? stride
-    : Math.min(PAGE_STEP, FRAME_HEADER_BYTES + pageBytes - inFrame);
+  return inFrame < FRAME_HEADER_BYTES ? stride : Math.min(PAGE_STEP, FRAME_HEADER_BYTES + pageBytes - inFrame);
 }
 
 function freshen(intact: string, copy: string): void {

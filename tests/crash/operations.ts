@@ -55,13 +55,6 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "create", before: "nothing", calls: [["append", draft("t", "a1")]] },
   { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
   {
-    // More than the system takes in one write, as a rule: one adapter's writes stand for both, which share them.
-    name: "append, large",
-    before: "history",
-    calls: [["append", draft("t", "a4", { body: JSON.stringify("k".repeat(600_000)) })]],
-    only: ["json-file"],
-  },
-  {
     name: "status",
     before: "history",
     calls: [["setStatus", "t", "a2", { status: "failed", error: { message: "disk on fire" } }]],
