@@ -1,10 +1,11 @@
 // @ts-check
-// Makes docs/waymark.svg, the recording in the README: `npm run record`. Each command is really run, on a terminal that
+// Makes docs/waymark.svg, the recording in the README: `npm run record`. Each command really runs, on a terminal that
 // `script` of util-linux gives it; only the typing and the pauses are made up. Needs a build.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { render } from "svg-term";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -12,14 +13,32 @@ import { openStorage } from "waymark/adapters";
 const COLUMNS = 92;
 const ROWS = 18;
 const COMMANDS = [
-  "waymark tasks",
+  "timeout --signal=KILL 2 node build.mjs",
   "waymark resume",
-  "waymark list build-42 --limit 4",
-  "waymark show build-42 --path gates[1]",
+  "node build.mjs",
+  "waymark list build --limit 4",
   "waymark diff build-42 @3 @latest",
   "waymark prune build-42 --keep-last 2 --dry-run",
-  "waymark oneshot F01 --jobs 2",
 ];
+
+/** A build that saves after each step, and begins behind the last one. */
+const BUILD = (/** @type {string} */ sdk) => `
+import { CheckpointManager } from "${sdk}/src/index.js";
+import { openStorage } from "${sdk}/adapters/index.js";
+import { setTimeout as work } from "node:timers/promises";
+
+const manager = new CheckpointManager({ storage: openStorage("sqlite:checkpoints.db") });
+const steps = ["fetch", "compile", "test", "bundle", "sign", "publish"];
+const latest = await manager.latest("build");
+if (latest) console.log("resuming after", latest.label);
+for (let step = latest?.state.step ?? 0; step < steps.length; step++) {
+  await work(500);
+  await manager.save("build", { step: step + 1 }, { label: steps[step] });
+  console.log("saved after", steps[step]);
+}
+await manager.complete("build");
+await manager.close();
+`;
 const SECONDS = { perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
 
 const root = join(import.meta.dirname, "..");
@@ -56,13 +75,7 @@ async function fill() {
 
   await manager.close();
 
-  mkdirSync(join(folder, ".sdp", "plans"), { recursive: true });
-  const workstreams = [
-    { id: "00-001-01", command: "echo compiled; sleep 1" },
-    { id: "00-001-02", command: "echo 12 passed; sleep 2" },
-    { id: "00-001-03", command: "echo bundled; sleep 1", depends_on: ["00-001-01"] },
-  ];
-  writeFileSync(join(folder, ".sdp", "plans", "F01.json"), JSON.stringify({ workstreams }));
+  writeFileSync(join(folder, "build.mjs"), BUILD(pathToFileURL(join(root, "dist")).href));
 }
 
 /** The session as an asciicast of version 2. */

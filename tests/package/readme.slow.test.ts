@@ -1,4 +1,4 @@
-// Everything the README shows is run here, and what docs/security.md shows is checked by the compiler.
+// Everything that README and docs/systems.md show is run here, and what docs/security.md shows is checked by the compiler.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
-const blocks = programsIn(readme);
+const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
+const blocks = [...programsIn(readme), ...programsIn(systems)];
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
@@ -23,19 +24,15 @@ beforeAll(() => {
   folder = mkdtempSync(join(root, "coverage", "readme-"));
   const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { replacePayload: undefined, removeTasks: undefined });`;
   writeFileSync(join(folder, "my-store.js"), stub);
-  // The PRP that the README's executor runs, and the coder it calls.
-  writeFileSync(
-    join(folder, "PRP.md"),
-    "# A task\n\n**PRP ID**: P1\n\n## Validation Loop\n\n### Level 1: True\n\n```sh\ntrue\n```\n",
-  );
+  // The PRP and the plan that the page has to copy, and the coder that its executor calls.
+  writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");
+  writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");
   writeFileSync(
     join(folder, "my-agent"),
     '#!/bin/sh\ncat >/dev/null\necho \'{"result":"success","message":"done"}\'\n',
     { mode: 0o700 },
   );
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
-  // The plan that the README's run of a feature reads.
-  writeFileSync(join(folder, "plan.yaml"), "workstreams:\n- id: 00-001-01\n  command: echo done\n");
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
   });
@@ -48,12 +45,8 @@ afterAll(() => {
 });
 
 describe("the README", () => {
-  it("begins with the command that runs the main job, and the one that passes the tests", () => {
-    const first = /```sh\n(.*?)```/s.exec(readme)?.[1] ?? "";
-    const commands = first
-      .trim()
-      .split("\n")
-      .map((line) => line.replace(/ *#.*/, ""));
+  it("shows the command that runs the main job, and the one that passes the tests", () => {
+    const commands = [...readme.matchAll(/^(npm ci && npm \w+)/gm)].map(([, command]) => command);
     expect(commands).toEqual(["npm ci && npm start", "npm ci && npm test"]);
   });
 
