@@ -15,7 +15,9 @@ async function leftBy(calls: (folder: string) => readonly string[], fate: Fate =
   writeFileSync(join(folder, "t", "old"), "old");
   const lines = [`access(${hex("/waymark-crash-test-begins")}, F_OK) = -1 ENOENT (No such file)`, ...calls(folder)];
   const model = new DiskModel(folder);
-  for (const _ of model.run(parseRecord(lines.map((line) => `1 ${line}`).join("\n")).ofStore));
+  for (const _ of model.run(
+    parseRecord(lines.map((line) => (/^2 /.test(line) ? line : `1 ${line}`)).join("\n")).ofStore,
+  ));
   const disk = model.afterLoss(model.openKinds().map(() => fate));
   return Object.fromEntries([...disk.entries()].map(([path, content]) => [path, content?.toString()]));
 }
@@ -57,9 +59,10 @@ describe("the model of a disk that forgets", () => {
       open(join(folder, "t/new")),
       ...syncFolder(join(folder, "t")),
       write("one "),
-      "fsync(5 <unfinished ...>",
-      "<... fsync resumed>) = 0",
+      // On another thread.
+      "2 fsync(5 <unfinished ...>",
       write("two"),
+      "2 <... fsync resumed>) = 0",
     ]);
     expect(left).toHaveProperty(["t/new"], "one ");
   });

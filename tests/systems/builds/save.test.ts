@@ -235,6 +235,7 @@ describe("close", () => {
       () => builds.saveBuildState({ ...state, currentPhase: 1, logs: [] }),
       () => builds.getBuildState("b"),
       () => builds.listSavedBuilds(),
+      () => builds.removeBuild("b"),
     ]) {
       expect(call).toThrow(ClosedError);
     }
