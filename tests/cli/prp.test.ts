@@ -154,6 +154,19 @@ describe("waymark prp", () => {
     expect(stderr).toMatch(message);
   });
 
+  it("says that a PRP was complete before, when, and how to run it again", async () => {
+    const { run, log, write } = await project();
+    write("go");
+    expect((await run()).stdout).toContain("Complete, after 0 fix attempts.");
+    const before = log();
+    const again = await run("--resume");
+    expect([again.code, again.stdout]).toEqual([
+      0,
+      "Complete already (just now). Nothing was run; --restart runs it again.\n",
+    ]);
+    expect(log()).toEqual(before);
+  });
+
   it("has no status if no PRP was run", async () => {
     const { status } = await project();
     expect(await status()).toEqual({ code: 3, stdout: "", stderr: "No PRP has been run in session.\n" });

@@ -41,7 +41,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .option("--gate-timeout <time>", "for each gate; default: 2m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
     .action(async (path, options) => {
-      const { PrpExecutor } = await import("waymark/prp");
+      const { PrpExecutor, prpStatus } = await import("waymark/prp");
       const say = (_details: object, message: string) => void cli.errors.line(printable(message));
       const warn = (_details: object, message: string) => void cli.warn(message);
       const plain = await whyPlain("waymark prp run");
@@ -55,7 +55,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
         logger: { debug() {}, info: say, warn, error: warn },
       });
       try {
-        const { success, fixAttempts, error } = await namingFlags(FLAGS, () =>
+        const { success, fixAttempts, error, resumedFrom } = await namingFlags(FLAGS, () =>
           executor.execute(path, {
             taskId: options.task,
             restart: options.restart,
@@ -63,6 +63,13 @@ function registerRun(command: PrpCommand, cli: Cli): void {
             resume: options.restart ? undefined : options.resume === true,
           }),
         );
+        if (resumedFrom?.stage === "complete") {
+          const { tasks } = await prpStatus(options.session);
+          const finished = tasks.find(({ checkpointId }) => checkpointId === resumedFrom.id);
+          const when = finished === undefined ? "before" : agoText(finished.savedAt.toISOString(), Date.now());
+          await cli.output.line(`Complete already (${when}). Nothing was run; --restart runs it again.`);
+          return;
+        }
         if (success) {
           await cli.output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
           return;
