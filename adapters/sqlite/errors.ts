@@ -6,6 +6,11 @@ export function isBusy(error: unknown): boolean {
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 
+/** Nothing can be written by this connection: if the log could not be opened once, SQLite goes on without writing. */
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error).startsWith("SQLITE_READONLY");
+}
+
 /** A page of the database doesn't hold what it must. */
 export function isDamaged(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_CORRUPT");

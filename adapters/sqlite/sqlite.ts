@@ -23,7 +23,7 @@ import {
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
-import { explain } from "./errors.js";
+import { explain, isReadOnly } from "./errors.js";
 import { LockQueue } from "./lock-queue.js";
 import { SqliteMaintenance } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
@@ -211,6 +211,8 @@ export class SqliteAdapter implements StorageAdapter {
     try {
       return await call();
     } catch (error) {
+      // The next call opens the database anew.
+      if (isReadOnly(error)) this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }
   }

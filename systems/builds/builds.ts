@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { types } from "node:util";
-import { explain } from "../../adapters/sqlite/errors.js";
+import { explain, isReadOnly } from "../../adapters/sqlite/errors.js";
 import { DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/opening.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
@@ -277,6 +277,8 @@ export class Builds {
     try {
       return work();
     } catch (error) {
+      // The next call opens the database anew.
+      if (isReadOnly(error)) this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }
   }
