@@ -135,7 +135,7 @@ export class MemoryAdapter implements StorageAdapter {
     return this.#tasks.get(taskId);
   }
 
-  /** Adds a record, or puts it in the place of the one with its id. */
+  /** Stores a record under its id. A changed one keeps its place. */
   #put(task: StoredTask, record: StoredCheckpoint): void {
     task.records.set(record.id, record);
     if (record.sequence >= positionOf(task).newestSequence) task.newest = record;

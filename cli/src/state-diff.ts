@@ -47,7 +47,7 @@ function* changesOfMembers(
   path: readonly PathStep[],
 ): Generator<StateChange> {
   const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : textOf(key)];
-  // Keys that are objects are never the same ones.
+  // A key that is an object was read anew for each state, so keys match by their content.
   const [old, current] = [byIdentity(from), byIdentity(to)];
   for (const [identity, [key, value]] of old) {
     const now = current.get(identity);

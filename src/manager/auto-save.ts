@@ -151,6 +151,7 @@ export class AutoSave<State> {
 
   /** Waits for the save in progress, then saves. Several callers may wait; the first one starts the next save. */
   async #saveNext(): Promise<void> {
+    // #save has reported the failure of the one before.
     while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
     await this.#start();
   }
