@@ -2,6 +2,7 @@ import {
   type AppendCondition,
   type CheckpointQuery,
   checkExpected,
+  compareTasks,
   matchesQuery,
   matchesTaskId,
   nextSequence,
@@ -13,7 +14,6 @@ import {
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  compareTaskIds,
   copyOf,
   copyOfPayload,
   type Payload,
@@ -77,7 +77,7 @@ export class MemoryAdapter implements StorageAdapter {
       const isAskedFor = newest && matchesTaskId(taskId, query) && (query.status?.includes(newest.status) ?? true);
       if (isAskedFor) found.push({ taskId, count: records.size, newest });
     }
-    found.sort(query.order === "recent" ? byRecency : byTaskId);
+    found.sort(compareTasks(query.order));
     for (const task of found.slice(0, query.limit)) {
       yield { ...task, newest: structuredClone(summaryOf(task.newest)) };
     }
@@ -157,14 +157,4 @@ export class MemoryAdapter implements StorageAdapter {
 
 function positionOf(task: StoredTask | undefined): TaskPosition {
   return { newestSequence: task?.newest?.sequence ?? 0, lastSequence: task?.lastSequence ?? 0 };
-}
-
-function byTaskId(a: TaskSummary, b: TaskSummary): number {
-  return compareTaskIds(a.taskId, b.taskId);
-}
-
-/** ISO 8601 strings of one form and one zone are in the order of their times. */
-function byRecency(a: TaskSummary, b: TaskSummary): number {
-  if (a.newest.createdAt === b.newest.createdAt) return byTaskId(a, b);
-  return a.newest.createdAt > b.newest.createdAt ? -1 : 1;
 }

@@ -171,5 +171,5 @@ function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end
   const line = decodeText(bytes.subarray(0, end + 1));
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
   const fields = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
-  return { head: parseHead(fields, fields), end, lineEnd };
+  return { head: parseHead(fields), end, lineEnd };
 }

@@ -24,8 +24,6 @@ export interface JsonFileAdapterOptions extends FolderStoreOptions {}
 
 /** More folders aren't remembered. A thousand checkpoints of a task take 100 KB. */
 const MAX_FOLDERS = 1_000;
-/** If a folder's time is older than this, any later change gives it another time: the system's clock has moved on. */
-const SETTLED_MS = 100;
 
 /**
  * One JSON file per checkpoint, in one folder per task: for people who read, search and commit their checkpoints.
@@ -59,16 +57,13 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
   const { inode, modified } = statsOfFolder(path);
   const former = known.get(inode);
   const isSame = former?.modified !== undefined && former.modified === modified;
-  const isSettled = modified !== undefined && Date.now() - Number(modified / 1_000_000n) > SETTLED_MS;
-  if (isSame && (former.isSettled || (lock?.isUninterrupted ?? wasHeldLastHere(path)))) {
-    former.isSettled = isSettled;
-    return former;
-  }
-  const folder = new JsonFolder(path, modified, isSettled);
+  if (isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path))) return former;
+  const folder = new JsonFolder(path, modified);
+  if (lock === undefined) return folder;
   // What a thief of the lock wrote meanwhile may be missing.
-  lock?.assertHeld();
+  lock.assertHeld();
   if (known.size === MAX_FOLDERS) known.clear();
-  if (lock || isSettled) known.set(inode, folder);
+  known.set(inode, folder);
   return folder;
 }
 
@@ -77,8 +72,6 @@ class JsonFolder implements Task {
   readonly path: string;
   /** The folder's own time when it was as it is known here. */
   modified: bigint | undefined;
-  /** A change that isn't known here would show in that time: it was past when the folder was listed. */
-  isSettled: boolean;
   /** Of checkpoints that were removed when they were the newest. */
   readonly #tombstones: readonly string[];
   /** The oldest first. Only its end changes: later writes don't disturb an iteration. */
@@ -86,10 +79,9 @@ class JsonFolder implements Task {
   /** File names by the ids' names. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
 
-  constructor(path: string, modified: bigint | undefined, isSettled: boolean) {
+  constructor(path: string, modified: bigint | undefined) {
     this.path = path;
     this.modified = modified;
-    this.isSettled = isSettled;
     const names = namesIn(path);
     this.#tombstones = names.filter(isTombstoneName);
     this.#names = names.filter(isCheckpointFileName).sort(compareFileNames);
@@ -136,7 +128,7 @@ class JsonFolder implements Task {
   }
 
   async remove(doomed: readonly CheckpointFile[] | "all", lock: FolderLock): Promise<number> {
-    this.#forget();
+    this.modified = undefined;
     const names = doomed === "all" ? this.#names : doomed.map(({ name }) => name);
     const last = tombstoneName(this.lastSequence);
     if (doomed !== "all") {
@@ -157,15 +149,10 @@ class JsonFolder implements Task {
   }
 
   async #write({ location }: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
-    this.#forget();
+    // Until a write has ended well, what is known here may no longer be so.
+    this.modified = undefined;
     await lock.writeLast(location, renderCheckpoint(record));
     this.modified = statsOfFolder(this.path).modified;
-  }
-
-  /** Until a write has ended well, what is known here may no longer be so. */
-  #forget(): void {
-    this.modified = undefined;
-    this.isSettled = false;
   }
 
   /** How many have a sequence up to this one. */

@@ -7,9 +7,7 @@ import {
 } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
-  CHECKPOINT_STATUSES,
   type CheckpointDraft,
-  type CheckpointFailure,
   damageIn,
   type JsonObject,
   type JsonValue,
@@ -19,6 +17,7 @@ import {
   summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
+import { isJsonObject, parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
 import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
@@ -126,50 +125,16 @@ export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraf
 /**
  * A head from what a file holds: each field of the type it must have, and the seal whole.
  *
- * @param common - Where id, taskId, label, createdAt and error stand.
- * @param ours - Where all else stands.
  * @throws {UnreadableError}
  */
-export function parseHead(common: JsonObject, ours: JsonObject): RecordHead {
-  const [label, error] = [common["label"], common["error"]];
-  const [stage, parentId, metadata, bodyIs] = [ours["stage"], ours["parentId"], ours["metadata"], ours["bodyIs"]];
-  const status = CHECKPOINT_STATUSES.find((known) => known === ours["status"]);
-  if (status === undefined) throw new UnreadableError("it has no known status");
+export function parseHead(fields: StoredFields & { readonly bodyIs?: JsonValue | undefined }): RecordHead {
+  const { bodyIs } = fields;
+  const summary = parseSummary(fields);
+  if (typeof summary === "string") throw new UnreadableError(summary);
   if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
-  if (metadata !== undefined && !isJsonObject(metadata)) throw new UnreadableError("its metadata is no object");
-
-  // Built up, since lists of thousands of tasks do this for each.
-  const head: { -readonly [Key in keyof RecordHead]: RecordHead[Key] } = {
-    taskId: text(common, "taskId"),
-    id: text(common, "id"),
-    sequence: wholeNumber(ours, "sequence", 1),
-    createdAt: text(common, "createdAt"),
-    status,
-    stateVersion: wholeNumber(ours, "stateVersion", 0),
-    sizeBytes: wholeNumber(ours, "sizeBytes", 0),
-    payload: { encoding: text(ours, "encoding"), sha256: text(ours, "sha256") },
-    seal: text(ours, "seal"),
-  };
-  if (stage !== undefined) head.stage = text(ours, "stage");
-  if (label !== undefined) head.label = text(common, "label");
-  if (parentId !== undefined) head.parentId = text(ours, "parentId");
-  if (metadata !== undefined) head.metadata = metadata;
-  if (error !== undefined) head.error = parseFailure(error);
-  if (bodyIs !== undefined) head.bodyIs = bodyIs;
-  const broken = brokenSeal(head);
+  const broken = brokenSeal(summary);
   if (broken !== undefined) throw new UnreadableError(broken);
-  return head;
-}
-
-/** @throws {UnreadableError} */
-export function parseFailure(value: JsonValue): CheckpointFailure {
-  if (!isJsonObject(value)) throw new UnreadableError("its error is no object");
-  return {
-    message: text(value, "message"),
-    ...optionalText(value, "name"),
-    ...optionalText(value, "code"),
-    ...optionalText(value, "stack"),
-  };
+  return bodyIs === undefined ? summary : { ...summary, bodyIs };
 }
 
 /** @throws {UnreadableError} Not a JSON object. */
@@ -183,30 +148,6 @@ export function parseObject(source: string): JsonObject {
   }
   if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
   return value;
-}
-
-export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** @throws {UnreadableError} */
-export function text(fields: JsonObject, key: string): string {
-  const value = fields[key];
-  if (typeof value !== "string") throw new UnreadableError(`its ${key} is no text`);
-  return value;
-}
-
-/** @throws {UnreadableError} */
-export function optionalText<Key extends string>(fields: JsonObject, key: Key): { readonly [K in Key]?: string } {
-  // A computed key widens to an index signature, so the type has to be said.
-  return fields[key] === undefined ? {} : ({ [key]: text(fields, key) } as { readonly [K in Key]?: string });
-}
-
-/** @throws {UnreadableError} */
-export function wholeNumber(fields: JsonObject, key: string, min: number): number {
-  const value = fields[key];
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= min) return value;
-  throw new UnreadableError(`its ${key} is no whole number from ${min}`);
 }
 
 /** What can't be read is no exception here. */

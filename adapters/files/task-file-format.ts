@@ -10,6 +10,7 @@ import {
   summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import { isJsonObject, parseSummary } from "../../src/contract/parse-summary.js";
 import { decodeText, UnreadableError } from "./file-io.js";
 import {
   assertOwner,
@@ -17,16 +18,11 @@ import {
   type Entry,
   embeddedSize,
   formOfBody,
-  isJsonObject,
-  optionalText,
-  parseFailure,
   parseHead,
   parseObject,
   type RecordHead,
   storedCheckpoint,
-  text,
   textOfBody,
-  wholeNumber,
 } from "./record.js";
 
 /**
@@ -213,8 +209,9 @@ function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: s
 /** @throws {UnreadableError} */
 function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: string; readonly lastSequence: number } {
   if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
-  const numbering = { taskId: text(waymark, "taskId"), lastSequence: wholeNumber(waymark, "lastSequence", 0) };
-  if (waymark["seal"] === sealOf(numbering.taskId, numbering.lastSequence)) return numbering;
+  const { taskId, lastSequence, seal } = waymark as Partial<Record<"taskId" | "lastSequence" | "seal", JsonValue>>;
+  const isRead = typeof taskId === "string" && typeof lastSequence === "number";
+  if (isRead && seal === sealOf(taskId, lastSequence)) return { taskId, lastSequence };
   throw new UnreadableError("its numbering doesn't match its seal");
 }
 
@@ -278,10 +275,13 @@ function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine
 
 /** @throws {UnreadableError} */
 function headOf(fields: JsonObject): RecordHead {
-  const waymark = fields["waymark"];
+  const { waymark, taskId, id, label, createdAt, error } = fields as CommonFields;
   if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key holds no object");
-  return parseHead(fields, waymark);
+  return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
+
+/** What records of every program have, and what we add. */
+type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
 /** A record that another program has written, or stripped of what it didn't know. */
 interface ForeignRecord {
@@ -306,20 +306,16 @@ function parseRecord(
 
 /** @throws {UnreadableError} */
 function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
-  const error = fields["error"];
-  const createdAt = new Date(text(fields, "createdAt"));
-  if (Number.isNaN(createdAt.getTime())) throw new UnreadableError("its createdAt is no date");
+  const { taskId, id, label, createdAt, error } = fields as CommonFields;
+  const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);
+  if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt is no date");
   const { stage, status = error === undefined ? "running" : "failed" } = adopted;
-  return {
-    taskId: text(fields, "taskId"),
-    id: text(fields, "id"),
-    createdAt: createdAt.toISOString(),
-    ...(stage === undefined ? undefined : { stage }),
-    ...optionalText(fields, "label"),
-    status,
-    ...(error === undefined ? undefined : { error: parseFailure(error) }),
-    stateVersion: 1,
-    sizeBytes: Buffer.byteLength(body),
-    payload: { encoding: "json", body, sha256: hash("sha256", body, "hex") },
-  };
+  const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
+  const sizeBytes = Buffer.byteLength(body);
+  const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
+  // The storage gives sequence and seal.
+  const found = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
+  if (typeof found === "string") throw new UnreadableError(found);
+  const { sequence: _sequence, ...summary } = summaryOf(found);
+  return { ...summary, payload };
 }

@@ -1,8 +1,14 @@
 import { type Dirent, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { type CorruptRecord, matchesTaskId, type TaskQuery } from "../../src/contract/adapter.js";
-import { compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
+import {
+  type CorruptRecord,
+  compareTasks,
+  matchesTaskId,
+  type OrderedTask,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
+import { summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
@@ -43,11 +49,12 @@ export async function* scanTasks(
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? contentsOf(folder, load) : undefined;
     const taskId = folder.taskId ?? contents?.task?.taskId;
-    if (taskId === undefined || matchesTaskId(taskId, query)) candidates.push({ folder, taskId, contents });
+    if (taskId === undefined || matchesTaskId(taskId, query))
+      candidates.push({ folder, taskId, newest: contents?.task?.newest, contents });
     seen += 1;
     if (seen % SLICE === 0) await setImmediate();
   }
-  candidates.sort(query.order === "recent" ? byRecency : byTaskId);
+  candidates.sort(compareTasks(query.order));
 
   for (const { folder, contents } of candidates) {
     if (left === 0) return;
@@ -70,9 +77,8 @@ interface Contents {
   readonly corrupt: readonly CorruptRecord[];
 }
 
-interface Candidate {
+interface Candidate extends OrderedTask {
   readonly folder: TaskFolder;
-  readonly taskId: string | undefined;
   readonly contents: Contents | undefined;
 }
 
@@ -90,17 +96,4 @@ function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
     }
   }
   return { corrupt };
-}
-
-/** Those that nobody can tell the id of come first. */
-function byTaskId(a: Candidate, b: Candidate): number {
-  return compareTaskIds(a.taskId ?? "", b.taskId ?? "");
-}
-
-/** Those without a readable checkpoint come first: a limit must not hide the damage. */
-function byRecency(a: Candidate, b: Candidate): number {
-  const [left, right] = [a.contents?.task?.newest.createdAt, b.contents?.task?.newest.createdAt];
-  if (left === right) return byTaskId(a, b);
-  if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
-  return left > right ? -1 : 1;
 }

@@ -1,6 +1,7 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, type Stats, statSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, type Stats, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
+import { makeFolder, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
 
@@ -38,31 +39,20 @@ export class DatabaseFile<Store> {
     this.#options = options;
   }
 
-  /**
-   * The store, if there is one. Creates nothing.
-   *
-   * @throws {CheckpointCorruptError} The file is gone or empty, and its log is still there.
-   */
+  /** The store, if there is one. Creates nothing. */
   existing(): Store | undefined {
     const nowMs = performance.now();
     if (this.#open !== undefined && nowMs < this.#lookAgainAtMs) return this.#open.store;
     const { path } = this.#options;
-    // The log comes first: another process may be making the database, and writes to the file before the log.
-    const log = statsOf(`${path}-wal`);
-    const file = statsOf(path);
+    const file = unlessAbsent(() => statSync(path));
     if (this.#open !== undefined && file?.ino === this.#open.file.ino && file.dev === this.#open.file.dev) {
       this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
       return this.#open.store;
     }
     this.close();
     // SQLite takes a file of one byte for an empty one.
-    if (file !== undefined && (file.size > 1 || !file.isFile())) return this.#connect({ mayCreate: false });
-    if (log === undefined || log.size === 0) return undefined;
-    throw new CheckpointCorruptError(
-      `The database ${path} is ${file === undefined ? "gone" : "empty"}, and its log ${path}-wal is still there. SQLite ` +
-        "would delete the log, which may hold all that is left. Nothing was changed; put back a backup of the database, " +
-        "or move both files away to start anew.",
-    );
+    const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
+    return isEmpty ? undefined : this.#connect({ mayCreate: false });
   }
 
   /** The store. If there is none, creates it, and the folders above it: for their owner alone. */
@@ -158,13 +148,12 @@ function writeAhead(database: SqliteConnection, path: string): void {
   );
 }
 
-/** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. */
+/** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. It may not wait. */
 function makeFolders(folder: string): void {
   const above = dirname(folder);
   if (above !== folder && !existsSync(folder)) {
     makeFolders(above);
-    // `recursive`: another process may make it first.
-    mkdirSync(folder, { mode: 0o700, recursive: true });
+    makeFolder(folder);
   }
   try {
     // Also if the folder exists: a killed process may have made it and not synced its name.
@@ -172,16 +161,6 @@ function makeFolders(folder: string): void {
   } catch (error) {
     // We may have no right to open a folder above that somebody else made.
     if (!(error instanceof Error && "code" in error && error.code === "EACCES")) throw error;
-  }
-}
-
-/** Not by `throwIfNoEntry: false`, which newer versions of Node take to mean ENOTDIR too: that is a wrong path. */
-function statsOf(path: string): Stats | undefined {
-  try {
-    return statSync(path);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw error;
   }
 }
 

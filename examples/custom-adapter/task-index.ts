@@ -1,11 +1,12 @@
 import type { CorruptRecord, TaskSummary } from "waymark";
 import {
   type CheckpointQuery,
-  compareTaskIds,
+  compareTasks,
   inRange,
   isCorrupt,
   matchesQuery,
   matchesTaskId,
+  type OrderedTask,
   type SealedSummary,
   seal,
   summaryOf,
@@ -41,7 +42,7 @@ export function* selectTasks(
   indexes: readonly (TaskIndex | CorruptRecord)[],
   query: TaskQuery,
 ): Iterable<TaskSummary | CorruptRecord> {
-  const found = indexes.map((index) => findTask(index, query)).sort(query.order === "recent" ? byRecency : byTaskId);
+  const found = indexes.map((index) => findTask(index, query)).sort(compareTasks(query.order));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for (const { corrupt, task } of found) {
     if (left === 0) return;
@@ -96,7 +97,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-interface FoundTask {
+interface FoundTask extends OrderedTask {
   readonly corrupt: readonly CorruptRecord[];
   readonly task?: TaskSummary;
 }
@@ -104,26 +105,15 @@ interface FoundTask {
 function findTask(index: TaskIndex | CorruptRecord, query: TaskQuery): FoundTask {
   const { taskId = "" } = index;
   const { status } = query;
-  if (!matchesTaskId(taskId, query)) return { corrupt: [] };
-  if (isCorrupt(index)) return { corrupt: [index] };
+  if (!matchesTaskId(taskId, query)) return { taskId, corrupt: [] };
+  if (isCorrupt(index)) return { taskId, corrupt: [index] };
   const corrupt: CorruptRecord[] = [];
   for (const newest of select(index.headers, { taskId, order: "newest", limit: 1 })) {
     if (isCorrupt(newest)) corrupt.push(newest);
     else if (status === undefined || status.includes(newest.status)) {
-      return { corrupt, task: { taskId, count: index.headers.length, newest: summaryOf(newest) } };
+      const task = { taskId, count: index.headers.length, newest: summaryOf(newest) };
+      return { taskId, newest, corrupt, task };
     }
   }
-  return { corrupt };
-}
-
-/** Tasks without a readable checkpoint come first. */
-function byTaskId({ task: a }: FoundTask, { task: b }: FoundTask): number {
-  if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined);
-  return compareTaskIds(a.taskId, b.taskId);
-}
-
-function byRecency(left: FoundTask, right: FoundTask): number {
-  const [a, b] = [left.task?.newest.createdAt, right.task?.newest.createdAt];
-  if (a === undefined || b === undefined || a === b) return byTaskId(left, right);
-  return a > b ? -1 : 1;
+  return { taskId, corrupt };
 }

@@ -267,6 +267,25 @@ export function matchesTaskId(taskId: string, { prefix = "", after }: TaskQuery)
   return taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
 }
 
+/** A task as a query orders it. Where none of its checkpoints can be read, it has no `newest`. */
+export interface OrderedTask {
+  readonly taskId?: string | undefined;
+  readonly newest?: Pick<CheckpointSummary, "createdAt"> | undefined;
+}
+
+/** The order that a query asks for. By `recent`, a task without `newest` comes first: a limit must not hide damage. */
+export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: OrderedTask) => number {
+  const byTaskId = (a: OrderedTask, b: OrderedTask): number => compareTaskIds(a.taskId ?? "", b.taskId ?? "");
+  if (order === "taskId") return byTaskId;
+  return (a, b) => {
+    const [left, right] = [a.newest?.createdAt, b.newest?.createdAt];
+    if (left === right) return byTaskId(a, b);
+    if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
+    // ISO 8601 texts of one form and one zone are in the order of their times.
+    return left > right ? -1 : 1;
+  };
+}
+
 /**
  * Refuses options that aren't an object or have an unknown key. Otherwise a misspelled option would be ignored.
  *

@@ -15,11 +15,13 @@ export {
   type CorruptRecord,
   checkExpected,
   checkKeys,
+  compareTasks,
   inRange,
   isCorrupt,
   matchesQuery,
   matchesTaskId,
   nextSequence,
+  type OrderedTask,
   type StorageAdapter,
   sequenceOfSame,
   type TaskPosition,
@@ -70,3 +72,4 @@ export type {
   StorageRepair,
   StorageVerification,
 } from "./findings.js";
+export { parseSummary, type StoredFields } from "./parse-summary.js";

@@ -1,14 +1,4 @@
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -173,28 +163,6 @@ describe("a file that is not ours to write", () => {
     }
     expect(readFileSync(path, "utf8")).toBe(text);
   });
-
-  it.each([
-    ["is empty", (path: string) => truncateSync(path)],
-    ["is gone", (path: string) => rmSync(path)],
-  ])(
-    "is left untouched where it %s and its log is still there, which may hold all that is left",
-    async (what, damage) => {
-      const { path, saveCheckpoint } = await openBuilds();
-      saveCheckpoint(checkpoint("c1"));
-      const left = join(await tempFolder(), "builds.db");
-      for (const suffix of ["", "-wal"]) copyFileSync(`${path}${suffix}`, `${left}${suffix}`);
-      damage(left);
-      const log = readFileSync(`${left}-wal`);
-      expect(log.length).toBeGreaterThan(0);
-
-      for (const call of callsOf(await openBuilds({ path: left }))) {
-        expect(call).toThrow(CheckpointCorruptError);
-        expect(call).toThrow(`${what}, and its log ${left}-wal is still there`);
-      }
-      expect(readFileSync(`${left}-wal`).equals(log)).toBe(true);
-    },
-  );
 });
 
 describe("a failing disk or folder", () => {

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -319,28 +319,20 @@ describe("a store that was there before", () => {
     expect(await other.append(draft("t", "c2"))).toBe(2);
   });
 
-  it.each([
-    ["is empty", (path: string) => truncateSync(path)],
-    ["is gone", (path: string) => rmSync(path)],
-  ] as const)(
-    "whose file %s while its log is still there is a typed error, and the log is left as it is",
-    async (_what, damage) => {
-      const path = join(await tempFolder(), "checkpoints.db");
-      const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
-      await once(writer.stdout, "data");
-      writer.kill("SIGKILL");
-      await once(writer, "exit");
-      damage(path);
-      const log = readFileSync(`${path}-wal`);
-      expect(log.length).toBeGreaterThan(0);
-      const adapter = openAdapter({ path });
-      const corrupt = { code: "CHECKPOINT_CORRUPT", message: expect.stringContaining("Nothing was changed") };
-      await expect(listed(adapter)).rejects.toMatchObject(corrupt);
-      await expect(adapter.append(draft("t", "c2"))).rejects.toMatchObject(corrupt);
-      await adapter.close();
-      expect(readFileSync(`${path}-wal`)).toEqual(log);
-    },
-  );
+  it("that somebody removed, but not its log, is begun anew", async () => {
+    const path = join(await tempFolder(), "checkpoints.db");
+    const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
+    await once(writer.stdout, "data");
+    writer.kill("SIGKILL");
+    await once(writer, "exit");
+    rmSync(path);
+    expect(readFileSync(`${path}-wal`).length).toBeGreaterThan(0);
+
+    const adapter = openAdapter({ path });
+    expect(await listed(adapter)).toEqual([]);
+    expect(await adapter.append(draft("t", "new"))).toBe(1);
+    expect(await listed(adapter)).toEqual(["new"]);
+  });
 
   it("may be an empty file, as a killed process leaves one: reads give nothing and leave it so, an append fills it", async () => {
     const path = join(await tempFolder(), "checkpoints.db");

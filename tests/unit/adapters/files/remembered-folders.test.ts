@@ -89,20 +89,6 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(await idsOf(reader.list(NEWEST))).toEqual(["a2", "a1"]);
   });
 
-  it("lists a folder that nobody changes once, though it never wrote there", async () => {
-    const { root, open, adapter } = await newJsonStore();
-    await adapter.append(draft("t", "a1"));
-    const then = new Date(Date.now() - 10_000);
-    utimesSync(join(root, "t"), then, then);
-    const reader = open();
-    await idsOf(reader.list(NEWEST));
-    listed.times = 0;
-    expect(await idsOf(reader.list(NEWEST))).toEqual(["a1"]);
-    expect(listed.times).toBe(0);
-    await adapter.append(draft("t", "a2"));
-    expect(await idsOf(reader.list(NEWEST))).toEqual(["a2", "a1"]);
-  });
-
   it("begins anew where the task was removed by another and is there again", async () => {
     const { adapter, open } = await newJsonStore();
     for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));

@@ -397,8 +397,8 @@ describe("another program's file", () => {
       "it has no state",
       "its createdAt is no date",
       "its id is no text",
-      "its error is no object",
-      "its message is no text",
+      "its error is no object of texts",
+      "its error is no object of texts",
     ]);
     expect(await adapter.append(draft("t", "a1"))).toBe(2);
     // What can't be read comes first, as it is; then what could be adopted.

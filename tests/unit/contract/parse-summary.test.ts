@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { parseSummary } from "waymark/adapter";
+
+const WHOLE = {
+  taskId: "t",
+  id: "c1",
+  sequence: 3,
+  createdAt: "2026-11-23T01:02:03.000Z",
+  status: "failed",
+  stateVersion: 1,
+  sizeBytes: 0,
+  encoding: "json",
+  sha256: "aa",
+  seal: "bb",
+};
+
+describe("parseSummary", () => {
+  it("gives what is there, and leaves out what is absent", () => {
+    const { encoding, sha256, ...rest } = WHOLE;
+    const required = { ...rest, payload: { encoding, sha256 } };
+    expect(parseSummary({ ...WHOLE, stage: null, label: undefined, metadata: null })).toStrictEqual(required);
+    const optional = { stage: "s", label: "l", parentId: "c0", metadata: { a: [1] } };
+    expect(parseSummary({ ...WHOLE, ...optional, error: { message: "m", code: "E", other: 1 } })).toStrictEqual({
+      ...required,
+      ...optional,
+      error: { message: "m", code: "E" },
+    });
+  });
+
+  it.each([
+    [{ taskId: 1 }, "its taskId is no text"],
+    [{ id: undefined }, "its id is no text"],
+    [{ createdAt: null }, "its createdAt is no text"],
+    [{ label: 5 }, "its label is no text"],
+    [{ sha256: new Uint8Array(1) }, "its sha256 is no text"],
+    [{ sequence: 0 }, "its sequence is no whole number from 1"],
+    [{ sequence: "3" }, "its sequence is no whole number from 1"],
+    [{ sequence: 2 ** 53 }, "its sequence is no whole number from 1"],
+    [{ sizeBytes: -1 }, "its sizeBytes is no whole number from 0"],
+    [{ status: "done" }, "it has no known status"],
+    [{ metadata: [] }, "its metadata is no object"],
+    [{ error: { message: "m", code: 2 } }, "its error is no object of texts"],
+    [{ error: {} }, "its error is no object of texts"],
+  ])("says what is wrong with %j", (changed, reason) => {
+    expect(parseSummary({ ...WHOLE, ...changed })).toBe(reason);
+  });
+});
