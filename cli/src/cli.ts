@@ -66,6 +66,8 @@ export class Cli {
   async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
     const store = await openStore(this.#globals().storage, purpose, damage);
+    const { owner, place } = store;
+    if (owner) await this.errors.line(printable(`${place?.path} has ${owner.what}. ${owner.how}`));
     try {
       await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
     } catch (error) {

@@ -23,8 +23,7 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
   const { scheme, path } = location;
   try {
     const stats = await ifThere(stat(path));
-    // A log without its database is damage, which the adapter reports.
-    const isThere = stats !== undefined || (scheme === "sqlite" && (await ifThere(stat(`${path}-wal`))) !== undefined);
+    const isThere = stats !== undefined;
     if (stats?.isFile() && (await isDatabase(path))) return { ...location, isThere, holds: "sqlite" };
     const kinds = stats?.isDirectory() ? await kindsBelow(path, scheme) : new Set<StorageScheme>();
     return { ...location, isThere, holds: kinds.has(scheme) ? scheme : [...kinds][0] };

@@ -3,7 +3,7 @@ import { openStorage } from "waymark/adapters";
 import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { otherSystemAt } from "./other-systems.js";
+import { type OtherSystem, otherSystemAt } from "./other-systems/index.js";
 import { type StoragePlace, storagePlace } from "./storage-place.js";
 
 /** The open storage of a command, and how it was found. */
@@ -14,6 +14,8 @@ export interface Store {
   readonly name: string;
   /** Where it is; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
+  /** Whose checkpoints these are, where another system of ours has saved them. */
+  readonly owner?: OtherSystem;
   readonly config: ProjectConfig;
 }
 
@@ -41,7 +43,8 @@ export async function openTarget(
 ): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace }> {
   const place = await storagePlace(url);
   assertKind(place, url);
-  if (place.holds === undefined && place.isThere) await refuseOtherSystem(place, url);
+  const owner = place.holds === undefined && place.isThere ? await otherSystemAt(place.path) : undefined;
+  if (owner !== undefined) throw notAStorage(place, owner, url);
   return { place, storage: openStorage(url) };
 }
 
@@ -63,7 +66,7 @@ async function chooseStorage(
   flag: string | undefined,
   { storage, folder }: ProjectConfig,
   purpose: StorePurpose,
-): Promise<Pick<Store, "storage" | "name" | "place">> {
+): Promise<Pick<Store, "storage" | "name" | "place" | "owner">> {
   // An empty variable counts as unset.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
   if (url !== undefined) return openUrl(url, process.cwd(), purpose);
@@ -85,8 +88,10 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
     );
   }
   assertKind(place, url);
-  if (place.holds === undefined && place.isThere) await refuseOtherSystem(place, url);
-  return { name: url, place, storage: openStorage(url, { relativeTo }) };
+  const owner = place.holds === undefined && place.isThere ? await otherSystemAt(place.path) : undefined;
+  if (owner === undefined) return { name: url, place, storage: openStorage(url, { relativeTo }) };
+  if (purpose === "write") throw notAStorage(place, owner, url);
+  return { name: url, place, owner, storage: await owner.open() };
 }
 
 function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
@@ -98,12 +103,10 @@ function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   );
 }
 
-async function refuseOtherSystem({ path }: StoragePlace, url: string): Promise<void> {
-  const other = await otherSystemAt(path);
-  if (other === undefined) return;
-  throw new CommandError(
+function notAStorage({ path }: StoragePlace, { what, how }: OtherSystem, url: string): CommandError {
+  return new CommandError(
     ExitCode.usage,
-    `${url} is no storage of a manager: ${path} has ${other.what}. ${other.how} Nothing was read or changed.`,
+    `${url} is no storage of a manager: ${path} has ${what}. ${how} Nothing was read or changed.`,
   );
 }
 

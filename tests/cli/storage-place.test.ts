@@ -53,12 +53,6 @@ describe("storagePlace", () => {
     }
   });
 
-  it("leaves a database's log that has lost its database to the adapter", async () => {
-    const relativeTo = await tempFolder();
-    writeFileSync(join(relativeTo, "x.db-wal"), "log");
-    expect(await storagePlace("sqlite:x.db", { relativeTo })).toMatchObject({ isThere: true });
-  });
-
   it("fails, and doesn't guess, when it can't look", async () => {
     const relativeTo = await tempFolder();
     writeFileSync(join(relativeTo, "file"), "");

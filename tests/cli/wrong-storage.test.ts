@@ -1,8 +1,7 @@
 // A storage that doesn't exist or is of another kind is an error: an empty answer would look true.
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createBuildCheckpoints } from "waymark/builds";
 import { newPlace, waymark } from "./waymark.js";
 
 const READING = [
@@ -95,35 +94,5 @@ describe("a storage of another kind", () => {
     const imported = await waymark({ cwd }, ["import", "--storage", asked], exported.stdout);
     expect([imported.code, imported.stderr]).toEqual([2, expect.stringContaining(`Write ${there}.`)]);
     expect(JSON.parse((await waymark({ cwd }, ["tasks", "--json", "--storage", there])).stdout)).toHaveLength(1);
-  });
-});
-
-describe("checkpoints of a system that has a format of its own", () => {
-  const write = (cwd: string, path: string) => {
-    mkdirSync(join(cwd, dirname(path)), { recursive: true });
-    writeFileSync(join(cwd, path), "{}");
-  };
-  it.each([
-    ["sqlite:builds.db", /has a database of waymark\/builds\. Its createBuildCheckpoints reads it/],
-    ["files:.sdp/checkpoints", /has checkpoints of waymark oneshot\. .*waymark oneshot FEATURE --resume/],
-    ["files:.", /has checkpoints of waymark oneshot/],
-    ["tasks:.pai/checkpoints", /has checkpoints of waymark\/phase-checkpoints\. Its detectIncompleteCheckpoint/],
-    [
-      "tasks:session",
-      /has a session of waymark prp\. "waymark prp status --session .*session".*tasks:.*session\/artifacts/,
-    ],
-  ])("is named where %s is asked for, and never an empty storage", async (url, message) => {
-    const { cwd, manager } = await newPlace();
-    await manager.close();
-    const builds = createBuildCheckpoints({ path: join(cwd, "builds.db") });
-    builds.saveCheckpoint("b", { tasks: [], currentPhase: 1 });
-    builds.close();
-    write(cwd, ".sdp/checkpoints/F01.json");
-    write(cwd, ".pai/checkpoints/20261123-build.json");
-    write(cwd, "session/artifacts/T1/checkpoints.json");
-    for (const command of [["tasks"], ["verify"], ["list", "t"]]) {
-      const { code, stdout, stderr } = await waymark({ cwd }, [...command, "--storage", url]);
-      expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(message)]);
-    }
   });
 });

@@ -1,0 +1,68 @@
+import { open } from "node:fs/promises";
+import type { CorruptRecord } from "waymark";
+import type { OtherSystem } from "./index.js";
+import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
+
+const ROWS =
+  "SELECT id, build_id, timestamp, tasks, current_phase, metadata FROM checkpoints ORDER BY timestamp, rowid";
+
+/** A database of waymark/builds. */
+export async function buildsAt(path: string): Promise<OtherSystem | undefined> {
+  // What a killed program has saved may be in the log alone.
+  if (!(await isBuilds(path)) && !(await isBuilds(`${path}-wal`))) return undefined;
+  const how = "Its createBuildCheckpoints works on it.";
+  const what = "a database of waymark/builds";
+  return { what, how, open: async () => ReadOnlyStorage.of(await checkpointsIn(path), `${path} is ${what}. ${how}`) };
+}
+
+async function checkpointsIn(path: string): Promise<(SeenCheckpoint | CorruptRecord)[]> {
+  const { default: Database } = await import("better-sqlite3");
+  const database = new Database(path, { readonly: true, fileMustExist: true });
+  try {
+    return database
+      .prepare(ROWS)
+      .raw()
+      .all()
+      .map((row) => checkpointOf(path, row));
+  } finally {
+    database.close();
+  }
+}
+
+function checkpointOf(path: string, row: unknown): SeenCheckpoint | CorruptRecord {
+  const [id, buildId, timestamp, tasks, currentPhase, metadata] = Array.isArray(row) ? row.map(textOf) : [];
+  const [taskId = "", known = ""] = [buildId, id];
+  try {
+    return {
+      taskId,
+      id: known,
+      // SQLite writes it in UTC, and leaves the T and the Z out.
+      createdAt: new Date(`${timestamp}`.replace(/^([\d-]+) ([\d:.]+)$/, "$1T$2Z")).toISOString(),
+      stage: `phase-${currentPhase}`,
+      status: "running",
+      state: {
+        tasks: JSON.parse(tasks ?? ""),
+        currentPhase: Number(currentPhase),
+        metadata: JSON.parse(metadata || "{}"),
+      },
+    };
+  } catch (cause) {
+    const location = `${path}, table checkpoints, id ${JSON.stringify(known)}`;
+    return { corrupt: true, location, reason: "a column can't be read", taskId, id: known, cause };
+  }
+}
+
+function textOf(value: unknown): string {
+  return value === null || value === undefined ? "" : String(value);
+}
+
+/** By the definitions of tables, which stand at a database's beginning as they were written. */
+async function isBuilds(path: string): Promise<boolean> {
+  const file = await open(path).catch(() => undefined);
+  try {
+    const read = await file?.read(Buffer.alloc(64 * 1024)).catch(() => undefined);
+    return read?.buffer.includes("TABLE build_states") ?? false;
+  } finally {
+    await file?.close();
+  }
+}

@@ -1,0 +1,31 @@
+import type { CorruptRecord } from "waymark";
+import type { OtherSystem } from "./index.js";
+import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
+import { systemFolder } from "./system-folder.js";
+
+/** The checkpoints of waymark/phase-checkpoints; each session is a task. */
+export async function phasesAt(path: string): Promise<OtherSystem | undefined> {
+  const folder = await systemFolder(path, ".pai");
+  if (folder === undefined) return undefined;
+  const what = "checkpoints of waymark/phase-checkpoints";
+  const how = "Its detectIncompleteCheckpoint finds the newest.";
+  return {
+    what,
+    how,
+    open: async () => ReadOnlyStorage.of(await checkpointsIn(folder), `${folder} has ${what}. ${how}`),
+  };
+}
+
+async function checkpointsIn(folder: string): Promise<(SeenCheckpoint | CorruptRecord)[]> {
+  const { listCheckpoints } = await import("waymark/phase-checkpoints");
+  const damaged: CorruptRecord[] = [];
+  const onInvalidFile = ({ path, reason }: { readonly path: string; readonly reason: string }) =>
+    void damaged.push({ corrupt: true, location: path, reason });
+  const states = await listCheckpoints({ checkpointsDir: folder, onInvalidFile });
+  const checkpoints = states.reverse().map((state): SeenCheckpoint => {
+    const { id, sessionId: taskId, phase: stage, createdAt, completed, taskSummary: label } = state;
+    const status = completed ? "completed" : "running";
+    return { taskId, id, createdAt: new Date(createdAt).toISOString(), stage, label, status, state };
+  });
+  return [...damaged, ...checkpoints];
+}
