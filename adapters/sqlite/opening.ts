@@ -1,5 +1,18 @@
-import { closeSync, existsSync, fsyncSync, openSync, type Stats, statSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  type Stats,
+  statSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { StorageError } from "../../src/contract/errors.js";
 import { makeFolder, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
@@ -68,37 +81,73 @@ export class DatabaseFile<Store> {
   #connect(options: { readonly mayCreate: true }): Store;
   #connect(options: { readonly mayCreate: boolean }): Store | undefined;
   #connect({ mayCreate }: { readonly mayCreate: boolean }): Store | undefined {
-    const { path, durability, lockWaitMs, driver = loadDriver(), ...format } = this.#options;
+    const { path, store } = this.#options;
     if (mayCreate) {
       makeFolders(dirname(path));
       // "a" keeps what another process may have written by now.
       closeSync(openSync(path, "a", 0o600));
     }
     const file = statSync(path);
-    const database = new SqliteConnection(driver, path, lockWaitMs);
-    try {
-      // Before anything is written: isPresent refuses a database of another program.
-      if (!format.isPresent(database, path) && !mayCreate) {
-        database.close();
-        return undefined;
-      }
-      // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
-      syncFolder(dirname(path));
-      writeAhead(database, path);
-      // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
-      database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
-      // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
-      if (durability === "full") database.pragma("fullfsync = ON");
-      format.migrate(database, path);
-      syncFolder(dirname(path));
-    } catch (error) {
-      database.close();
-      throw error;
-    }
-    const store = format.store(database, path);
-    this.#open = { store, database, file };
+    const database = this.#openFile(mayCreate);
+    if (database === undefined) return undefined;
+    this.#open = { store: store(database, path), database, file };
     this.#lookAgainAtMs = performance.now() + LOOK_AGAIN_MS;
-    return store;
+    return this.#open.store;
+  }
+
+  /** `undefined` if there are no tables in it, and it may make none. */
+  #openFile(mayCreate: boolean): SqliteConnection | undefined {
+    const { path, durability, isPresent, migrate } = this.#options;
+    try {
+      return this.#connection(path, (database) => {
+        // Before anything is written: isPresent refuses a database of another program.
+        if (!isPresent(database, path) && !mayCreate) return false;
+        // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
+        syncFolder(dirname(path));
+        writeAhead(database, path);
+        // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
+        database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
+        // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
+        if (durability === "full") database.pragma("fullfsync = ON");
+        migrate(database, path);
+        syncFolder(dirname(path));
+        return true;
+      });
+    } catch (error) {
+      if (mayCreate || isWritable(dirname(path))) throw error;
+      return this.#openCopy();
+    }
+  }
+
+  /** SQLite needs a file beside a database that it reads. Where it may not make one, it reads a copy; writes fail. */
+  #openCopy(): SqliteConnection | undefined {
+    const { path, isPresent } = this.#options;
+    const folder = mkdtempSync(join(tmpdir(), "waymark-"));
+    try {
+      const copy = join(folder, "copy.db");
+      copyFileSync(path, copy);
+      unlessAbsent(() => copyFileSync(`${path}-wal`, `${copy}-wal`));
+      return this.#connection(copy, (database) => {
+        database.pragma("query_only = ON");
+        return isPresent(database, path);
+      });
+    } finally {
+      // What is open stays readable.
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** @param prepare - Whether the connection is wanted. */
+  #connection(path: string, prepare: (database: SqliteConnection) => boolean): SqliteConnection | undefined {
+    const { lockWaitMs, driver = loadDriver() } = this.#options;
+    const database = new SqliteConnection(driver, path, lockWaitMs);
+    let isWanted = false;
+    try {
+      isWanted = prepare(database);
+    } finally {
+      if (!isWanted) database.close();
+    }
+    return isWanted ? database : undefined;
   }
 }
 
@@ -146,6 +195,16 @@ function writeAhead(database: SqliteConnection, path: string): void {
     `The database ${path} can't be switched to write-ahead logging: it stays in the mode "${String(mode)}". ` +
       "Nothing was written. Put it on a local disk: SQLite needs shared memory beside the file.",
   );
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    // The caller has the error that matters.
+    return false;
+  }
 }
 
 /** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. It may not wait. */

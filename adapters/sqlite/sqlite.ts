@@ -66,6 +66,9 @@ const LOCK_SLICE_MS = 3;
  *
  * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. The
  * space of removed checkpoints is used again; the file itself shrinks only by `VACUUM`.
+ *
+ * Where the database's folder can't be written, as on a mounted snapshot, what is saved is read from a copy that opening
+ * makes in the temporary folder.
  */
 export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";

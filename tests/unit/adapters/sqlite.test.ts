@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -10,6 +10,7 @@ import { CheckpointConflictError, ClosedError } from "waymark";
 import { compareTaskIds, isCorrupt } from "waymark/adapter";
 import { SqliteAdapter, type SqliteAdapterOptions } from "waymark/adapters/sqlite";
 import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
+import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
@@ -317,6 +318,35 @@ describe("a store that was there before", () => {
     const other = openAdapter({ path });
     expect(await listed(other)).toEqual(["c1"]);
     expect(await other.append(draft("t", "c2"))).toBe(2);
+  });
+
+  it("is read from a copy, its log too, where its folder can't be written; a write says that it is read-only", async () => {
+    const folder = await tempFolder();
+    const path = join(folder, "checkpoints.db");
+    const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
+    await once(writer.stdout, "data");
+    writer.kill("SIGKILL");
+    await once(writer, "exit");
+    rmSync(`${path}-shm`);
+    const files = readdirSync(folder);
+    for (const name of files) chmodSync(join(folder, name), 0o444);
+    chmodSync(folder, 0o555);
+    const error = errorOfProgram(`
+      const { default: Database } = await import("better-sqlite3");
+      const { SqliteAdapter } = await import("waymark/adapters/sqlite");
+      new Database(":memory:").close();
+      // The super-user may write anywhere.
+      if (process.getuid() === 0) process.setuid(65534);
+      const adapter = new SqliteAdapter({ path: ${JSON.stringify(path)} });
+      for await (const item of adapter.maintenance.verify({ quick: false })) if (item.kind !== "checked") throw item;
+      for await (const task of adapter.tasks({ order: "taskId" })) {
+        if (task.newest.id !== "c-" + task.count) throw new Error("The log is missing: " + JSON.stringify(task));
+        await adapter.remove("t", "all");
+      }
+    `);
+    chmodSync(folder, 0o755);
+    expect(error).toMatchObject({ code: "STORAGE_FAILED", message: expect.stringContaining("is read-only") });
+    expect(readdirSync(folder)).toEqual(files);
   });
 
   it("that somebody removed, but not its log, is begun anew", async () => {
