@@ -25,7 +25,7 @@ export { type OpenStorageOptions, type StorageLocation, type StorageScheme, stor
  * const manager = new CheckpointManager({ storage: openStorage("sqlite:.waymark/checkpoints.db") });
  * ```
  *
- * @throws {UnsupportedOperationError} No storage of that scheme is known; `postgres:` comes with a later version.
+ * @throws {UnsupportedOperationError} No storage of that scheme is known.
  * @throws {TypeError} It is no URL of that form, or an option is misspelled.
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {

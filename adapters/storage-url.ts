@@ -29,7 +29,12 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   checkKeys("OpenStorageOptions", options, ["relativeTo"]);
   const { scheme: word, path } = parse(url);
   const scheme = SCHEMES.find((known) => known === word);
-  if (scheme === undefined) throw unsupported(url, word);
+  if (scheme === undefined) {
+    // Without the rest of the URL: that of a database server may hold a password.
+    throw new UnsupportedOperationError(
+      `No storage has the scheme "${word}". Write ${FORMS}. Nothing was read or written.`,
+    );
+  }
   return { scheme, path: absolute(path, url, options.relativeTo ?? process.cwd()) };
 }
 
@@ -58,17 +63,4 @@ function absolute(path: string, url: string, folder: string): string {
   }
   if (path === "~" || path.startsWith("~/")) return join(homedir(), path.slice(1));
   return isAbsolute(path) ? resolve(path) : resolve(folder, path);
-}
-
-function unsupported(url: string, scheme: string): UnsupportedOperationError {
-  // The URL of a database server may hold a password, so it isn't repeated.
-  if (scheme === "postgres" || scheme === "postgresql") {
-    return new UnsupportedOperationError(
-      `PostgreSQL comes with a later version of Waymark; this one stores in ${FORMS}. Nothing was read or written.`,
-    );
-  }
-  return new UnsupportedOperationError(
-    `No storage has the scheme ${JSON.stringify(scheme)}${url.includes("@") ? "" : `, of ${JSON.stringify(url)}`}. ` +
-      `Write ${FORMS}. Nothing was read or written.`,
-  );
 }

@@ -42,15 +42,14 @@ export async function* scanTasks(
   load: LoadTask,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
-  const candidates: Candidate[] = [];
+  const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents: Contents | undefined })[] = [];
   for (const folder of taskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
     // By name alone it can't be put in order, or it can't be told whose it is.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? contentsOf(folder, load) : undefined;
-    const taskId = folder.taskId ?? contents?.task?.taskId;
-    if (taskId === undefined || matchesTaskId(taskId, query))
-      candidates.push({ folder, taskId, newest: contents?.task?.newest, contents });
+    const { taskId, newest } = contents?.task ?? { taskId: folder.taskId };
+    if (taskId === undefined || matchesTaskId(taskId, query)) candidates.push({ taskId, newest, folder, contents });
     seen += 1;
     if (seen % SLICE === 0) await setImmediate();
   }
@@ -75,11 +74,6 @@ interface Contents {
   readonly task?: TaskSummary;
   /** What is newer than that and can't be read. */
   readonly corrupt: readonly CorruptRecord[];
-}
-
-interface Candidate extends OrderedTask {
-  readonly folder: TaskFolder;
-  readonly contents: Contents | undefined;
 }
 
 /** Damage hides neither other tasks nor an older checkpoint of the task. */

@@ -151,13 +151,6 @@ export class DatabaseFile<Store> {
   }
 }
 
-/** What every user of a database says about it. */
-export interface DatabaseOptions {
-  readonly path: string;
-  readonly busyTimeoutMs?: number | undefined;
-  readonly database?: SqliteDriver | undefined;
-}
-
 export const DEFAULT_BUSY_TIMEOUT_MS = 5000;
 const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
 
@@ -165,8 +158,10 @@ const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
  * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
  * @throws {TypeError | RangeError} An option is missing or out of range; the message names it.
  */
-export function checkDatabaseOptions(what: string, options: DatabaseOptions): void {
-  const { path, busyTimeoutMs = 0, database } = options;
+export function checkDatabaseOptions(
+  what: string,
+  { path, busyTimeoutMs = 0, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
+): void {
   if (typeof path !== "string" || path === "" || path === ":memory:" || path.includes("\0")) {
     throw new TypeError(`${what}.path must be the path of a file; for tests, take a temporary one.`);
   }

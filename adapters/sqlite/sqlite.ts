@@ -145,7 +145,7 @@ export class SqliteAdapter implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const removed = await this.#change(({ writer }, ...args) => writer.remove(...args), taskId, ids, condition);
-    if (removed === undefined) checkExpected(taskId, NO_CHECKPOINTS.newestSequence, condition);
+    if (removed === undefined) checkExpected(taskId, 0, condition);
     return removed ?? 0;
   }
 

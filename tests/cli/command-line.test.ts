@@ -69,7 +69,7 @@ describe("an error", () => {
     [["tasks", "--limt", "3"], 2, /unknown option '--limt'.*Did you mean --limit/],
     [["tasks", "--limit", "x"], 2, /'--limit <n>' argument 'x' is invalid.*whole number from 1/],
     [["tasks", "--storage", "redis:x"], 2, /No storage has the scheme "redis"/],
-    [["tasks", "--storage", "postgres://u:secret@h/d"], 2, /PostgreSQL comes with a later version/],
+    [["tasks", "--storage", "postgres://u:secret@h/d"], 2, /No storage has the scheme "postgres"\. Write/],
     [["tasks", "--storage", "x.db"], 2, /is no storage URL/],
     [["tasks"], 2, /No storage is named. Pass --storage/],
     [["list", "", "--storage", "files:."], 2, /must not be empty/],

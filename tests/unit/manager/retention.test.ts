@@ -235,10 +235,21 @@ describe("limits", () => {
     expect(reasons(remove)).toEqual({ 1: ["older than 1 day"] });
   });
 
+  it("maxBytes doesn't count the newest of a completed task where no rule keeps it", () => {
+    const done = { status: "completed", bytes: 60 } as const;
+    const { keep, remove } = plan(task({ ...done, stage: "release" }, done), {
+      keepStages: ["release"],
+      maxBytes: 100,
+    });
+
+    expect([sequences(keep), sequences(remove)]).toEqual([[1], [2]]);
+  });
+
   it.each([
     [0, "over 0 bytes in all"],
     [1, "over 1 byte in all"],
     [1023, "over 1023 bytes in all"],
+    [1024, "over 1 KiB in all"],
     [1536, "over 1.5 KiB in all"],
     [10 * 2 ** 20, "over 10 MiB in all"],
     [2 ** 30 + 2 ** 28, "over 1.25 GiB in all"],
