@@ -80,7 +80,7 @@ export async function syncFolder(path: string): Promise<void> {
  */
 export async function makeFolders(path: string): Promise<void> {
   const above = dirname(path);
-  if (!isThere(path)) {
+  if (unlessAbsent(() => statSync(path)) === undefined) {
     if (above !== path) await makeFolders(above);
     makeFolder(path);
   }
@@ -171,10 +171,6 @@ export function unlessAbsent<Result>(call: () => Result): Result | undefined {
     if (codeOf(error) === "ENOENT") return undefined;
     throw error;
   }
-}
-
-function isThere(path: string): boolean {
-  return unlessAbsent(() => statSync(path)) !== undefined;
 }
 
 function reading<Result>(path: string, read: (file: number, size: number) => Result): Result | undefined {

@@ -2,13 +2,7 @@ import { rmSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
-import type {
-  CheckedRecord,
-  LeftoverFinding,
-  RepairStep,
-  StorageFinding,
-  StorageRepair,
-} from "../../src/contract/findings.js";
+import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair } from "../../src/contract/findings.js";
 import { statsOf, UnreadableError } from "./file-io.js";
 import { abandonedIn, type FolderLock } from "./lock.js";
 import { keepInQuarantine } from "./quarantine.js";
@@ -47,6 +41,7 @@ export async function* repairFolders(
   write: WriteFolder,
   { dryRun, leftoversOlderThanMs }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
+  const oldestMs = Date.now() - leftoversOlderThanMs;
   for (const folder of foldersOf(root)) {
     const steps = new Map<string, RepairStep>();
     /** Without a lock it changes nothing, and the steps are what it would do. */
@@ -63,7 +58,7 @@ export async function* repairFolders(
           const to = await keepInQuarantine(folder.path, bytes, finding, lock);
           moved.push(entry);
           steps.set(location, { action: "quarantined", finding, to });
-        } else if (finding.kind === "leftover" && isOlder(finding, leftoversOlderThanMs)) {
+        } else if (finding.kind === "leftover" && Date.parse(finding.modifiedAt) <= oldestMs) {
           if (lock) rmSync(location, { recursive: true, force: true });
           steps.set(location, { action: "removed", finding });
         } else steps.set(location, { action: "left", finding, advice: ADVICE[finding.kind] });
@@ -134,8 +129,4 @@ function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
 
 function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {
   return "body" in record.payload;
-}
-
-function isOlder({ modifiedAt }: LeftoverFinding, thanMs: number): boolean {
-  return Date.parse(modifiedAt) <= Date.now() - thanMs;
 }

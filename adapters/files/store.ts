@@ -125,6 +125,10 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    const summaryIn = (entry: Entry): CheckpointSummary | undefined => {
+      const head = entry.head();
+      return head && summaryOf(head);
+    };
     return this.#iterate(this.#select(query, summaryIn), query.taskId);
   }
 
@@ -214,6 +218,7 @@ export abstract class FolderStore implements StorageAdapter {
     const folder = this.folderOf(taskId);
     const writing = (lock: FolderLock): Promise<Result> => {
       const task = this.load(folder, lock);
+      const isReadable = (entry: Entry): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
       // If the newest readable checkpoint is another task's, this throws.
       if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
       this.#owned.add(task);
@@ -317,15 +322,6 @@ export abstract class FolderStore implements StorageAdapter {
 
 function named(taskId: string): string {
   return `task ${JSON.stringify(taskId)}`;
-}
-
-function isReadable(entry: Entry): boolean {
-  return !(attempt(() => entry.head()) instanceof UnreadableError);
-}
-
-function summaryIn(entry: Entry): CheckpointSummary | undefined {
-  const head = entry.head();
-  return head && summaryOf(head);
 }
 
 /** What was asked for, what stands in for it if it can't be read, or nothing if it was removed. */

@@ -42,7 +42,7 @@ export async function* scanTasks(
   load: LoadTask,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
-  const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents: Contents | undefined })[] = [];
+  const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
   for (const folder of taskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
     // By name alone it can't be put in order, or it can't be told whose it is.
@@ -68,13 +68,8 @@ export async function* scanTasks(
   }
 }
 
-/** What a list shows of a task's folder. */
-interface Contents {
-  /** With its newest readable checkpoint. */
-  readonly task?: TaskSummary;
-  /** What is newer than that and can't be read. */
-  readonly corrupt: readonly CorruptRecord[];
-}
+/** What a list shows of a task's folder: its newest readable checkpoint, and what is newer and can't be read. */
+type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
 
 /** Damage hides neither other tasks nor an older checkpoint of the task. */
 function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {

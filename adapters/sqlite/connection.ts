@@ -8,6 +8,7 @@ export interface SqliteStatement {
   run(...values: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint };
   get(...values: unknown[]): unknown;
   all(...values: unknown[]): unknown[];
+  iterate(...values: unknown[]): Iterable<unknown>;
   raw(): SqliteStatement;
 }
 
@@ -71,6 +72,11 @@ export class SqliteConnection {
   all(sql: string, ...values: readonly unknown[]): readonly SqliteRow[] {
     const rows = this.#statement(sql, true).all(...values);
     return rows.filter(isRow);
+  }
+
+  /** Every row, each read when it is asked for. Nothing else can be done meanwhile. */
+  *each(sql: string, ...values: readonly unknown[]): Generator<SqliteRow, void, void> {
+    for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
   }
 
   /** A setting's value. */

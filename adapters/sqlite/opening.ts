@@ -3,8 +3,8 @@ import {
   closeSync,
   constants,
   copyFileSync,
-  existsSync,
   fsyncSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   rmSync,
@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { StorageError } from "../../src/contract/errors.js";
-import { makeFolder, unlessAbsent } from "../files/file-io.js";
+import { unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
 
@@ -202,20 +202,11 @@ function isWritable(folder: string): boolean {
   }
 }
 
-/** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. It may not wait. */
+/** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. */
 function makeFolders(folder: string): void {
-  const above = dirname(folder);
-  if (above !== folder && !existsSync(folder)) {
-    makeFolders(above);
-    makeFolder(folder);
-  }
-  try {
-    // Also if the folder exists: a killed process may have made it and not synced its name.
-    syncFolder(above);
-  } catch (error) {
-    // We may have no right to open a folder above that somebody else made.
-    if (!(error instanceof Error && "code" in error && error.code === "EACCES")) throw error;
-  }
+  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
 }
 
 /** Makes the names in the folder durable. */

@@ -18,16 +18,19 @@ import {
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { isDamaged } from "./errors.js";
-import { COLUMNS, damagedRow, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, damagedRow, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
 
 /** As expressions: for a bare variable SQLite plans the statement again at each call. */
 const PART = "LIMIT (? + 0) OFFSET (? + 0)";
 const IN_RANGE = "c.task_id = ? AND c.sequence < ? AND c.sequence > ?";
-const SUMMARIES = {
-  newest: `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE ${IN_RANGE} ORDER BY c.sequence DESC ${PART}`,
-  oldest: `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE ${IN_RANGE} ORDER BY c.sequence ${PART}`,
-};
-const SUMMARY_BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.id = ?`;
+const inOrder = (select: string) => ({
+  newest: `${select} WHERE ${IN_RANGE} ORDER BY c.sequence DESC ${PART}`,
+  oldest: `${select} WHERE ${IN_RANGE} ORDER BY c.sequence ${PART}`,
+});
+const SUMMARIES = inOrder(`SELECT ${COLUMNS} FROM waymark_checkpoints c`);
+const CHECKPOINTS = inOrder(
+  `SELECT ${COLUMNS}, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number`,
+);
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const BODY = "SELECT body FROM waymark_payloads WHERE number = ?";
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= max(?, ?) AND task_id < ?";
@@ -73,7 +76,7 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    return this.#database.atOneMoment(() => this.#wholeOf(taskId, this.#database.one(SUMMARY_BY_ID, taskId, id)));
+    return this.#database.atOneMoment(() => this.#wholeOf(taskId, this.#database.one(BY_ID, taskId, id)));
   }
 
   /** The checkpoint with that number, in the caller's transaction. */
@@ -83,26 +86,25 @@ export class SqliteReader {
 
   /** At most `size` summaries that the query asks for. */
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary> {
-    const { rows, next } = this.#rows(query, size);
+    const rows = this.#database.all(SUMMARIES[query.order], ...valuesOf(query, size));
     const entries = rows.map((row) => ({ number: row[0], found: this.#summaryOf(query.taskId, row) }));
-    return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next };
+    const last = rows[size - 1];
+    return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next: last && boundAfter(last, query) };
   }
 
   /** At most `size` whole checkpoints that the query asks for, and no more of them than a budget of bytes holds. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
-    return this.#database.atOneMoment(() => {
-      const { rows, next } = this.#rows(query, size);
-      const entries: Entry<StoredCheckpoint>[] = [];
-      let bytes = 0;
-      for (const row of rows) {
-        const found = sealedSummaryOf(query.taskId, row, this.#path);
-        if (!isAskedFor(found, query)) continue;
-        entries.push({ number: row[0], found: isCorrupt(found) ? found : this.#withBody(found, row[0]) });
-        bytes += isCorrupt(found) ? 0 : found.sizeBytes;
-        if (bytes >= PAGE_BYTES) return { entries, next: boundAfter(row, query) };
-      }
-      return { entries, next };
-    });
+    const values = valuesOf(query, size);
+    try {
+      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.at(-1));
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      // SQLite doesn't say which payload it can't read, so now it reads each by itself.
+      return this.#database.atOneMoment(() => {
+        const rows = this.#database.all(SUMMARIES[query.order], ...values);
+        return this.#page(query, size, rows, ([number]) => this.#bodyAt(number));
+      });
+    }
   }
 
   /** Ids of tasks that the query asks for by what their rows say. */
@@ -136,14 +138,23 @@ export class SqliteReader {
     }
   }
 
-  #rows(
+  #page(
     query: CheckpointQuery,
     size: number,
-  ): { readonly rows: readonly SqliteRow[]; readonly next?: number | undefined } {
-    const { taskId, order, beforeSequence = ABOVE_ALL, afterSequence = BELOW_ALL, skip = 0 } = query;
-    const rows = this.#database.all(SUMMARIES[order], taskId, beforeSequence, afterSequence, size, skip);
-    const last = rows.at(-1);
-    return { rows, next: last === undefined || rows.length < size ? undefined : boundAfter(last, query) };
+    rows: Iterable<SqliteRow>,
+    bodyOf: (row: SqliteRow) => unknown,
+  ): Page<StoredCheckpoint> {
+    const entries: Entry<StoredCheckpoint>[] = [];
+    let [seen, bytes] = [0, 0];
+    for (const row of rows) {
+      const found = sealedSummaryOf(query.taskId, row, this.#path);
+      seen += 1;
+      bytes += isCorrupt(found) ? 0 : found.sizeBytes;
+      if (isCorrupt(found)) entries.push({ number: row[0], found });
+      else if (matchesQuery(found, query)) entries.push({ number: row[0], found: this.#withBody(found, row, bodyOf) });
+      if (seen === size || bytes >= PAGE_BYTES) return { entries, next: boundAfter(row, query) };
+    }
+    return { entries, next: undefined };
   }
 
   /** With the seal checked: of a summary, nobody above can check it. */
@@ -156,21 +167,30 @@ export class SqliteReader {
 
   #wholeOf(taskId: string, row: SqliteRow | undefined): StoredCheckpoint | CorruptRecord | undefined {
     const found = row && sealedSummaryOf(taskId, row, this.#path);
-    return found === undefined || isCorrupt(found) ? found : this.#withBody(found, row?.[0]);
+    if (found === undefined || isCorrupt(found)) return found;
+    return this.#withBody(found, row ?? [], ([number]) => this.#bodyAt(number));
   }
 
-  #withBody(summary: SealedSummary, number: unknown): StoredCheckpoint | CorruptRecord {
+  #bodyAt(number: unknown): unknown {
+    return this.#database.one(BODY, number)?.[0];
+  }
+
+  #withBody(
+    summary: SealedSummary,
+    row: SqliteRow,
+    bodyOf: (row: SqliteRow) => unknown,
+  ): StoredCheckpoint | CorruptRecord {
     try {
-      const [value] = this.#database.one(BODY, number) ?? [];
+      const value = bodyOf(row);
       // The driver gives a Buffer; callers get a Uint8Array like any other.
       const body = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof body !== "string" && !(body instanceof Uint8Array)) {
-        return damagedRow(this.#path, number, summary, "its payload is missing");
+        return damagedRow(this.#path, row[0], summary, "its payload is missing");
       }
       return { ...summary, payload: { ...summary.payload, body } };
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      return damagedRow(this.#path, number, summary, "SQLite can't read its payload", error);
+      return damagedRow(this.#path, row[0], summary, "SQLite can't read its payload", error);
     }
   }
 }
@@ -187,6 +207,11 @@ function boundAfter(row: SqliteRow, { taskId, order, beforeSequence, afterSequen
   }
   const what = `The checkpoints of task ${JSON.stringify(taskId)} are out of order, so the rest can't be found.`;
   throw new CheckpointCorruptError(`${what} They were left untouched; \`waymark verify\` shows the damage.`);
+}
+
+function valuesOf(query: CheckpointQuery, size: number): readonly unknown[] {
+  const { taskId, beforeSequence = ABOVE_ALL, afterSequence = BELOW_ALL, skip = 0 } = query;
+  return [taskId, beforeSequence, afterSequence, size, skip];
 }
 
 /** What can't be read is always reported. */

@@ -8,6 +8,8 @@ export const COLUMNS =
   "c.number, c.sequence, c.id, c.created_at, c.stage, c.label, c.parent_id, c.metadata, c.status, c.error, " +
   "c.state_version, c.size_bytes, c.encoding, c.sha256, c.seal";
 
+export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
+
 /** What a row of {@link COLUMNS} holds. The task is what the row was found by. Its seal isn't checked. */
 export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
   const [number, sequence, id, createdAt, stage, label, parentId, metadata, status, error, ...rest] = row;

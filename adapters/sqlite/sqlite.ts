@@ -162,7 +162,7 @@ export class SqliteAdapter implements StorageAdapter {
     const store = this.#file.existing();
     if (store !== undefined) return store.writer.append(draft, condition);
     // A refused append creates no database.
-    nextSequence(draft.taskId, NO_CHECKPOINTS, condition);
+    nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
     return this.#file.orNew().writer.append(draft, condition);
   };
 
@@ -236,7 +236,6 @@ function withStore<Result>(store: OpenedStore | undefined, work: (store: OpenedS
   return store && work(store);
 }
 
-const NO_CHECKPOINTS = { newestSequence: 0, lastSequence: 0 };
 const OPTIONS = ["path", "durability", "busyTimeoutMs", "database"] satisfies (keyof SqliteAdapterOptions)[];
 
 function checkOptions(options: SqliteAdapterOptions): void {

@@ -10,7 +10,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
-import { COLUMNS, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
 
 /** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
 const POSITION = `
@@ -18,7 +18,6 @@ const POSITION = `
     (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?)`;
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
-const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
   VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;

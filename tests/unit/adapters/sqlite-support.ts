@@ -48,6 +48,11 @@ export function spyingDriver(spy: {
         spy.running?.(sql, this);
         return run(...values);
       };
+      const iterate = statement.iterate.bind(statement);
+      statement.iterate = (...values: unknown[]) => {
+        spy.running?.(sql, this);
+        return iterate(...values);
+      };
       // The declared type is generic over what nobody declares here.
       return statement as never;
     }

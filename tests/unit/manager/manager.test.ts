@@ -63,6 +63,27 @@ describe("save", () => {
     expect((await manager.latest("t"))?.state).toBe(3);
   });
 
+  it("stores a save after those that still wait for their transforms, though one before them has ended", async () => {
+    const second = deferred();
+    const slowSecond: Transform = {
+      name: "slow-second",
+      encode: async (body) => {
+        if (Buffer.from(body).toString() === "2") await second.promise;
+        return body;
+      },
+      decode: (body) => body,
+    };
+    const manager = managerInMemory({ transforms: [slowSecond] });
+    const first = manager.save("t", 1);
+    const slow = manager.save("t", 2);
+    await first;
+    const third = manager.save("t", 3);
+    // Time enough for the third to pass the second.
+    await manager.save("u", 1);
+    second.resolve();
+    expect([(await slow).sequence, (await third).sequence]).toEqual([2, 3]);
+  });
+
   it("stores the next save of a task after a transform failed for the one before", async () => {
     let calls = 0;
     const failsFirst: Transform = {
@@ -449,8 +470,13 @@ describe("what others hand in", () => {
   });
 
   it("is refused if createId repeats an id, even with the same state", async () => {
-    const manager = managerInMemory({ createId: ({ stage }) => stage ?? "none" });
+    let nowMs = Date.UTC(2026, 10, 21, 12);
+    const manager = managerInMemory({ createId: ({ stage }) => stage ?? "none", clock: () => nowMs++ });
     await manager.save("t", 1, { stage: "plan", label: "first" });
+    await expect(manager.save("t", 1, { stage: "plan", label: "first" })).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+      message: expect.stringContaining("createId made"),
+    });
     await expect(manager.save("t", 1, { stage: "plan", label: "again" })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
     });
