@@ -1,10 +1,9 @@
 // What holds for every command: help, errors, the choice of the storage, completion.
-import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
-import { cleanEnv, newPlace, WAYMARK, waymark } from "./waymark.js";
+import { newPlace, waymark } from "./waymark.js";
 
 const COMMANDS = [
   "tasks",
@@ -207,32 +206,34 @@ describe("completion", () => {
       ["--stage", "--storage"],
     ],
     [["nobody", "x"], []],
+    [["nobody", ""], []],
+    [["prp", "r"], ["run"]],
+    [
+      ["prp", ""],
+      ["run", "status", "help"],
+    ],
+    [
+      ["prp", "run", "--s"],
+      ["--session", "--storage"],
+    ],
+    [["prp", "status", "--js"], ["--json"]],
+    // The shell completes file names.
+    [["prp", "run", "--session", ""], []],
+    [["prp", "run", ""], []],
+    [["oneshot", "l"], ["list"]],
+    [["oneshot", "F01", "l"], []],
+    [["oneshot", "list", "--js"], ["--json"]],
+    [["list", "--limit", "bu"], []],
+    [["help", "prp", "r"], ["run"]],
+    [["prp", "help", "s"], ["status"]],
+    [["help", "list", ""], []],
+    [["prune", "--keep-d"], []],
   ])("of %j offers %j", async (words, candidates) => {
     const { manager, run } = await newPlace();
     for (const id of ["build-1", "build-2", "bu $(rm)", "bu\u001b[31m"]) await manager.save(id, 1);
     await manager.close();
     expect((await run("__complete", "--", ...words)).stdout.split("\n").filter(Boolean)).toEqual(candidates);
   });
-
-  it("works in bash as its script is loaded there", async () => {
-    const { manager, place } = await newPlace();
-    await manager.save("build-1", 1);
-    await manager.close();
-    const script = `
-      waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }
-      eval "$(waymark completion bash)"
-      COMP_WORDS=(waymark list bu); COMP_CWORD=2; _waymark; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const options = { cwd: place.cwd, env: cleanEnv(place.env), encoding: "utf8" } as const;
-    expect(execFileSync("bash", ["-c", script], options)).toBe("build-1\n");
-  });
-
-  for (const shell of ["zsh", "fish"]) {
-    const isMissing = spawnSync(shell, ["--version"]).error !== undefined;
-    it.skipIf(isMissing)(`is a script that ${shell} can read (skipped where ${shell} is not installed)`, async () => {
-      const { stdout } = await waymark({ cwd: "." }, ["completion", shell]);
-      expect(spawnSync(shell, ["-n"], { input: stdout }).status).toBe(0);
-    });
-  }
 
   it("refuses a shell that it doesn't know", async () => {
     expect((await waymark({ cwd: "." }, ["completion", "tcsh"])).code).toBe(2);
