@@ -45,11 +45,16 @@ describe("--help", () => {
     expect(stdout).toMatch(new RegExp(`\nExample: .*waymark ${command} ?`));
   });
 
-  it("is what help shows too, of one command as well", async () => {
-    for (const command of [[], ["show"]]) {
-      const asked = await waymark({ cwd: "." }, ["help", ...command]);
-      expect(asked).toMatchObject({ code: 0, stdout: (await waymark({ cwd: "." }, [...command, "--help"])).stdout });
-    }
+  it.each([
+    [["help"], ["--help"], "Usage: waymark <command>"],
+    [["help", "list"], ["list", "--help"], "Usage: waymark list "],
+    [["help", "prp", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
+    [["help", "oneshot", "list"], ["oneshot", "list", "--help"], "Usage: waymark oneshot list "],
+    [["prp", "help", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
+  ])("is what %j shows too", async (asked, option, usage) => {
+    const { code, stdout } = await waymark({ cwd: "." }, asked);
+    expect([code, stdout]).toEqual([0, (await waymark({ cwd: "." }, option)).stdout]);
+    expect(stdout.startsWith(usage)).toBe(true);
   });
 
   it("documents the exit codes, and bisect's order", async () => {
@@ -64,6 +69,8 @@ describe("--help", () => {
 describe("an error", () => {
   it.each([
     [["lst"], 2, /unknown command 'lst'.*Did you mean list/],
+    [["help", "nonsense"], 2, /unknown command 'nonsense'.*See waymark --help/],
+    [["help", "prp", "nonsense"], 2, /unknown command 'prp nonsense'.*See waymark --help/],
     [["list"], 2, /missing required argument 'task'/],
     [["tasks", "--limt", "3"], 2, /unknown option '--limt'.*Did you mean --limit/],
     [["tasks", "--limit", "x"], 2, /'--limit <n>' argument 'x' is invalid.*whole number from 1/],
