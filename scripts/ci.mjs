@@ -31,7 +31,7 @@ const NODE_20_ALONE = [
   "tests/systems/prp",
 ];
 
-installStrace();
+installTools();
 try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
@@ -67,13 +67,13 @@ try {
   rmSync(work, { recursive: true, force: true });
 }
 
-/** The crash tests need it. Without it they are skipped, and say so. */
-function installStrace() {
-  const has = (/** @type {string} */ program, /** @type {string} */ option) =>
-    spawnSync(program, [option], { stdio: "ignore" }).status === 0;
-  if (process.platform !== "linux" || has("strace", "--version") || !has("apt-get", "--version")) return;
+/** The crash tests need strace, and the completion tests zsh and fish. Without them they are skipped, and say so. */
+function installTools() {
+  const has = (/** @type {string} */ program) => spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0;
+  const missing = ["strace", "zsh", "fish"].filter((program) => !has(program));
+  if (process.platform !== "linux" || missing.length === 0 || !has("apt-get")) return;
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-  for (const args of [["update"], ["install", "-y", "strace"]]) {
+  for (const args of [["update"], ["install", "-y", ...missing]]) {
     const [command = "", ...rest] = [...sudo, "apt-get", ...args];
     spawnSync(command, rest, { stdio: "inherit" });
   }

@@ -1,4 +1,4 @@
-import { Command, type OutputConfiguration } from "@commander-js/extra-typings";
+import { Command, type CommandUnknownOpts, type OutputConfiguration } from "@commander-js/extra-typings";
 import type { Cli, GlobalOptions, Program, Streams } from "./cli.js";
 import { COMMANDS } from "./commands/index.js";
 import { printable } from "./printable.js";
@@ -14,7 +14,7 @@ export function makeProgram(
     .version(version(), "-V, --version")
     .option("--storage <url>", "files:DIR, tasks:DIR or sqlite:FILE")
     .option("--verbose", "show the causes of an error")
-    .helpCommand("help [command]", "the same as --help")
+    .helpCommand(false)
     .exitOverride()
     .configureOutput({
       outputError: oneLine,
@@ -30,7 +30,24 @@ export function makeProgram(
     return `  ${(command?.name() ?? "").padEnd(11)}${(command?.summary() ?? "").padEnd(24)}${example}`;
   });
   program.helpInformation = () => overview(rows);
+  addHelpCommand(program);
   return { command: program, cli };
+}
+
+/** Commander's own knows one level of commands. */
+function addHelpCommand(program: Program): void {
+  program
+    .command("help")
+    .description("Shows what --help shows: waymark help prp run.")
+    .argument("[command...]")
+    .action((names) => {
+      let command: CommandUnknownOpts = program;
+      for (const name of names) {
+        const found = command.commands.find((subcommand) => subcommand.name() === name);
+        command = found ?? command.error(`error: unknown command '${names.join(" ")}'`);
+      }
+      command.help();
+    });
 }
 
 /** One line per command, with an example, on one screen. */

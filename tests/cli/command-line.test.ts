@@ -1,10 +1,9 @@
 // What holds for every command: help, errors, the choice of the storage, completion.
-import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
-import { cleanEnv, newPlace, WAYMARK, waymark } from "./waymark.js";
+import { newPlace, waymark } from "./waymark.js";
 
 const COMMANDS = [
   "tasks",
@@ -46,11 +45,16 @@ describe("--help", () => {
     expect(stdout).toMatch(new RegExp(`\nExample: .*waymark ${command} ?`));
   });
 
-  it("is what help shows too, of one command as well", async () => {
-    for (const command of [[], ["show"]]) {
-      const asked = await waymark({ cwd: "." }, ["help", ...command]);
-      expect(asked).toMatchObject({ code: 0, stdout: (await waymark({ cwd: "." }, [...command, "--help"])).stdout });
-    }
+  it.each([
+    [["help"], ["--help"], "Usage: waymark <command>"],
+    [["help", "list"], ["list", "--help"], "Usage: waymark list "],
+    [["help", "prp", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
+    [["help", "oneshot", "list"], ["oneshot", "list", "--help"], "Usage: waymark oneshot list "],
+    [["prp", "help", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
+  ])("is what %j shows too", async (asked, option, usage) => {
+    const { code, stdout } = await waymark({ cwd: "." }, asked);
+    expect([code, stdout]).toEqual([0, (await waymark({ cwd: "." }, option)).stdout]);
+    expect(stdout.startsWith(usage)).toBe(true);
   });
 
   it("documents the exit codes, and bisect's order", async () => {
@@ -65,6 +69,8 @@ describe("--help", () => {
 describe("an error", () => {
   it.each([
     [["lst"], 2, /unknown command 'lst'.*Did you mean list/],
+    [["help", "nonsense"], 2, /unknown command 'nonsense'.*See waymark --help/],
+    [["help", "prp", "nonsense"], 2, /unknown command 'prp nonsense'.*See waymark --help/],
     [["list"], 2, /missing required argument 'task'/],
     [["tasks", "--limt", "3"], 2, /unknown option '--limt'.*Did you mean --limit/],
     [["tasks", "--limit", "x"], 2, /'--limit <n>' argument 'x' is invalid.*whole number from 1/],
@@ -207,32 +213,34 @@ describe("completion", () => {
       ["--stage", "--storage"],
     ],
     [["nobody", "x"], []],
+    [["nobody", ""], []],
+    [["prp", "r"], ["run"]],
+    [
+      ["prp", ""],
+      ["run", "status", "help"],
+    ],
+    [
+      ["prp", "run", "--s"],
+      ["--session", "--storage"],
+    ],
+    [["prp", "status", "--js"], ["--json"]],
+    // The shell completes file names.
+    [["prp", "run", "--session", ""], []],
+    [["prp", "run", ""], []],
+    [["oneshot", "l"], ["list"]],
+    [["oneshot", "F01", "l"], []],
+    [["oneshot", "list", "--js"], ["--json"]],
+    [["list", "--limit", "bu"], []],
+    [["help", "prp", "r"], ["run"]],
+    [["prp", "help", "s"], ["status"]],
+    [["help", "list", ""], []],
+    [["prune", "--keep-d"], []],
   ])("of %j offers %j", async (words, candidates) => {
     const { manager, run } = await newPlace();
     for (const id of ["build-1", "build-2", "bu $(rm)", "bu\u001b[31m"]) await manager.save(id, 1);
     await manager.close();
     expect((await run("__complete", "--", ...words)).stdout.split("\n").filter(Boolean)).toEqual(candidates);
   });
-
-  it("works in bash as its script is loaded there", async () => {
-    const { manager, place } = await newPlace();
-    await manager.save("build-1", 1);
-    await manager.close();
-    const script = `
-      waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }
-      eval "$(waymark completion bash)"
-      COMP_WORDS=(waymark list bu); COMP_CWORD=2; _waymark; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const options = { cwd: place.cwd, env: cleanEnv(place.env), encoding: "utf8" } as const;
-    expect(execFileSync("bash", ["-c", script], options)).toBe("build-1\n");
-  });
-
-  for (const shell of ["zsh", "fish"]) {
-    const isMissing = spawnSync(shell, ["--version"]).error !== undefined;
-    it.skipIf(isMissing)(`is a script that ${shell} can read (skipped where ${shell} is not installed)`, async () => {
-      const { stdout } = await waymark({ cwd: "." }, ["completion", shell]);
-      expect(spawnSync(shell, ["-n"], { input: stdout }).status).toBe(0);
-    });
-  }
 
   it("refuses a shell that it doesn't know", async () => {
     expect((await waymark({ cwd: "." }, ["completion", "tcsh"])).code).toBe(2);

@@ -1,13 +1,11 @@
 // Under a pseudo-terminal, as `script` of util-linux gives one: skipped, with the reason in the name, where there is none.
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import displayWidth from "string-width";
 import { describe, expect, it } from "vitest";
-import { cleanEnv, newPlace, type Place, WAYMARK } from "./waymark.js";
-
-const hasScript = /util-linux/.test(spawnSync("script", ["--version"], { encoding: "utf8" }).stdout ?? "");
+import { cleanEnv, hasScript, newPlace, type Place, WAYMARK } from "./waymark.js";
 
 /** Runs the command on a terminal of that many columns; `answers` are typed in once their question is there. */
 async function onTerminal(

@@ -1,4 +1,4 @@
-import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
@@ -10,6 +10,9 @@ import { tempFolder } from "../support/temp-folder.js";
 
 /** The command as npm links it. */
 export const WAYMARK = join(import.meta.dirname, "..", "..", "cli", "bin", "waymark.js");
+
+/** Whether there is `script` of util-linux, which gives a pseudo-terminal. */
+export const hasScript = /util-linux/.test(spawnSync("script", ["--version"], { encoding: "utf8" }).stdout ?? "");
 
 /** The folder that commands run in, and their environment. */
 export interface Place {

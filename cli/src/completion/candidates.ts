@@ -1,4 +1,4 @@
-import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isCorrupt } from "waymark/adapter";
 import { Damage } from "../damage.js";
 import { openStore } from "../store.js";
@@ -14,14 +14,14 @@ const PLAIN = /^[\w.@:/+-]+$/;
  * @param words - The words after `waymark`, up to the cursor; the last one may be empty or incomplete.
  */
 export async function candidatesFor(program: CommandUnknownOpts, words: readonly string[]): Promise<string[]> {
-  const before = words.slice(0, -1);
   const current = words.at(-1) ?? "";
-  const { command, positionals, openOption, storage } = read(program, before);
+  const { command, positionals, openOption, storage, asksForHelp } = read(program, words.slice(0, -1));
   const all = await (async () => {
-    if (openOption !== undefined) return openOption === "--storage" || openOption === "--to" ? STORAGES : [];
-    if (current.startsWith("-")) return optionsOf(command).concat(optionsOf(program), "--help");
-    if (command === program) return visibleCommands(program);
-    return argumentCandidates(command, positionals, storage, current);
+    if (openOption !== undefined) return valuesOf(openOption);
+    if (current.startsWith("-")) return [...optionsOf(command), ...optionsOf(program)];
+    const subcommands = positionals > 0 ? [] : subcommandsOf(command).map((its) => its.name());
+    if (asksForHelp) return subcommands;
+    return subcommands.concat(await argumentCandidates(command, positionals, storage, current));
   })();
   return [...new Set(all)].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
 }
@@ -30,39 +30,52 @@ interface Reading {
   readonly command: CommandUnknownOpts;
   readonly positionals: number;
   /** The option whose value comes next. */
-  readonly openOption: string | undefined;
+  readonly openOption: Option | undefined;
   readonly storage: string | undefined;
+  /** Only names of commands come after `help`. */
+  readonly asksForHelp: boolean;
 }
 
 function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
   let command = program;
   let positionals = 0;
-  let openOption: string | undefined;
+  let openOption: Option | undefined;
   let storage: string | undefined;
+  let asksForHelp = false;
   for (const word of words) {
     if (openOption !== undefined) {
-      if (openOption === "--storage") storage = word;
+      if (openOption.long === "--storage") storage = word;
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
-      if (name === "--storage" && value !== undefined) storage = value;
       const option = [...command.options, ...program.options].find(
         ({ long, short }) => name === long || name === short,
       );
-      if ((option?.required || option?.optional) && value === undefined) openOption = name;
-    } else if (command === program) {
-      command = program.commands.find((candidate) => candidate.name() === word) ?? program;
-    } else positionals += 1;
+      if (value === undefined) openOption = option?.required || option?.optional ? option : undefined;
+      else if (name === "--storage") storage = value;
+    } else {
+      const subcommand = positionals > 0 ? undefined : subcommandsOf(command).find((its) => its.name() === word);
+      if (subcommand === undefined) positionals += 1;
+      else if (word === "help") asksForHelp = true;
+      else command = subcommand;
+    }
   }
-  return { command, positionals, openOption, storage };
+  return { command, positionals, openOption, storage, asksForHelp };
+}
+
+function subcommandsOf(command: CommandUnknownOpts): CommandUnknownOpts[] {
+  return command.createHelp().visibleCommands(command);
 }
 
 function optionsOf(command: CommandUnknownOpts): string[] {
-  return command.options.flatMap(({ long, hidden }) => (long === undefined || long === null || hidden ? [] : [long]));
+  return command
+    .createHelp()
+    .visibleOptions(command)
+    .flatMap(({ long }) => long ?? []);
 }
 
-function visibleCommands(program: CommandUnknownOpts): string[] {
-  return program.commands.map((command) => command.name()).filter((name) => !name.startsWith("_"));
+function valuesOf({ long, argChoices }: Option): readonly string[] {
+  return argChoices ?? (long === "--storage" || long === "--to" ? STORAGES : []);
 }
 
 async function argumentCandidates(

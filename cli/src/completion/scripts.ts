@@ -5,20 +5,30 @@ export const SHELLS = ["bash", "zsh", "fish"] as const;
  * Each calls `waymark __complete` with the words up to the cursor. Without candidates, the shell completes file names.
  */
 export const COMPLETION_SCRIPTS: Readonly<Record<(typeof SHELLS)[number], string>> = {
+  // For bash, a word also ends at : and =, and may begin at @. It replaces only the last such piece, which is $2.
   bash: `_waymark() {
-  local IFS=$'\\n'
-  COMPREPLY=($(waymark __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  local line=\${COMP_LINE:0:COMP_POINT} words
+  local current=\${line##*[[:space:]]}
+  read -a words <<< "\${line%"$current"}"
+  local IFS=$'\\n' kept=\${current%"$2"}
+  COMPREPLY=($(waymark __complete -- "\${words[@]:1}" "$current" 2>/dev/null))
+  COMPREPLY=("\${COMPREPLY[@]#"$kept"}")
+  [[ $COMPREPLY != *: ]] || compopt -o nospace 2>/dev/null
 }
 complete -o default -F _waymark waymark`,
   zsh: `_waymark() {
   local -a candidates
-  candidates=(\${(f)"$(waymark __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)"})
-  if (( \${#candidates} )); then compadd -- $candidates; else _files; fi
+  candidates=(\${(f)"$(waymark __complete -- "\${(@Q)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( ! \${#candidates} )); then compset -P '*:'; _files; return; fi
+  compadd -S '' -- \${(M)candidates:#*:}
+  compadd -- \${candidates:#*:}
 }
 compdef _waymark waymark`,
+  // -f keeps file names away, where there are candidates.
   fish: `function __waymark_complete
   set -l words (commandline -opc) (commandline -ct)
-  waymark __complete -- $words[2..-1] 2>/dev/null
+  set -g __waymark_candidates (waymark __complete -- $words[2..-1] 2>/dev/null)
+  set -q __waymark_candidates[1]
 end
-complete -c waymark -a '(__waymark_complete)'`,
+complete -c waymark -f -n __waymark_complete -a '$__waymark_candidates'`,
 };
