@@ -1,0 +1,84 @@
+// What a manager says of a task whose checkpoints are damaged on the disk, and of states that it knows no way from.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { tempFolder } from "../../support/temp-folder.js";
+
+/** A manager of task `t` with three checkpoints; those of the sequences are damaged. */
+async function damaged(...sequences: readonly number[]) {
+  const root = await tempFolder();
+  const manager = new CheckpointManager({
+    storage: new JsonFileAdapter({ path: root }),
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+  });
+  for (const n of [1, 2, 3]) await manager.save("t", { n }, { id: `c${n}` });
+  const names = readdirSync(join(root, "t")).filter((name) => name.endsWith(".json"));
+  const contents = () => names.map((name) => readFileSync(join(root, "t", name), "latin1"));
+  for (const sequence of sequences) {
+    const path = join(root, "t", names[sequence - 1] ?? "");
+    writeFileSync(path, readFileSync(path, "utf8").replace('"status":"running"', '"status":"runninG"'));
+  }
+  return { manager, contents, newest: join(root, "t", names[2] ?? "") };
+}
+
+describe("a task of which nothing is intact", () => {
+  it("is an error of each read, which counts what is damaged and names the first", async () => {
+    const { manager, contents, newest } = await damaged(1, 2, 3);
+    const before = contents();
+    const corrupt = {
+      code: "CHECKPOINT_CORRUPT",
+      message: expect.stringContaining(`3 can't be read (the first at ${newest}: it has no known status)`),
+    };
+    await expect(manager.latest("t")).rejects.toMatchObject(corrupt);
+    await expect(manager.list("t")).rejects.toMatchObject(corrupt);
+    await expect(manager.history("t").next()).rejects.toMatchObject(corrupt);
+    await expect(manager.tasks()).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+    expect(contents()).toEqual(before);
+  });
+});
+
+describe("a task of which something is intact", () => {
+  it("is read without its damaged checkpoints", async () => {
+    const { manager } = await damaged(1, 3);
+    expect((await manager.latest("t"))?.id).toBe("c2");
+    expect((await manager.list("t")).map(({ id }) => id)).toEqual(["c2"]);
+    expect((await manager.history("t").next()).value?.id).toBe("c2");
+    expect((await manager.tasks()).map(({ newest }) => newest.id)).toEqual(["c2"]);
+    // What is asked for and isn't there is no error because of damage elsewhere.
+    expect(await manager.list("t", { status: "completed" })).toEqual([]);
+  });
+
+  it("isn't completed if its newest checkpoint is damaged, and says which", async () => {
+    const { manager, contents, newest } = await damaged(3);
+    const before = contents();
+    await expect(manager.complete("t")).rejects.toMatchObject({
+      code: "CHECKPOINT_CORRUPT",
+      message: expect.stringContaining(newest),
+    });
+    expect(contents()).toEqual(before);
+  });
+});
+
+it("a checkpoint that isn't there is named, or else its task", async () => {
+  const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+  const missing = { code: "CHECKPOINT_NOT_FOUND", taskId: "t" };
+  await expect(manager.complete("t")).rejects.toMatchObject({ ...missing, message: 'Task "t" has no checkpoint.' });
+  await expect(manager.restore("t", "c1")).rejects.toMatchObject({
+    ...missing,
+    id: "c1",
+    message: expect.stringContaining('Task "t" has no checkpoint "c1"'),
+  });
+});
+
+it("a state whose migration is missing is refused, and says which", async () => {
+  const storage = new MemoryAdapter();
+  await new CheckpointManager({ storage }).save("t", { n: 1 });
+  const manager = new CheckpointManager({ storage, stateVersion: 3, migrations: { 1: (state) => state } });
+  await expect(manager.latest("t")).rejects.toMatchObject({
+    code: "UNSUPPORTED_FORMAT",
+    message: expect.stringContaining("there is no migration from 2 to 3"),
+  });
+});
