@@ -16,5 +16,16 @@ export default defineConfig({
   // Packages stay packages: those of Node, of npm, and this one's own name.
   external: /^[^./]/,
   transform: { target: "node20.19" },
-  output: { dir: "dist", chunkFileNames: "shared/[name].js", sourcemap: true },
+  output: {
+    dir: "dist",
+    chunkFileNames: "shared/[name].js",
+    sourcemap: true,
+    codeSplitting: {
+      groups: [
+        { name: "core", test: /\/src\/(contract|manager|codec)\// },
+        { name: "files", test: /\/adapters\/files\// },
+        { name: "sqlite", test: /\/adapters\/sqlite\// },
+      ],
+    },
+  },
 });

@@ -1,4 +1,3 @@
-import { createInterface } from "node:readline/promises";
 import type { Session } from "./cli.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
@@ -29,6 +28,7 @@ export async function confirm(
 
 /** The answer; empty if the input ends. */
 async function answerTo(prompt: string): Promise<string> {
+  const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const ended = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));

@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { CheckpointSummary } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
@@ -18,6 +17,7 @@ const NOT_RUN = [126, 127];
  * @throws {CommandError} It couldn't be run, or was killed, so there is no verdict.
  */
 export async function judge(command: string, state: string, checkpoint: CheckpointSummary): Promise<Verdict> {
+  const { spawn } = await import("node:child_process");
   const child = spawn(command, {
     shell: true,
     stdio: ["pipe", 2, 2],

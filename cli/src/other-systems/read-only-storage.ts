@@ -7,7 +7,6 @@ import {
   type StorageFinding,
   type TaskQuery,
 } from "waymark/adapter";
-import { MemoryAdapter } from "waymark/adapters/memory";
 
 /** A checkpoint that another system has saved, as a manager would have. */
 export interface SeenCheckpoint
@@ -36,6 +35,7 @@ export class ReadOnlyStorage implements StorageAdapter {
 
   /** What was seen, the oldest first, under its own ids and times. */
   static async of(seen: readonly (SeenCheckpoint | CorruptRecord)[], advice: string): Promise<ReadOnlyStorage> {
+    const { MemoryAdapter } = await import("waymark/adapters/memory");
     const memory = new MemoryAdapter();
     const checkpoints = seen.flatMap((item) => (isCorrupt(item) ? [] : [item]));
     for (const { state, ...described } of checkpoints.toSorted(
