@@ -1,5 +1,5 @@
 // What a manager says of a task whose checkpoints are damaged on the disk, and of states that it knows no way from.
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
@@ -10,18 +10,22 @@ import { tempFolder } from "../../support/temp-folder.js";
 /** A manager of task `t` with three checkpoints; those of the sequences are damaged. */
 async function damaged(...sequences: readonly number[]) {
   const root = await tempFolder();
+  const storage = new JsonFileAdapter({ path: root });
   const manager = new CheckpointManager({
-    storage: new JsonFileAdapter({ path: root }),
+    storage,
     logger: { debug() {}, info() {}, warn() {}, error() {} },
   });
   for (const n of [1, 2, 3]) await manager.save("t", { n }, { id: `c${n}` });
   const names = readdirSync(join(root, "t")).filter((name) => name.endsWith(".json"));
-  const contents = () => names.map((name) => readFileSync(join(root, "t", name), "latin1"));
+  const contents = () =>
+    names
+      .filter((name) => existsSync(join(root, "t", name)))
+      .map((name) => readFileSync(join(root, "t", name), "latin1"));
   for (const sequence of sequences) {
     const path = join(root, "t", names[sequence - 1] ?? "");
     writeFileSync(path, readFileSync(path, "utf8").replace('"status":"running"', '"status":"runninG"'));
   }
-  return { manager, contents, newest: join(root, "t", names[2] ?? "") };
+  return { manager, storage, contents, newest: join(root, "t", names[2] ?? "") };
 }
 
 describe("a task of which nothing is intact", () => {
@@ -49,6 +53,15 @@ describe("a task of which something is intact", () => {
     expect((await manager.tasks()).map(({ newest }) => newest.id)).toEqual(["c2"]);
     // What is asked for and isn't there is no error because of damage elsewhere.
     expect(await manager.list("t", { status: "completed" })).toEqual([]);
+  });
+
+  it("keeps what is damaged when retention removes the others", async () => {
+    const { storage, contents } = await damaged(2);
+    const before = contents()[1];
+    const manager = new CheckpointManager({ storage, retention: { keepLast: 1 } });
+    await manager.save("t", { n: 4 }, { id: "c4" });
+    expect((await manager.list("t")).map(({ id }) => id)).toEqual(["c4"]);
+    expect(contents()).toEqual([before]);
   });
 
   it("isn't completed if its newest checkpoint is damaged, and says which", async () => {

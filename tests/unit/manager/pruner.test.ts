@@ -104,7 +104,7 @@ describe("prune", () => {
     const plain = new CheckpointManager({ storage });
     for (const n of [1, 2, 3]) await plain.save("t", n);
     expect(await plain.prune("t", { keepLast: 2 })).toEqual({ tasks: 1, removed: 1, removedBytes: 1 });
-    await expect(plain.prune("t")).rejects.toThrow(TypeError);
+    await expect(plain.prune("t")).rejects.toThrow("There is no retention policy");
     await expect(plain.prune("t", { keepLst: 1 } as object)).rejects.toThrow("keepLst");
     const own = new CheckpointManager({ storage, retention: { keepLast: 1 } });
     expect(await own.prune("t")).toMatchObject({ removed: 1 });
@@ -116,6 +116,34 @@ describe("prune", () => {
     await manager.save("c", 1);
     expect(await manager.pruneAll({ keepLast: 1 })).toEqual({ tasks: 3, removed: 4, removedBytes: 4 });
     await expect(manager.pruneAll()).rejects.toThrow(TypeError);
+  });
+
+  it("tells of what was removed, and of nothing if nothing was", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+    const removed: unknown[] = [];
+    manager.on("removed", (event) => removed.push(event));
+    const { id } = await manager.save("t", 1);
+    expect(await manager.remove("t", "nowhere")).toBe(false);
+    expect(await manager.removeTask("u")).toBe(0);
+    expect(removed).toEqual([]);
+    expect(await manager.remove("t", id)).toBe(true);
+    expect(removed).toEqual([{ taskId: "t", ids: [id], by: "request" }]);
+  });
+
+  it("refuses what is no plan", async () => {
+    const { manager } = managerAtDay();
+    for (const n of [1, 2, 3]) await manager.save("t", n);
+    const plan = await manager.planRetention("t", { keepLast: 1 });
+    const part = { checkpoint: {}, reasons: [] };
+    for (const wrong of [
+      null,
+      { ...plan, keep: undefined },
+      { ...plan, keep: [...plan.keep, part] },
+      { ...plan, remove: [...plan.remove, part] },
+    ]) {
+      await expect(manager.applyPlan(wrong as typeof plan)).rejects.toThrow("takes a plan that planRetention made");
+    }
+    expect(await sequencesOf(manager)).toEqual([3, 2, 1]);
   });
 
   it("removes nothing if no checkpoint that it keeps can be read", async () => {

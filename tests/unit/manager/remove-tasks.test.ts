@@ -14,6 +14,20 @@ const STORAGES: Record<string, () => StorageAdapter> = {
   "task by task": oneByOne,
 };
 
+it("removeTasks asks a storage that can remove them in one step", async () => {
+  const storage = new MemoryAdapter();
+  const asked: string[] = [];
+  const removeTasks = storage.removeTasks.bind(storage);
+  storage.removeTasks = async (prefix) => {
+    asked.push(prefix);
+    return removeTasks(prefix);
+  };
+  const manager = new CheckpointManager({ storage });
+  for (const taskId of ["a/1", "a/2"]) await manager.save(taskId, 1);
+  expect(await manager.removeTasks({ prefix: "a/" })).toBe(2);
+  expect(asked).toEqual(["a/"]);
+});
+
 describe.each(Object.entries(STORAGES))("removeTasks, %s,", (_name, open) => {
   it("removes the tasks under a prefix, ends their numbering, and says how many checkpoints they had", async () => {
     const manager = new CheckpointManager({ storage: open() });
