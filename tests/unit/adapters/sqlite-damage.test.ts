@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSy
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointCorruptError } from "waymark";
-import { damageIn, isCorrupt } from "waymark/adapter";
+import { damageIn, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { draft, fullDraft } from "../../../src/conformance/drafts.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
 
@@ -114,6 +114,18 @@ describe("a row that makes sense, but isn't the one that was stored", () => {
       ]);
     },
   );
+
+  it("isn't sealed anew by another status or payload, which would make it look whole", async () => {
+    const path = await closedStore(3);
+    alter(path, "UPDATE waymark_checkpoints SET label = 'another' WHERE task_id = 't' AND sequence = 3");
+    const adapter = openAdapter({ path });
+    const { payload } = (await adapter.get("t", "c2")) as StoredCheckpoint;
+    const damaged = await adapter.get("t", "c3");
+    const { sha256 } = (damaged as StoredCheckpoint).payload;
+    await expect(adapter.setStatus("t", "c3", { status: "paused" })).rejects.toThrow(CheckpointCorruptError);
+    await expect(adapter.replacePayload("t", "c3", payload, sha256)).rejects.toThrow(CheckpointCorruptError);
+    expect(await adapter.get("t", "c3")).toEqual(damaged);
+  });
 });
 
 describe("a row that makes no sense", () => {
