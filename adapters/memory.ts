@@ -26,6 +26,14 @@ import {
   withStatus,
 } from "../src/contract/checkpoint.js";
 import { ClosedError } from "../src/contract/errors.js";
+import {
+  checkLease,
+  type LeaseRecord,
+  type LeaseStore,
+  leaseStore,
+  monotonicMs,
+  type TimedLease,
+} from "../src/contract/leases.js";
 
 /** One task's checkpoints by id, the oldest first, and its newest one. */
 interface StoredTask {
@@ -43,11 +51,21 @@ interface StoredTask {
 export class MemoryAdapter implements StorageAdapter {
   readonly name = "memory";
   readonly capabilities = { durable: false, multiProcess: false } as const;
+  readonly leases: LeaseStore = leaseStore({
+    read: async (taskId) => this.#leaseOf(taskId),
+    update: async (taskId, change) => {
+      const lease = change(this.#leaseOf(taskId));
+      if (lease) this.#leases.set(taskId, lease);
+    },
+  });
   readonly #tasks = new Map<string, StoredTask>();
+  /** They outlive their tasks. */
+  readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const task = this.#task(draft.taskId) ?? { records: new Map(), newest: undefined, lastSequence: 0 };
+    checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
     const existing = task.records.get(draft.id);
     if (existing) return sequenceOfSame(existing, draft);
 
@@ -86,6 +104,7 @@ export class MemoryAdapter implements StorageAdapter {
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const task = this.#task(taskId);
     const record = task?.records.get(id);
+    checkLease(taskId, this.#leaseOf(taskId), condition);
     if (!task || !record) return false;
     checkExpected(taskId, positionOf(task).newestSequence, condition);
     this.#put(task, withStatus(record, structuredClone(change)));
@@ -102,6 +121,7 @@ export class MemoryAdapter implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const task = this.#task(taskId);
+    checkLease(taskId, this.#leaseOf(taskId), condition);
     checkExpected(taskId, positionOf(task).newestSequence, condition);
     if (!task) return 0;
     if (ids === "all") {
@@ -128,6 +148,12 @@ export class MemoryAdapter implements StorageAdapter {
   async close(): Promise<void> {
     this.#closed = true;
     this.#tasks.clear();
+    this.#leases.clear();
+  }
+
+  #leaseOf(taskId: string): TimedLease {
+    this.#assertOpen();
+    return { lease: this.#leases.get(taskId), nowMs: monotonicMs() };
   }
 
   #task(taskId: string): StoredTask | undefined {

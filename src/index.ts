@@ -19,6 +19,8 @@ export {
   ClosedError,
   DecryptionFailedError,
   KeyUnavailableError,
+  LeaseHeldError,
+  LeaseLostError,
   PayloadTooLargeError,
   PlanOutdatedError,
   StateInvalidError,
@@ -48,3 +50,4 @@ export {
 export type { SaveOptions } from "./manager/save-options.js";
 export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
+export type { Lease, LeaseOptions } from "./runs/lease.js";

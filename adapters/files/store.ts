@@ -28,8 +28,10 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { codeOf, storageFailure } from "./failure.js";
 import { makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } from "./file-io.js";
+import { checkLeaseIn, leaseIn, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
@@ -61,6 +63,14 @@ export abstract class FolderStore implements StorageAdapter {
     verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
     repair: (options) => this.#iterate(repairFolders(this.#root, this.#load, this.#repair, options)),
   };
+  readonly leases: LeaseStore = leaseStore({
+    read: async (taskId) => this.#reading(taskId, "read the lease of", () => leaseIn(this.folderOf(taskId))),
+    update: (taskId, change) => {
+      const folder = this.folderOf(taskId);
+      const work = (lock: FolderLock): Promise<void> => updateLease(folder, lock, change);
+      return this.write(folder, `change the lease of ${named(taskId)}`, work);
+    },
+  });
   readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
   readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
     this.write(folder, "repair a task", work, () => undefined);
@@ -94,7 +104,7 @@ export abstract class FolderStore implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
     const { taskId, id } = draft;
     const copy = copyOf(draft);
-    return this.#write(taskId, "save to", async (task, lock) => {
+    return this.#write(taskId, "save to", condition, async (task, lock) => {
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const sequence = stored ? sequenceOfStored(stored, copy) : nextSequence(taskId, task, condition);
@@ -106,15 +116,12 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    this.#assertOpen();
-    try {
+    return this.#reading(taskId, "read", () => {
       const task = this.#existingTask(taskId);
       // What a damaged record still says of itself may be damaged too.
       const entry = task?.find(id) ?? task?.findDamaged?.();
       return entry && readEntry(entry, taskId, () => entry.checkpoint());
-    } catch (error) {
-      return this.#fail(error, `read ${named(taskId)}`, this.folderOf(taskId), true);
-    }
+    });
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
@@ -138,7 +145,7 @@ export abstract class FolderStore implements StorageAdapter {
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
-    return this.#change("change a status of", taskId, id, (stored, { newestSequence }) => {
+    return this.#change("change a status of", taskId, id, condition, (stored, { newestSequence }) => {
       checkExpected(taskId, newestSequence, condition);
       // The state stays to the byte, and its digest with it: damage to it stays visible.
       return withStatus(stored, wanted);
@@ -147,7 +154,7 @@ export abstract class FolderStore implements StorageAdapter {
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const copy = copyOfPayload(payload);
-    return this.#change("replace a payload of", taskId, id, (stored) =>
+    return this.#change("replace a payload of", taskId, id, undefined, (stored) =>
       stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
     );
   }
@@ -155,6 +162,7 @@ export abstract class FolderStore implements StorageAdapter {
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
     const absent = (): number => {
+      checkLeaseIn(this.folderOf(taskId), taskId, condition);
       checkExpected(taskId, 0, condition);
       return 0;
     };
@@ -171,7 +179,7 @@ export abstract class FolderStore implements StorageAdapter {
       await syncFolder(this.#root);
       return removed;
     };
-    return this.#write(taskId, "remove from", work, absent);
+    return this.#write(taskId, "remove from", condition, work, absent);
   }
 
   async close(): Promise<void> {
@@ -212,11 +220,13 @@ export abstract class FolderStore implements StorageAdapter {
   async #write<Result>(
     taskId: string,
     verb: string,
+    condition: AppendCondition | undefined,
     work: (task: Task, lock: FolderLock) => Promise<Result>,
     absent?: () => Result,
   ): Promise<Result> {
     const folder = this.folderOf(taskId);
     const writing = (lock: FolderLock): Promise<Result> => {
+      checkLeaseIn(folder, taskId, condition);
       const task = this.load(folder, lock);
       const isReadable = (entry: Entry): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
       // If the newest readable checkpoint is another task's, this throws.
@@ -232,6 +242,7 @@ export abstract class FolderStore implements StorageAdapter {
     verb: string,
     taskId: string,
     id: string,
+    condition: AppendCondition | undefined,
     change: (stored: StoredCheckpoint, task: Task) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
     const work = async (task: Task, lock: FolderLock): Promise<boolean> => {
@@ -243,7 +254,16 @@ export abstract class FolderStore implements StorageAdapter {
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
     };
-    return this.#write(taskId, verb, work, () => false);
+    return this.#write(taskId, verb, condition, work, () => false);
+  }
+
+  #reading<Result>(taskId: string, verb: string, read: () => Result): Result {
+    this.#assertOpen();
+    try {
+      return read();
+    } catch (error) {
+      return this.#fail(error, `${verb} ${named(taskId)}`, this.folderOf(taskId), true);
+    }
   }
 
   /** @throws {StorageError} A link or a file is in its folder's place. */

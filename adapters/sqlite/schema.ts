@@ -49,6 +49,13 @@ const SCHEMA: Readonly<Record<string, string>> = {
     body ANY NOT NULL -- TEXT is JSON, a BLOB is what the checkpoint's encoding says
   ) STRICT`,
   // Without types: a damaged value stays as it is. Of a task's row, the reason says what it held.
+  waymark_leases: `CREATE TABLE waymark_leases (
+    task_id TEXT NOT NULL PRIMARY KEY,
+    holder TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    renewed_at_ms INTEGER NOT NULL, -- by the machine's monotonic clock, as the next one
+    expires_at_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID`,
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,

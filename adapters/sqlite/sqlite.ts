@@ -22,8 +22,10 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkLease, type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
+import { leaseIn, updateLease } from "./leases.js";
 import { LockQueue } from "./lock-queue.js";
 import { SqliteMaintenance } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
@@ -74,6 +76,11 @@ export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly maintenance: StorageMaintenance;
+  readonly leases: LeaseStore = leaseStore({
+    read: async (taskId) => (await this.#read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
+    update: (taskId, change) =>
+      this.#call(() => this.#queue.write(() => updateLease(this.#file.orNew().database, taskId, change), [])),
+  });
   readonly #path: string;
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
@@ -145,7 +152,10 @@ export class SqliteAdapter implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const removed = await this.#change(({ writer }, ...args) => writer.remove(...args), taskId, ids, condition);
-    if (removed === undefined) checkExpected(taskId, 0, condition);
+    if (removed === undefined) {
+      checkLease(taskId, NO_LEASE, condition);
+      checkExpected(taskId, 0, condition);
+    }
     return removed ?? 0;
   }
 
@@ -162,6 +172,7 @@ export class SqliteAdapter implements StorageAdapter {
     const store = this.#file.existing();
     if (store !== undefined) return store.writer.append(draft, condition);
     // A refused append creates no database.
+    checkLease(draft.taskId, NO_LEASE, condition);
     nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
     return this.#file.orNew().writer.append(draft, condition);
   };
@@ -224,6 +235,9 @@ export class SqliteAdapter implements StorageAdapter {
     if (this.#closing !== undefined) throw new ClosedError("The sqlite adapter");
   }
 }
+
+/** Where there is no database, nobody has a lease, whatever the time. */
+const NO_LEASE = { lease: undefined, nowMs: 0 };
 
 /** What works with an open database of ours. */
 type OpenedStore = ReturnType<typeof storeIn>;

@@ -10,6 +10,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
+import { checkLeaseIn } from "./leases.js";
 import { BY_ID, COLUMNS, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
 
 /** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
@@ -65,6 +66,7 @@ export class SqliteWriter {
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
     return this.#change(taskId, id, (record, number) => {
+      checkLeaseIn(this.#database, taskId, condition);
       checkExpected(taskId, this.#newestSequence(taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, number);
@@ -85,6 +87,7 @@ export class SqliteWriter {
 
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {
     return this.#database.atomically(() => {
+      checkLeaseIn(this.#database, taskId, condition);
       checkExpected(taskId, this.#newestSequence(taskId), condition);
       // No other text lies between an id and that id with the lowest character after it.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
@@ -98,6 +101,7 @@ export class SqliteWriter {
   }
 
   #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
+    checkLeaseIn(this.#database, draft.taskId, condition);
     const { taskId, id, createdAt, stage, label, parentId, status, stateVersion, sizeBytes, payload } = draft;
     const [taken, last, newest] = this.#database.one(POSITION, taskId, id, taskId, taskId) ?? [];
     if (typeof taken === "number") {

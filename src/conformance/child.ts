@@ -70,6 +70,14 @@ async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
       return store.replacePayload?.(...call.args);
     case "close":
       return store.close();
+    case "claim":
+      return store.leases?.claim(...call.args);
+    case "renew":
+      return store.leases?.renew(...call.args);
+    case "release":
+      return store.leases?.release(...call.args);
+    case "current":
+      return store.leases?.current(...call.args);
   }
 }
 

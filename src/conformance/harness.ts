@@ -18,10 +18,10 @@ export interface ConformanceHarness {
 }
 
 /** A part that an adapter may leave out. */
-export type OptionalMethod = "maintenance" | "removeTasks" | "replacePayload";
+export type OptionalMethod = "leases" | "maintenance" | "removeTasks" | "replacePayload";
 
 /** All optional parts. */
-export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["maintenance", "removeTasks", "replacePayload"];
+export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["leases", "maintenance", "removeTasks", "replacePayload"];
 
 /** The exports of the harness's module. */
 export interface ConformanceModule {

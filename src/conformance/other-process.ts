@@ -19,6 +19,7 @@ import type {
   StoredCheckpoint,
   TaskSummary,
 } from "../contract/checkpoint.js";
+import type { LeaseStore } from "../contract/leases.js";
 import type { Call, Request, Response } from "./protocol.js";
 
 /** How a call in a killed process ended: with an answer before the kill, or without one. */
@@ -40,6 +41,12 @@ interface Waiting {
 export class OtherProcess implements StorageAdapter {
   readonly name = "other process";
   readonly capabilities: AdapterCapabilities;
+  readonly leases: LeaseStore = {
+    claim: (...args) => this.#call({ method: "claim", args }),
+    renew: (...args) => this.#call({ method: "renew", args }),
+    release: (...args) => this.#call({ method: "release", args }),
+    current: (...args) => this.#call({ method: "current", args }),
+  };
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();
   readonly #ended: Promise<unknown>;
@@ -125,6 +132,15 @@ export class OtherProcess implements StorageAdapter {
   async dieWithin(turns: number, call: Call): Promise<LastWords> {
     this.#send({ kind: "die-within", call, turns });
     return this.#lastWords();
+  }
+
+  /** Stops the process (SIGSTOP), as a machine that sleeps does, until {@link continue}. */
+  pause(): void {
+    this.#child.kill("SIGSTOP");
+  }
+
+  continue(): void {
+    this.#child.kill("SIGCONT");
   }
 
   /** Closes the adapter there and ends the process, unless it was killed. */

@@ -1,12 +1,20 @@
 import type { StorageAdapter } from "../contract/adapter.js";
+import type { LeaseStore } from "../contract/leases.js";
 
 /** The methods that can be called in another process. */
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
 
-/** One call of an adapter's method. */
-export type Call = {
-  readonly [Name in Method]: { readonly method: Name; readonly args: Parameters<NonNullable<StorageAdapter[Name]>> };
-}[Method];
+/** One call of an adapter's method, or of its lease store's. */
+export type Call =
+  | {
+      readonly [Name in Method]: {
+        readonly method: Name;
+        readonly args: Parameters<NonNullable<StorageAdapter[Name]>>;
+      };
+    }[Method]
+  | {
+      readonly [Name in keyof LeaseStore]: { readonly method: Name; readonly args: Parameters<LeaseStore[Name]> };
+    }[keyof LeaseStore];
 
 /** What the suite sends to another process. */
 export type Request =

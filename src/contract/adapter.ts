@@ -12,6 +12,7 @@ import {
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
+import type { LeaseStore } from "./leases.js";
 
 /** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
 export interface AdapterCapabilities {
@@ -25,6 +26,8 @@ export interface AdapterCapabilities {
 export interface AppendCondition {
   /** The sequence of the task's newest checkpoint now; 0 for none. */
   readonly expectedSequence?: number | undefined;
+  /** The token of the task's lease, which the writer must hold now. Only for adapters with `leases`. */
+  readonly fencingToken?: number | undefined;
   /** The exact sequence to take, above the last one given: for copy, import and repair. Append only. */
   readonly sequence?: number | undefined;
 }
@@ -172,6 +175,9 @@ export interface StorageAdapter {
 
   /** Optional: finds damage and leftovers, and moves them away. Without it the manager's `verify` reads every record. */
   readonly maintenance?: StorageMaintenance;
+
+  /** Optional: gives the right to run a task to one holder at a time. Without it the manager refuses `lease`. */
+  readonly leases?: LeaseStore;
 }
 
 /** Whether an adapter returned a CorruptRecord instead of what was asked for. */

@@ -4,6 +4,8 @@ export type CheckpointErrorCode =
   | "CHECKPOINT_CORRUPT"
   | "CHECKPOINT_CONFLICT"
   | "CHECKPOINT_STALE"
+  | "LEASE_HELD"
+  | "LEASE_LOST"
   | "PLAN_OUTDATED"
   | "STATE_INVALID"
   | "STATE_NOT_SERIALIZABLE"
@@ -104,6 +106,40 @@ export class CheckpointStaleError extends CheckpointError {
   constructor(message: string, ageMs: number) {
     super("CHECKPOINT_STALE", message);
     this.ageMs = ageMs;
+  }
+}
+
+/** Somebody else runs the task; nothing was changed. Wait until the lease expires, or leave the task to its holder. */
+export class LeaseHeldError extends CheckpointError {
+  static override readonly code = "LEASE_HELD";
+  override readonly name = "LeaseHeldError";
+  readonly taskId: string;
+  readonly holder: string;
+  /** How long the lease lasts unless its holder renews it, in milliseconds. */
+  readonly remainingMs: number;
+
+  constructor(taskId: string, { holder, remainingMs }: { readonly holder: string; readonly remainingMs: number }) {
+    super(
+      "LEASE_HELD",
+      `Task ${JSON.stringify(taskId)} is run by ${JSON.stringify(holder)}, whose lease lasts ${remainingMs} ms unless it is ` +
+        "renewed. Nothing was changed; try again then, or leave the task to its holder.",
+      { retryable: true },
+    );
+    this.taskId = taskId;
+    this.holder = holder;
+    this.remainingMs = remainingMs;
+  }
+}
+
+/** The lease that the write was made under has expired, was released, or is somebody else's now; nothing was changed. */
+export class LeaseLostError extends CheckpointError {
+  static override readonly code = "LEASE_LOST";
+  override readonly name = "LeaseLostError";
+  readonly taskId: string;
+
+  constructor(message: string, { taskId, ...options }: CheckpointErrorOptions & { readonly taskId: string }) {
+    super("LEASE_LOST", message, options);
+    this.taskId = taskId;
   }
 }
 

@@ -57,6 +57,8 @@ export {
   type CheckpointErrorCode,
   type CheckpointErrorOptions,
   ClosedError,
+  LeaseHeldError,
+  LeaseLostError,
   StorageError,
   UnsupportedFormatError,
   UnsupportedOperationError,
@@ -72,4 +74,15 @@ export type {
   StorageRepair,
   StorageVerification,
 } from "./findings.js";
+export {
+  checkLease,
+  type HeldLease,
+  type LeaseClaim,
+  type LeaseRecord,
+  type LeaseRecords,
+  type LeaseStore,
+  leaseStore,
+  monotonicMs,
+  type TimedLease,
+} from "./leases.js";
 export { parseSummary, type StoredFields } from "./parse-summary.js";

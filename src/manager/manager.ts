@@ -1,6 +1,7 @@
-import type { CorruptRecord } from "../contract/adapter.js";
+import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
+import { claimLease, type Lease, type LeaseOptions } from "../runs/lease.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
@@ -20,7 +21,7 @@ import { CheckpointReader } from "./reader.js";
 import { type RekeyOptions, type RekeyResult, rekeyStorage } from "./rekey.js";
 import { type RepairOptions, type RepairResult, repairStorage } from "./repair.js";
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
-import type { SaveOptions } from "./save-options.js";
+import { type SaveOptions, tokenOf } from "./save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
 import { StatusChanger } from "./status.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
@@ -48,6 +49,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #pruner: Pruner<Schema>;
   readonly #statuses: StatusChanger<Schema>;
   readonly #autoSaves: AutoSaves<Schema>;
+  readonly #leases = new Set<Lease>();
   readonly #inProgress = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
@@ -143,16 +145,18 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
-  async remove(taskId: string, id: string): Promise<boolean> {
+  async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
-    return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request")) > 0);
+    const condition = removalCondition(taskId, options);
+    return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0);
   }
 
   /** Removes the task and ends its numbering. Returns how many checkpoints it had. */
-  async removeTask(taskId: string): Promise<number> {
+  async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
     checkTaskId(taskId);
-    return this.#run(() => this.#pruner.remove(taskId, "all", "request"));
+    const condition = removalCondition(taskId, options);
+    return this.#run(() => this.#pruner.remove(taskId, "all", "request", condition));
   }
 
   /**
@@ -177,7 +181,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     taskId: string,
     id: string,
     status: CheckpointStatus,
-    options: Pick<SaveOptions, "error"> = {},
+    options: Pick<SaveOptions, "error" | "lease"> = {},
   ): Promise<void> {
     await this.#run(() => this.#statuses.set(taskId, id, status, options));
   }
@@ -189,7 +193,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointNotFoundError} The task has none.
    * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
    */
-  async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence"> = {}): Promise<void> {
+  async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence" | "lease"> = {}): Promise<void> {
     await this.#run(() => this.#statuses.setNewest(taskId, "completed", undefined, options));
   }
 
@@ -200,7 +204,11 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointNotFoundError} The task has none.
    * @throws {CheckpointConflictError} A newer checkpoint came in between, or it is completed; nothing was changed.
    */
-  async fail(taskId: string, error: unknown, options: Pick<SaveOptions, "expectedSequence"> = {}): Promise<void> {
+  async fail(
+    taskId: string,
+    error: unknown,
+    options: Pick<SaveOptions, "expectedSequence" | "lease"> = {},
+  ): Promise<void> {
     await this.#run(() => this.#statuses.setNewest(taskId, "failed", error, options));
   }
 
@@ -279,6 +287,29 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#autoSaves.start(taskId, getState, options);
   }
 
+  /**
+   * Claims the right to run the task, for one runner at a time on any machine that shares the storage. It renews itself
+   * until it is released, and `close` releases it. A runner that dies leaves it, and it expires.
+   *
+   * @example
+   * ```ts
+   * await using lease = await manager.lease("build-42", { ttlMs: 30_000 });
+   * await manager.save("build-42", { phase: 3 }, { lease });
+   * ```
+   *
+   * @throws {LeaseHeldError} Somebody else has it; the error says who, and for how long.
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
+    checkTaskId(taskId);
+    return this.#run(async () => {
+      const lease = await claimLease(this.#options.storage, taskId, options);
+      this.#leases.add(lease);
+      lease.signal.addEventListener("abort", () => this.#leases.delete(lease), { once: true });
+      return lease;
+    });
+  }
+
   /** Calls the listener at each event. The function it returns unsubscribes. */
   on<Event extends keyof CheckpointEvents>(
     event: Event,
@@ -341,8 +372,22 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#closing.abort();
     const stopped = await this.#autoSaves.stopAll();
     while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
+    for (const lease of this.#leases) {
+      await lease.release().catch((error: unknown) => {
+        this.#options.logger.warn(
+          { taskId: lease.taskId, error },
+          "A lease could not be released; it expires by itself",
+        );
+      });
+    }
     if (this.#options.ownsStorage) await this.#options.storage.close();
     const failed = stopped.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason;
   }
+}
+
+/** @throws {TypeError} An option is misspelled, or the lease is another task's. */
+function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
+  checkKeys("RemoveOptions", options, ["lease"]);
+  return { fencingToken: tokenOf(taskId, options.lease) };
 }

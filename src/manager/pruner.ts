@@ -1,3 +1,4 @@
+import type { AppendCondition } from "../contract/adapter.js";
 import { CheckpointCorruptError, PlanOutdatedError } from "../contract/errors.js";
 import { checkTaskId } from "./arguments.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
@@ -37,8 +38,13 @@ export class Pruner<Schema extends StateSchema> {
     this.#events = events;
   }
 
-  async remove(taskId: string, ids: readonly string[] | "all", by: RemovedBy): Promise<number> {
-    const removed = await this.#options.storage.remove(taskId, ids);
+  async remove(
+    taskId: string,
+    ids: readonly string[] | "all",
+    by: RemovedBy,
+    condition?: AppendCondition,
+  ): Promise<number> {
+    const removed = await this.#options.storage.remove(taskId, ids, condition);
     if (removed > 0) this.#events.emit("removed", { taskId, ids, by });
     return removed;
   }

@@ -2,6 +2,7 @@ import { type EncodedState, encodeJson } from "../codec/json.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
+import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
 
 export interface SaveOptions {
@@ -22,6 +23,8 @@ export interface SaveOptions {
   readonly error?: unknown;
   /** Save only if the newest checkpoint has this sequence now; 0 for none. */
   readonly expectedSequence?: number | undefined;
+  /** The task's lease: once it is lost, nothing is stored, and the error is a LeaseLostError. */
+  readonly lease?: Lease | undefined;
 }
 
 const SAVE_KEYS = [
@@ -33,6 +36,7 @@ const SAVE_KEYS = [
   "metadata",
   "error",
   "expectedSequence",
+  "lease",
 ] satisfies (keyof SaveOptions)[];
 
 /** Lists show metadata, so it is no place for states. */
@@ -50,6 +54,20 @@ export function checkSaveOptions(options: SaveOptions): void {
   if (options.parentId !== undefined) checkId("A parentId", options.parentId);
   if (options.status !== undefined) checkStatus(options.status);
   checkInteger("expectedSequence", options.expectedSequence, 0);
+}
+
+/**
+ * The fencing token of a task's lease.
+ *
+ * @throws {TypeError} It is no lease, or another task's.
+ */
+export function tokenOf(taskId: string, lease: Lease | undefined): number | undefined {
+  if (lease === undefined) return undefined;
+  if (typeof lease !== "object" || lease === null || !Number.isSafeInteger(lease.token)) {
+    throw new TypeError("lease must be what manager.lease() gave.");
+  }
+  if (lease.taskId === taskId) return lease.token;
+  throw new TypeError(`The lease is of task ${JSON.stringify(lease.taskId)}, not of ${JSON.stringify(taskId)}.`);
 }
 
 /**

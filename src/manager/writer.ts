@@ -6,7 +6,7 @@ import { type CheckpointDraft, type CheckpointSummary, failureOf, summaryOf } fr
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
-import { checkSaveOptions, copyMetadata, type SaveOptions } from "./save-options.js";
+import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
 
 /** The end of the year 9999. Later times have another ISO 8601 form, which sorts differently. */
@@ -29,6 +29,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     checkTaskId(taskId);
     checkSaveOptions(options);
     const { maxPayloadBytes, transforms, redaction, schema } = this.#options;
+    tokenOf(taskId, options.lease);
     const draft = this.#draft(taskId, options);
     const canRetry = options.id !== undefined && transforms.length > 0;
     const digest = canRetry ? this.digest(state) : undefined;
@@ -56,10 +57,14 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return digestOf(encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state));
   }
 
-  async #store(draft: CheckpointDraft, { expectedSequence }: SaveOptions, digest: string | undefined): Promise<number> {
+  async #store(
+    draft: CheckpointDraft,
+    { expectedSequence, lease }: SaveOptions,
+    digest: string | undefined,
+  ): Promise<number> {
     const { storage, transforms } = this.#options;
     try {
-      return await storage.append(draft, { expectedSequence });
+      return await storage.append(draft, { expectedSequence, fencingToken: tokenOf(draft.taskId, lease) });
     } catch (error) {
       if (digest === undefined || !(error instanceof CheckpointConflictError)) throw error;
       // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.

@@ -8,7 +8,7 @@ registerConformance(
     name: "json-file",
     module: new URL("./stores/json-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["maintenance", "replacePayload"],
+    offers: ["leases", "maintenance", "replacePayload"],
     newLocation: tempFolder,
   },
 );

@@ -9,7 +9,7 @@ registerConformance(
     name: "sqlite",
     module: new URL("./stores/sqlite.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["maintenance", "removeTasks", "replacePayload"],
+    offers: ["leases", "maintenance", "removeTasks", "replacePayload"],
     newLocation: async () => join(await tempFolder(), "checkpoints.db"),
   },
 );

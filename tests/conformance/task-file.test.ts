@@ -8,7 +8,7 @@ registerConformance(
     name: "task-file",
     module: new URL("./stores/task-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["maintenance", "replacePayload"],
+    offers: ["leases", "maintenance", "replacePayload"],
     newLocation: tempFolder,
   },
 );

@@ -5,6 +5,7 @@ import { appendIdCases } from "./append-ids.js";
 import { corruptCases } from "./corrupt.js";
 import { getCases } from "./get.js";
 import { killCases } from "./kills.js";
+import { leaseCases } from "./leases.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { listCases } from "./list.js";
 import { maintenanceCases } from "./maintenance.js";
@@ -32,6 +33,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...valuesCases,
   ...corruptCases,
   ...maintenanceCases,
+  ...leaseCases,
   ...killCases,
   ...processCases,
 ];

@@ -1,0 +1,185 @@
+import type { StorageAdapter } from "../../contract/adapter.js";
+import type { LeaseClaim, LeaseStore } from "../../contract/leases.js";
+import { holds, refused, same, show } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft, drafts } from "../drafts.js";
+import { appendAll, expectStored, idsOf, withOpen } from "../steps.js";
+
+/** Longer than any case takes. */
+const LONG_MS = 600_000;
+/** Short, for leases that expire. Nothing waits for more than that. */
+const SHORT_MS = 200;
+
+/** The cases of adapters with `leases`. */
+export const leaseCases: readonly ConformanceCase[] = [
+  {
+    name: "leases.one-holder",
+    promise: "gives a task to one holder at a time, and says who has it",
+    about: "leases",
+    async run(store) {
+      const adapter = await store.open();
+      const leases = leasesOf(adapter);
+      same(await leases.current("t"), undefined, "a task that nobody claimed MUST have no lease");
+      const claims = await Promise.all(["a", "b", "c"].map((holder) => leases.claim("t", holder, LONG_MS)));
+      const [won, ...others] = claims.filter(({ isGranted }) => isGranted);
+      same([won?.token, others], [1, []], "one of several claims at once MUST be granted, under token 1");
+      for (const claim of claims) {
+        same([claim.holder, claim.token], [won?.holder, 1], "each claim MUST name the holder and the token");
+        holds(claim.remainingMs > 0 && claim.remainingMs <= LONG_MS, `it MUST say what is left: ${show(claim)}`);
+      }
+      same((await leases.current("t"))?.holder, won?.holder, "current MUST name the holder");
+      same((await leases.claim("u", "a", LONG_MS)).isGranted, true, "another task MUST be free");
+      await expectStored(adapter, []);
+    },
+  },
+  {
+    name: "leases.tokens-grow",
+    promise: "gives higher tokens, through release, removal of the task, and a storage opened anew",
+    about: "leases",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      for (const token of [1, 2, 3]) {
+        same((await claimed(adapter, "t")).token, token, "each claim MUST get the next token");
+        await adapter.append(draft("t", `c${token}`), { fencingToken: token });
+        await adapter.remove("t", "all", { fencingToken: token });
+        await leasesOf(adapter).release("t", token);
+        await leasesOf(adapter).release("t", token);
+        same(await leasesOf(adapter).current("t"), undefined, "a released lease MUST be nobody's");
+        adapter = await store.carryOn(adapter);
+      }
+      await claimed(adapter, "t");
+      await leasesOf(adapter).release("t", 3);
+      same((await leasesOf(adapter).current("t"))?.token, 4, "an older token MUST release nothing");
+    },
+  },
+  {
+    name: "leases.fencing",
+    promise: "refuses every write under a lease that its caller has no more",
+    about: "leases",
+    async run(store) {
+      const adapter = await store.open();
+      const leases = leasesOf(adapter);
+      const { token } = await claimed(adapter, "t");
+      const all = await appendAll(adapter, drafts("t", 2));
+      await leases.release("t", token);
+      const lost = async (fencingToken: number) => {
+        const condition = { fencingToken };
+        await refused("LEASE_LOST", adapter.append(draft("t", "late"), condition), "append MUST check the token");
+        const change = adapter.setStatus("t", "c1", { status: "paused" }, condition);
+        await refused("LEASE_LOST", change, "setStatus MUST check the token");
+        await refused("LEASE_LOST", adapter.remove("t", ["c1"], condition), "remove MUST check the token");
+        await refused("LEASE_LOST", adapter.remove("t", "all", condition), "remove of the task MUST check the token");
+        await expectStored(adapter, all);
+      };
+      await lost(token);
+      const next = await claimed(adapter, "t");
+      await lost(token);
+      await lost(next.token + 1);
+      await refused("LEASE_LOST", adapter.append(draft("u", "c1"), { fencingToken: 1 }), "nobody has the lease of u");
+      same(await adapter.append(draft("t", "c3"), { fencingToken: next.token }), 3, "the holder MUST write");
+      same(await adapter.append(draft("t", "c4")), 4, "a write without a token MUST not need the lease");
+    },
+  },
+  {
+    name: "leases.expiry",
+    promise: "frees a lease that isn't renewed in time, and refuses what its holder writes then",
+    about: "leases",
+    async run(store) {
+      const adapter = await store.open();
+      const leases = leasesOf(adapter);
+      const { token } = await claimed(adapter, "t", SHORT_MS);
+      same(await leases.renew("t", token, LONG_MS), true, "renew MUST be true while the lease is held");
+      holds(((await leases.current("t"))?.remainingMs ?? 0) > SHORT_MS, "a renewed lease MUST last from then on");
+      same(await leases.renew("t", token, SHORT_MS), true, "a renewal MAY shorten the lease");
+      await untilFree(leases, "t");
+      same(await leases.renew("t", token, LONG_MS), false, "an expired lease MUST not be renewed");
+      const late = adapter.append(draft("t", "late"), { fencingToken: token });
+      await refused("LEASE_LOST", late, "an expired lease MUST store nothing, also where nobody else has claimed it");
+      same((await claimed(adapter, "t")).token, token + 1, "the next claim MUST be granted");
+      same(await leases.renew("t", token, LONG_MS), false, "an older token MUST not be renewed");
+      await expectStored(adapter, []);
+    },
+  },
+  {
+    name: "leases.many-processes",
+    promise: "gives a task to one of many processes that claim it at once",
+    about: "leases",
+    needs: "multiProcess",
+    async run(store) {
+      const others = await Promise.all(Array.from({ length: 4 }, () => store.elsewhere()));
+      for (let round = 1; round <= 5; round++) {
+        const claims = await Promise.all(
+          others.flatMap(({ leases }, index) => [0, 1, 2, 3].map((n) => leases.claim("t", `${index}-${n}`, LONG_MS))),
+        );
+        const won = claims.filter(({ isGranted }) => isGranted);
+        same(won.length, 1, `one of 16 claims MUST be granted; these were: ${show(won)}`);
+        same(won[0]?.token, round, "its token MUST be the next one");
+        const [first] = others;
+        await first?.leases.release("t", round);
+      }
+    },
+  },
+  {
+    name: "leases.stopped",
+    promise: "stores nothing of a process that was stopped for longer than its lease, and then continued",
+    about: "leases",
+    needs: "multiProcess",
+    async run(store) {
+      const [here, stopped] = [await store.open(), await store.elsewhere()];
+      const { token } = await claimed(stopped, "t", SHORT_MS);
+      await stopped.append(draft("t", "before"), { fencingToken: token });
+      stopped.pause();
+      const late = stopped.append(draft("t", "late"), { fencingToken: token });
+      await untilFree(leasesOf(here), "t");
+      const next = await claimed(here, "t");
+      stopped.continue();
+      await refused("LEASE_LOST", late, "a write under the old token MUST be refused");
+      await here.append(draft("t", "after"), { fencingToken: next.token });
+      same(
+        await idsOf(here.list({ taskId: "t", order: "oldest" })),
+        ["before", "after"],
+        "nothing of it MUST be stored",
+      );
+    },
+  },
+  {
+    name: "leases.survives-kill",
+    promise: "keeps a granted claim through a kill, and frees it when it expires",
+    about: "leases",
+    needs: "durable",
+    async run(store) {
+      for (const token of [1, 2]) {
+        const other = await store.elsewhere();
+        await other.dieAfter({ method: "claim", args: ["t", "killed", SHORT_MS] });
+        await withOpen(store, async (adapter) => {
+          const leases = leasesOf(adapter);
+          await untilFree(leases, "t");
+          const claim = await leases.claim("t", "next", LONG_MS);
+          same([claim.isGranted, claim.token], [true, 2 * token], "the next claim MUST get the next token");
+          await leases.release("t", claim.token);
+        });
+      }
+    },
+  },
+];
+
+function leasesOf(adapter: StorageAdapter): LeaseStore {
+  if (adapter.leases) return adapter.leases;
+  throw new Error("The adapter has no leases.");
+}
+
+async function claimed(adapter: StorageAdapter, taskId: string, ttlMs = LONG_MS): Promise<LeaseClaim> {
+  const claim = await leasesOf(adapter).claim(taskId, "holder", ttlMs);
+  same(claim.isGranted, true, "a claim of a free task MUST be granted");
+  return claim;
+}
+
+/** Asks until the lease has expired: no longer than it says that it lasts. */
+async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
+  for (;;) {
+    const held = await leases.current(taskId);
+    if (held === undefined) return;
+    await new Promise((resolve) => setTimeout(resolve, held.remainingMs + 1));
+  }
+}

@@ -1,0 +1,130 @@
+import type { AppendCondition } from "./adapter.js";
+import { LeaseLostError } from "./errors.js";
+
+/**
+ * Who may run a task. The part of a {@link StorageAdapter} that gives leases.
+ *
+ * - A claim MUST give each task to one holder at a time, and a token that is higher than all before, also after the task
+ *   was removed and the storage opened anew. (cases: leases.one-holder, leases.tokens-grow)
+ * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (case: leases.fencing)
+ * - One clock judges when a lease expires: the server's, or on one machine {@link monotonicMs}, which nobody sets.
+ *   (case: leases.expiry)
+ *
+ * {@link leaseStore} makes one of a storage's own way to change a record.
+ */
+export interface LeaseStore {
+  /** Gives the task to the holder, unless somebody holds it. An expired lease is nobody's. */
+  claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim>;
+  /** The lease lasts `ttlMs` from now. False if it is lost: it had expired, was released, or somebody else has it. */
+  renew(taskId: string, token: number, ttlMs: number): Promise<boolean>;
+  /** Ends the lease at once, if it is still this one. */
+  release(taskId: string, token: number): Promise<void>;
+  /** The lease that somebody holds now. */
+  current(taskId: string): Promise<HeldLease | undefined>;
+}
+
+/** A lease that somebody holds. */
+export interface HeldLease {
+  readonly holder: string;
+  /** The fencing token: 1, 2, 3 … per task. */
+  readonly token: number;
+  /** How long it lasts unless it is renewed, in milliseconds. */
+  readonly remainingMs: number;
+}
+
+/** What a claim has come to: the caller's own lease, or that of the one who has the task. */
+export interface LeaseClaim extends HeldLease {
+  readonly isGranted: boolean;
+}
+
+/** A lease as it is stored. It outlives its holder and its task, so that tokens only grow. */
+export interface LeaseRecord {
+  readonly holder: string;
+  readonly token: number;
+  /** By the clock that judges it, in milliseconds. */
+  readonly renewedAtMs: number;
+  readonly expiresAtMs: number;
+}
+
+/** How a storage keeps leases: one record per task. */
+export interface LeaseRecords {
+  read(taskId: string): Promise<TimedLease>;
+  /**
+   * Stores what `change` makes of a task's record, as durably as `append` does, in one atomic step; nothing if it makes
+   * nothing. `change` may be called again if the step has to begin anew.
+   */
+  update(taskId: string, change: (now: TimedLease) => LeaseRecord | undefined): Promise<void>;
+}
+
+/** A task's record, if it has one, and the time by the clock that judges it. */
+export interface TimedLease {
+  readonly lease: LeaseRecord | undefined;
+  readonly nowMs: number;
+}
+
+/** A lease store over a storage's records. */
+export function leaseStore(records: LeaseRecords): LeaseStore {
+  return {
+    async claim(taskId, holder, ttlMs) {
+      let claim: LeaseClaim | undefined;
+      await records.update(taskId, (now) => {
+        const held = heldIn(now);
+        const token = (now.lease?.token ?? 0) + 1;
+        claim = held ? { ...held, isGranted: false } : { holder, token, remainingMs: ttlMs, isGranted: true };
+        return held ? undefined : { holder, token, renewedAtMs: now.nowMs, expiresAtMs: now.nowMs + ttlMs };
+      });
+      if (claim === undefined) throw new Error("The storage has not called what changes a lease.");
+      return claim;
+    },
+    async renew(taskId, token, ttlMs) {
+      let isRenewed = false;
+      await records.update(taskId, (now) => {
+        isRenewed = heldIn(now)?.token === token;
+        return isRenewed && now.lease ? lasting(now.lease, now.nowMs, ttlMs) : undefined;
+      });
+      return isRenewed;
+    },
+    release: (taskId, token) =>
+      records.update(taskId, (now) =>
+        heldIn(now)?.token === token && now.lease ? lasting(now.lease, now.nowMs, 0) : undefined,
+      ),
+    current: async (taskId) => heldIn(await records.read(taskId)),
+  };
+}
+
+/**
+ * Refuses a write under a lease that its caller has no more. For adapters; call it in the same atomic step as the write.
+ *
+ * @throws {LeaseLostError} The condition has a token, and it isn't that of the lease that is held now.
+ */
+export function checkLease(taskId: string, now: TimedLease, { fencingToken }: AppendCondition = {}): void {
+  if (fencingToken === undefined) return;
+  const held = heldIn(now);
+  if (held?.token === fencingToken) return;
+  const { lease } = now;
+  const why =
+    lease && lease.token > fencingToken
+      ? `${JSON.stringify(lease.holder)} has claimed it since, under token ${lease.token}`
+      : "it has expired, or was released";
+  throw new LeaseLostError(
+    `The lease of task ${JSON.stringify(taskId)} under token ${fencingToken} is lost: ${why}. Nothing was changed; stop this ` +
+      "run, and claim the task anew.",
+    { taskId },
+  );
+}
+
+/** Milliseconds by a clock that all processes of this machine share and nobody can set. It begins anew at a reboot. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
+/** The lease that is held at that time. One renewed in the future is of a time before a reboot. */
+function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
+  if (lease === undefined || nowMs < lease.renewedAtMs || nowMs >= lease.expiresAtMs) return undefined;
+  const { holder, token, expiresAtMs } = lease;
+  return { holder, token, remainingMs: expiresAtMs - nowMs };
+}
+
+function lasting({ holder, token }: LeaseRecord, nowMs: number, ttlMs: number): LeaseRecord {
+  return { holder, token, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
+}
