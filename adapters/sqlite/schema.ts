@@ -63,6 +63,10 @@ const SCHEMA: Readonly<Record<string, string>> = {
   )`,
 };
 
+/** In one statement: another process may be making the tables. */
+const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FROM pragma_user_version, pragma_application_id
+  LEFT JOIN sqlite_schema s ON s.name >= 'waymark_' AND s.name < 'waymark\`'`;
+
 /**
  * Whether the database has our tables. If not, they may be added: nothing of another program is in their way.
  *
@@ -70,13 +74,9 @@ const SCHEMA: Readonly<Record<string, string>> = {
  * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing or changed.
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
-  const version = database.pragma("user_version");
-  const application = database.pragma("application_id");
-  const found = new Map(
-    database
-      .all("SELECT name, sql FROM sqlite_schema WHERE name >= 'waymark_' AND name < 'waymark`'")
-      .map(([name, sql]) => [String(name), String(sql)]),
-  );
+  const rows = database.all(HEADER_AND_SCHEMA);
+  const [version, application] = rows[0] ?? [];
+  const found = new Map(rows.flatMap(([, , name, sql]) => (name === null ? [] : [[String(name), String(sql)]])));
   if (application === 0 && version === 0 && found.size === 0) return false;
   if (application !== APPLICATION_ID) {
     throw new UnsupportedFormatError(

@@ -1,3 +1,5 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointConflictError, StorageError } from "waymark";
@@ -13,6 +15,21 @@ async function lockedStore(options: Parameters<typeof newStore>[0] = {}) {
   holder.exec("BEGIN IMMEDIATE");
   return { ...store, holder };
 }
+
+it("a database that another process makes just now is taken as ours", async () => {
+  const { path } = await newStore();
+  mkdirSync(dirname(path), { recursive: true });
+  // A log's first page: the tables aren't there yet.
+  connect(path).exec("PRAGMA journal_mode = WAL");
+  let made: Promise<number> | undefined;
+  const database = spyingDriver({
+    prepared(sql) {
+      if (sql.includes("sqlite_schema")) made ??= openAdapter({ path }).append(draft("t", "c1"));
+    },
+  });
+  expect(await openAdapter({ path, database }).append(draft("t", "c2"))).toBe(2);
+  expect(await made).toBe(1);
+});
 
 describe("a database that another process has locked", () => {
   it("is waited for, and gives a typed error that says so when the time is over", async () => {
