@@ -1,6 +1,6 @@
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
-export { type GzipOptions, gzip } from "./codec/gzip.js";
+export { gzip } from "./codec/gzip.js";
 export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
 export type {
@@ -24,7 +24,6 @@ export {
   PayloadTooLargeError,
   PlanOutdatedError,
   StateInvalidError,
-  type StateIssue,
   StateNotSerializableError,
   StorageError,
   UnsupportedFormatError,
@@ -35,11 +34,11 @@ export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
-export type { CheckpointManagerOptions, Migration } from "./manager/options.js";
+export type { CheckpointManagerOptions } from "./manager/options.js";
 export type { PruneResult } from "./manager/pruner.js";
 export type { ListQuery, TasksQuery } from "./manager/queries.js";
 export type { RedactOptions } from "./manager/redaction.js";
-export type { RekeyOptions, RekeyProgress, RekeyResult } from "./manager/rekey.js";
+export type { RekeyOptions, RekeyResult } from "./manager/rekey.js";
 export type { RepairOptions, RepairResult } from "./manager/repair.js";
 export {
   type PlannedCheckpoint,

@@ -5,14 +5,6 @@ import { PayloadTooLargeError } from "../contract/errors.js";
 import { checkInteger } from "../manager/arguments.js";
 import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
-/** See {@link gzip}. */
-export interface GzipOptions {
-  /** From 0 (fast) to 9 (small); -1, the default, is zlib's own choice (6). */
-  readonly level?: number | undefined;
-  /** The most bytes an encoded state may have, before compression when it is saved and after it when it is loaded. Default 256 MiB. */
-  readonly maxBytes?: number | undefined;
-}
-
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
@@ -24,7 +16,14 @@ const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
  * @throws {RangeError} An option is out of its range.
  * @throws {TypeError} An option is unknown.
  */
-export function gzip(options: GzipOptions = {}): Transform {
+export function gzip(
+  options: {
+    /** From 0 (fast) to 9 (small); -1, the default, is zlib's own choice (6). */
+    readonly level?: number | undefined;
+    /** The most bytes an encoded state may have, before compression when it is saved and after it when it is loaded. Default 256 MiB. */
+    readonly maxBytes?: number | undefined;
+  } = {},
+): Transform {
   checkKeys("GzipOptions", options, ["level", "maxBytes"]);
   const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = DEFAULT_MAX_BYTES } = options;
   if (!Number.isInteger(level) || level < -1 || level > 9) {

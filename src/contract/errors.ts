@@ -153,20 +153,14 @@ export class PlanOutdatedError extends CheckpointError {
   }
 }
 
-/** One problem that a schema reports: what is wrong, and where in the state. */
-export interface StateIssue {
-  readonly message: string;
-  /** A JSON path; `$` is the state itself. */
-  readonly path: string;
-}
-
 /** The schema refuses the state. On save nothing was stored; on load the stored checkpoint was left untouched. */
 export class StateInvalidError extends CheckpointError {
   static override readonly code = "STATE_INVALID";
   override readonly name = "StateInvalidError";
-  readonly issues: readonly StateIssue[];
+  /** What is wrong, and where in the state, as a JSON path; `$` is the state itself. */
+  readonly issues: readonly { readonly message: string; readonly path: string }[];
 
-  constructor(message: string, issues: readonly StateIssue[], options: CheckpointErrorOptions = {}) {
+  constructor(message: string, issues: StateInvalidError["issues"], options: CheckpointErrorOptions = {}) {
     super("STATE_INVALID", message, options);
     this.issues = issues;
   }

@@ -9,9 +9,6 @@ import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
 import type { StateSchema } from "./schema.js";
 
-/** Brings a stored state from one version's shape to the next one's. */
-export type Migration = (stored: unknown) => unknown;
-
 export interface CheckpointManagerOptions<Schema extends StateSchema = StateSchema> {
   /** Where checkpoints are kept. */
   readonly storage: StorageAdapter;
@@ -22,7 +19,7 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   /** The version of the state's shape, from 1. Default 1. Raise it when old states no longer fit. */
   readonly stateVersion?: number | undefined;
   /** Under `n`: brings a state of version n to n + 1, in its stored form (before the schema decodes it). */
-  readonly migrations?: Readonly<Record<number, Migration>> | undefined;
+  readonly migrations?: Readonly<Record<number, (stored: unknown) => unknown>> | undefined;
   /** What is kept after each save. Default: everything. */
   readonly retention?: RetentionPolicy | undefined;
   /** Applied in this order on save, and undone on load: `[gzip()]`. */
@@ -52,7 +49,7 @@ export interface ResolvedOptions<Schema extends StateSchema> {
   readonly ownsStorage: boolean;
   readonly schema: Schema | undefined;
   readonly stateVersion: number;
-  readonly migrations: Readonly<Record<number, Migration>>;
+  readonly migrations: Readonly<Record<number, (stored: unknown) => unknown>>;
   readonly retention: RetentionPolicy | undefined;
   readonly transforms: readonly Transform[];
   readonly redaction: Redaction | undefined;

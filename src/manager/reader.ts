@@ -17,7 +17,7 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
-import type { Migration, ResolvedOptions } from "./options.js";
+import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
 
 /**
@@ -223,7 +223,7 @@ export class CheckpointReader<Schema extends StateSchema> {
   }
 }
 
-function migrate(migration: Migration, state: unknown, what: string): unknown {
+function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
   try {
     return migration(state);
   } catch (cause) {

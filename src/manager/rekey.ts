@@ -20,11 +20,11 @@ export interface RekeyOptions {
   /** Stops after the checkpoint in progress. */
   readonly signal?: AbortSignal | undefined;
   /** Called before the first checkpoint and after each one. */
-  readonly onProgress?: ((progress: RekeyProgress) => void) | undefined;
+  readonly onProgress?: ((progress: Omit<RekeyResult, "refusals">) => void) | undefined;
 }
 
-/** How far a rekey has come. All numbers count checkpoints. */
-export interface RekeyProgress {
+/** What a rekey has done, or how far it has come. All numbers count checkpoints. */
+export interface RekeyResult {
   readonly total: number;
   /** Those it has looked at. */
   readonly done: number;
@@ -38,10 +38,6 @@ export interface RekeyProgress {
   readonly refused: number;
   /** Those that can't be read. They are untouched, and each was a `corrupt` event. */
   readonly damaged: number;
-}
-
-/** What a rekey has done. */
-export interface RekeyResult extends RekeyProgress {
   /** The first 100 checkpoints that it couldn't rewrite, and why. */
   readonly refusals: readonly {
     readonly taskId: string;
@@ -120,7 +116,7 @@ class Rekey {
     this.#total = total;
   }
 
-  get progress(): RekeyProgress {
+  get progress(): Omit<RekeyResult, "refusals"> {
     // Saves during the rekey add to the total.
     const total = Math.max(this.#total, this.#done);
     return {

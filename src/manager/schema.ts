@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { StateInvalidError, type StateIssue } from "../contract/errors.js";
+import { StateInvalidError } from "../contract/errors.js";
 
 /**
  * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with `Output`;
@@ -94,7 +94,7 @@ function callSchema<Result>(call: () => Result): Result {
 }
 
 function invalid(what: string, issues: readonly StandardSchemaV1.Issue[]): StateInvalidError {
-  const found: StateIssue[] = issues.map(({ message, path }) => ({ message, path: pathOf(path) }));
+  const found: StateInvalidError["issues"] = issues.map(({ message, path }) => ({ message, path: pathOf(path) }));
   const first = found
     .slice(0, 3)
     .map(({ message, path }) => `${path}: ${message}`)

@@ -1,4 +1,4 @@
-import type { RekeyProgress, RekeyResult } from "waymark";
+import type { RekeyResult } from "waymark";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { Interruption } from "../interruption.js";
@@ -49,7 +49,7 @@ async function run(session: Session, prefix: string | undefined, signal: AbortSi
   }
   const bar = await showProgress("rekeying", () => countRecords(storage, prefix));
   let saidMs = performance.now();
-  const onProgress = ({ done, total, left }: RekeyProgress): void => {
+  const onProgress = ({ done, total, left }: Omit<RekeyResult, "refusals">): void => {
     bar.reach(done);
     if (errors.isTerminal || performance.now() - saidMs < PLAIN_LINE_EVERY_MS) return;
     saidMs = performance.now();

@@ -9,7 +9,7 @@ import {
   type CorruptRecord,
   encrypt,
   gzip,
-  type RekeyProgress,
+  type RekeyResult,
   type StorageAdapter,
   type Transform,
 } from "waymark";
@@ -75,7 +75,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     const states = [];
     for (const taskId of ["a", "b"]) for await (const { state } of manager.history(taskId)) states.push(state);
 
-    const progress: RekeyProgress[] = [];
+    const progress: Omit<RekeyResult, "refusals">[] = [];
     const result = await manager.rekey({ onProgress: (now) => progress.push(now) });
     const counts = { total: 5, done: 5, rewritten: 4, current: 1, left: 0, refused: 0, damaged: 0 };
     expect(result).toEqual({ ...counts, refusals: [] });
@@ -139,7 +139,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     for (let n = 1; n <= 6; n++) await managerOn(storage, [by("old")]).save("t", { n });
     const manager = managerOn(storage, [rotated()]);
     const stop = new AbortController();
-    const onProgress = ({ done }: RekeyProgress) => done === 2 && stop.abort();
+    const onProgress = ({ done }: Pick<RekeyResult, "done">) => done === 2 && stop.abort();
     expect(await manager.rekey({ signal: stop.signal, onProgress })).toMatchObject({
       done: 2,
       rewritten: 2,

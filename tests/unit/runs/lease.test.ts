@@ -1,0 +1,148 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { CheckpointManager, LeaseHeldError, LeaseLostError, type StorageAdapter } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { errorOfProgram } from "../../support/error-of-program.js";
+
+/** A storage whose leases go by the mocked clock, as this process's timers do. */
+function mockedStorage(): MemoryAdapter {
+  vi.useFakeTimers({
+    toFake: ["setTimeout", "setInterval", "clearTimeout", "clearInterval", "Date", "performance", "hrtime"],
+  });
+  return new MemoryAdapter();
+}
+
+afterEach(() => vi.useRealTimers());
+
+describe("a lease", () => {
+  it("is one holder's, and says whose", async () => {
+    const storage = new MemoryAdapter();
+    const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
+    const lease = await one.lease("t", { ttlMs: 60_000, holder: "worker-1" });
+    expect(lease).toMatchObject({ taskId: "t", token: 1, holder: "worker-1" });
+    expect(Date.parse(lease.expiresAt) - Date.now()).toBeGreaterThan(50_000);
+    const refused = await two.lease("t").catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(LeaseHeldError);
+    expect(refused).toMatchObject({ code: "LEASE_HELD", retryable: true, holder: "worker-1", taskId: "t" });
+    expect((refused as LeaseHeldError).remainingMs).toBeGreaterThan(50_000);
+
+    await lease.release();
+    await lease.release();
+    const next = await two.lease("t");
+    expect(next.token).toBe(2);
+    expect(next.holder).toContain(`:${process.pid}:`);
+    await next.release();
+  });
+
+  it("stops its holder from writing once it is released", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+    const lease = await manager.lease("t");
+    const { id } = await manager.save("t", 1, { lease });
+    await manager.setStatus("t", id, "paused", { lease });
+    await lease.release();
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
+    const lost = { code: "LEASE_LOST", taskId: "t" };
+    await expect(manager.save("t", 2, { lease })).rejects.toMatchObject(lost);
+    await expect(manager.setStatus("t", id, "failed", { lease })).rejects.toMatchObject(lost);
+    await expect(manager.complete("t", { lease })).rejects.toMatchObject(lost);
+    await expect(manager.fail("t", "why", { lease })).rejects.toMatchObject(lost);
+    await expect(manager.remove("t", id, { lease })).rejects.toMatchObject(lost);
+    await expect(manager.removeTask("t", { lease })).rejects.toMatchObject(lost);
+    await expect(lease.renew()).rejects.toMatchObject(lost);
+    expect(await manager.list("t")).toMatchObject([{ id, status: "paused" }]);
+  });
+
+  it("is released at the end of its scope, and when its manager closes", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, ownsStorage: false });
+    {
+      await using lease = await manager.lease("t");
+      expect(lease.signal.aborted).toBe(false);
+    }
+    const lease = await manager.lease("t");
+    expect(lease.token).toBe(2);
+    await manager.close();
+    expect(lease.signal.aborted).toBe(true);
+    expect(await storage.leases.current("t")).toBeUndefined();
+  });
+
+  it("is of one task, and nothing else is taken for one", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+    const lease = await manager.lease("t");
+    await expect(manager.save("u", 1, { lease })).rejects.toThrow('The lease is of task "t", not of "u"');
+    await expect(manager.save("t", 1, { lease: { token: 1 } as never })).rejects.toThrow(TypeError);
+    await expect(manager.save("t", 1, { lease: 5 as never })).rejects.toThrow("what manager.lease() gave");
+    await expect(manager.lease("t", { ttl: 5 } as object)).rejects.toThrow('has no "ttl"');
+    await expect(manager.lease("t", { ttlMs: 99 })).rejects.toThrow(RangeError);
+    await expect(manager.lease("t", { ttlMs: 2 ** 31 })).rejects.toThrow(RangeError);
+    await expect(manager.lease("t", { holder: "" })).rejects.toThrow(RangeError);
+    await expect(manager.lease("")).rejects.toThrow(RangeError);
+    await lease.release();
+  });
+
+  it("is refused by a storage that gives none", async () => {
+    const storage: StorageAdapter = new MemoryAdapter();
+    Object.defineProperty(storage, "leases", { value: undefined });
+    const manager = new CheckpointManager({ storage });
+    await expect(manager.lease("t")).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
+  });
+});
+
+describe("a lease in time", () => {
+  it("renews itself, for as long as its holder lives", async () => {
+    const storage = mockedStorage();
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(lease.signal.aborted).toBe(false);
+    expect(await storage.leases.current("t")).toMatchObject({ token: 1 });
+    await lease.release();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(await storage.leases.current("t")).toBeUndefined();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("aborts its signal the moment it expires, where the storage can't be reached", async () => {
+    const storage = mockedStorage();
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    storage.leases.renew = () => Promise.reject(new Error("The network is down."));
+    await vi.advanceTimersByTimeAsync(2_999);
+    expect(lease.signal.aborted).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(lease.signal.reason).toMatchObject({
+      code: "LEASE_LOST",
+      message: expect.stringContaining("expired before"),
+    });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("aborts its signal at the renewal that finds it lost", async () => {
+    const storage = mockedStorage();
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    await storage.leases.release("t", 1);
+    await storage.leases.claim("t", "somebody else", 60_000);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
+    await lease.release();
+    expect(await storage.leases.current("t")).toMatchObject({ holder: "somebody else" });
+  });
+
+  it("goes by a clock that nobody sets", async () => {
+    const storage = mockedStorage();
+    const manager = new CheckpointManager({ storage });
+    const lease = await manager.lease("t", { ttlMs: 3_000 });
+    for (const at of ["1990-01-01", "2090-01-01"]) {
+      vi.setSystemTime(new Date(at));
+      await manager.save("t", at, { lease });
+      await expect(manager.lease("t")).rejects.toThrow(LeaseHeldError);
+    }
+    await lease.release();
+  });
+
+  it("doesn't keep a process alive", () => {
+    const error = errorOfProgram(`
+      const { CheckpointManager } = await import("waymark");
+      const { MemoryAdapter } = await import("waymark/adapters/memory");
+      await new CheckpointManager({ storage: new MemoryAdapter() }).lease("t", { ttlMs: 600_000 });
+    `);
+    expect(error).toBeUndefined();
+  });
+});
