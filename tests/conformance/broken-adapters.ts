@@ -15,6 +15,7 @@ const GROUPS = {
   processes: ({ needs, about }: ConformanceCase) => needs === "multiProcess" && about === undefined,
   replacing: ({ about }: ConformanceCase) => about === "replacePayload",
   removing: ({ about }: ConformanceCase) => about === "removeTasks",
+  leasing: ({ about }: ConformanceCase) => about === "leases",
 };
 
 const CAPABILITIES = {
@@ -26,6 +27,7 @@ const CAPABILITIES = {
   processes: { durable: true, multiProcess: true },
   replacing: { durable: true, multiProcess: true },
   removing: { durable: false, multiProcess: false },
+  leasing: { durable: true, multiProcess: true },
 };
 
 /** Which cases fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
@@ -300,6 +302,14 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "launders-what-it-replaces": { group: "replacing", caughtBy: ["replace.not-laundered"] },
   "replaces-in-two-steps": { group: "replacing", caughtBy: ["replace.survives-kill"] },
   "replaces-for-its-own-process": { group: "replacing", caughtBy: ["replace.many-processes"] },
+  "leases-to-everybody": { group: "leasing", caughtBy: ["leases.one-holder", "leases.many-processes"] },
+  "begins-tokens-anew": { group: "leasing", caughtBy: ["leases.tokens-grow"] },
+  "ignores-the-token": { group: "leasing", caughtBy: ["leases.fencing", "leases.expiry", "leases.stopped"] },
+  "renews-what-has-expired": { group: "leasing", caughtBy: ["leases.expiry"] },
+  "leases-in-its-own-memory": {
+    group: "leasing",
+    caughtBy: ["leases.survives-kill", "leases.many-processes", "leases.stopped"],
+  },
 };
 
 export const FOLDER = new URL("../fixtures/broken-adapters/", import.meta.url);
