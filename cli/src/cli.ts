@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { Damage } from "./damage.js";
+import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { withKeyAdvice } from "./key-advice.js";
 import { Output, type OutputStream } from "./output.js";
@@ -67,13 +67,14 @@ export class Cli {
     const damage = new Damage((warning) => this.warn(warning));
     const store = await openStore(this.#globals().storage, purpose, damage);
     const { owner, place } = store;
+    const advice = damageAdvice(owner === undefined);
     if (owner) await this.errors.line(printable(`${place?.path} has ${owner.what}. ${owner.how}`));
     try {
       await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
     } catch (error) {
-      throw withKeyAdvice(error, store.config);
+      throw damage.withAdvice(withKeyAdvice(error, store.config), advice);
     } finally {
-      await damage.end();
+      await damage.end(advice);
       await store.manager.close();
       await store.storage.close();
     }

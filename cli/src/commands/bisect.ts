@@ -1,7 +1,7 @@
-import { CheckpointCorruptError, type CheckpointSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
-import { findCheckpoint, readState, requireTask, titleOf } from "../checkpoints.js";
+import type { CheckpointSummary } from "waymark";
+import { findCheckpoint, readableSummaries, readState, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
+import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
@@ -58,20 +58,15 @@ async function print({ output }: Session, taskId: string, { firstBad, lastGood }
 }
 
 /** The summaries of the checkpoints to search, oldest first. */
-async function between(
-  { storage, damage }: Session,
+function between(
+  session: Session,
   taskId: string,
   good: CheckpointSummary | undefined,
   bad: CheckpointSummary | undefined,
 ): Promise<CheckpointSummary[]> {
-  const found: CheckpointSummary[] = [];
   const afterSequence = good && good.sequence - 1;
   const beforeSequence = bad && bad.sequence + 1;
-  for await (const checkpoint of storage.list({ taskId, order: "oldest", afterSequence, beforeSequence })) {
-    if (isCorrupt(checkpoint)) await damage.add(checkpoint);
-    else found.push(checkpoint);
-  }
-  return found;
+  return readableSummaries(session, { taskId, order: "oldest", afterSequence, beforeSequence });
 }
 
 /** A binary search over checkpoints, some of which may have no verdict. */
@@ -142,8 +137,9 @@ class Search {
     try {
       state = await readState(this.#session, checkpoint);
     } catch (error) {
-      if (error instanceof CheckpointCorruptError) return "skip";
-      throw error;
+      if (!(error instanceof DamagedCheckpointError)) throw error;
+      await this.#session.damage.add(error.record);
+      return "skip";
     }
     return judge(this.#command, jsonText(plainJson(state)), checkpoint);
   }

@@ -3,11 +3,12 @@ import {
   type PlannedCheckpoint,
   PlanOutdatedError,
   type PruneResult,
+  planRetention,
   type RetentionPlan,
   type RetentionPolicy,
 } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { requireTask } from "../checkpoints.js";
+import { readableSummaries, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -129,14 +130,18 @@ async function makePlans(
   }
   if (taskId !== undefined) {
     await requireTask(session, taskId);
-    return [await session.manager.planRetention(taskId, policy)];
+    return [await planOf(session, taskId, policy)];
   }
   const plans: RetentionPlan[] = [];
   for await (const task of session.storage.tasks({ order: "taskId" })) {
     if (isCorrupt(task)) await session.damage.add(task);
-    else plans.push(await session.manager.planRetention(task.taskId, policy));
+    else plans.push(await planOf(session, task.taskId, policy));
   }
   return plans;
+}
+
+async function planOf(session: Session, taskId: string, policy: RetentionPolicy): Promise<RetentionPlan> {
+  return planRetention(taskId, await readableSummaries(session, { taskId, order: "newest" }), policy, Date.now());
 }
 
 /** @throws {CommandError} A plan is outdated; the message says what was removed before it. */
