@@ -46,15 +46,15 @@ interface Found {
   readonly lastGood: CheckpointSummary | null;
 }
 
-async function print({ output }: Session, taskId: string, { firstBad, lastGood }: Found): Promise<void> {
+async function print({ output, commandText }: Session, taskId: string, { firstBad, lastGood }: Found): Promise<void> {
   await output.line(output.colors.bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
   if (lastGood === null) {
     await output.line("No good one is known: the oldest readable checkpoint already fails.");
     return;
   }
   await output.line(`The last good one is ${titleOf(lastGood)}`);
-  const task = /^[\w.@:+-]+$/.test(taskId) ? taskId : "TASK";
-  await output.line(`See: waymark diff ${task} @${lastGood.sequence} @${firstBad.sequence}`);
+  const see = commandText("diff", [taskId, `@${lastGood.sequence}`, `@${firstBad.sequence}`]);
+  await output.line(`See: ${see}`);
 }
 
 /** The summaries of the checkpoints to search, oldest first. */
@@ -141,7 +141,9 @@ class Search {
       await this.#session.damage.add(error.record);
       return "skip";
     }
-    return judge(this.#command, jsonText(plainJson(state)), checkpoint);
+    const { taskId, sequence } = checkpoint;
+    const showCommand = this.#session.commandText("show", [taskId, `@${sequence}`], ["--state"]);
+    return judge(this.#command, jsonText(plainJson(state)), checkpoint, showCommand);
   }
 
   #undecided(good: number, bad: number): CommandError {
