@@ -96,6 +96,12 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
 
 function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   if (holds === undefined || holds === scheme) return;
+  if (holds === "text") {
+    throw new CommandError(
+      ExitCode.usage,
+      `${url} is no storage: ${path} is a text file, not a ${scheme === "sqlite" ? "database" : "folder"}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was read or changed.`,
+    );
+  }
   const right = `${holds}${url.slice(url.indexOf(":"))}`;
   throw new CommandError(
     ExitCode.usage,
