@@ -59,7 +59,7 @@ export async function findStored(
 
 /** The summaries that the query finds, without the damaged ones, which it reports. */
 export async function readableSummaries(
-  { storage, damage }: Session,
+  { storage, damage }: Pick<Session, "storage" | "damage">,
   query: CheckpointQuery,
 ): Promise<CheckpointSummary[]> {
   const found: CheckpointSummary[] = [];
