@@ -1,9 +1,10 @@
 import type { Command } from "@commander-js/extra-typings";
-import { Damage } from "./damage.js";
+import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { withKeyAdvice } from "./key-advice.js";
 import { Output, type OutputStream } from "./output.js";
 import { printable } from "./printable.js";
+import { shellCommand } from "./shell-command.js";
 import { openStore, type Store, type StorePurpose } from "./store.js";
 
 /** Where a command reads and writes: the process has all three. */
@@ -36,6 +37,8 @@ export interface Session extends Store {
   readonly output: Output;
   readonly errors: Output;
   readonly damage: Damage;
+  /** A command on the same storage, to copy. */
+  readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
 }
 
 /** What commands share: where they print, and how they open and close their storage. */
@@ -65,15 +68,20 @@ export class Cli {
    */
   async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
-    const store = await openStore(this.#globals().storage, purpose, damage);
+    const { storage: named } = this.#globals();
+    const store = await openStore(named, purpose, damage);
     const { owner, place } = store;
+    const advice = damageAdvice(owner === undefined);
     if (owner) await this.errors.line(printable(`${place?.path} has ${owner.what}. ${owner.how}`));
     try {
-      await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
+      const { stdin, output, errors } = this;
+      const commandText: Session["commandText"] = (command, args, options = []) =>
+        shellCommand(command, args, options, named);
+      await work({ ...store, damage, stdin, output, errors, commandText });
     } catch (error) {
-      throw withKeyAdvice(error, store.config);
+      throw damage.withAdvice(withKeyAdvice(error, store.config), advice);
     } finally {
-      await damage.end();
+      await damage.end(advice);
       await store.manager.close();
       await store.storage.close();
     }

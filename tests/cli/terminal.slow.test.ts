@@ -7,11 +7,15 @@ import displayWidth from "string-width";
 import { describe, expect, it } from "vitest";
 import { cleanEnv, hasScript, newPlace, type Place, WAYMARK } from "./waymark.js";
 
-/** Runs the command on a terminal of that many columns; `answers` are typed in once their question is there. */
+/** Runs the command on a terminal of that many columns; the answer is typed in once its question is there. */
 async function onTerminal(
   place: Place,
   command: string,
-  options: { columns?: number; answer?: readonly [RegExp, string]; env?: NodeJS.ProcessEnv } = {},
+  options: {
+    columns?: number;
+    answer?: readonly [RegExp, string | (() => Promise<string>)];
+    env?: NodeJS.ProcessEnv;
+  } = {},
 ) {
   const line = `stty cols ${options.columns ?? 100} rows 30; "${process.execPath}" "${WAYMARK}" ${command}`;
   const child = spawn("script", ["-qefc", line, "/dev/null"], {
@@ -23,10 +27,11 @@ async function onTerminal(
   let asked = options.answer;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     screen += text;
-    if (asked?.[0].test(screen)) {
-      child.stdin.write(asked[1]);
-      asked = undefined;
-    }
+    if (!asked?.[0].test(screen)) return;
+    const [, answer] = asked;
+    asked = undefined;
+    if (typeof answer === "string") child.stdin.write(answer);
+    else void answer().then((typed) => child.stdin.write(typed));
   });
   const [code] = await once(child, "close");
   return { code, screen: screen.replaceAll("\r\n", "\n") };
@@ -127,6 +132,18 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     const { code, screen } = await onTerminal(place, "prune build-42 --keep-last 1", { answer: [/\[y\/N\] /, "y\n"] });
     expect([code, screen]).toEqual([0, expect.stringContaining("Remove 29 checkpoints")]);
     expect(await manager.list("build-42")).toHaveLength(1);
+    await manager.close();
+  });
+
+  it("removes what it has shown, though more was saved while it asked", async () => {
+    const { place, manager } = await filled();
+    const later = async () => {
+      for (let n = 31; n <= 35; n++) await manager.save("build-42", { n });
+      return "y\n";
+    };
+    const { code, screen } = await onTerminal(place, "prune --all --keep-last 3", { answer: [/\[y\/N\] /, later] });
+    expect([code, screen]).toEqual([0, expect.stringContaining("Removed 27 checkpoints")]);
+    expect((await manager.list("build-42")).map(({ sequence }) => sequence)).toEqual([35, 34, 33, 32, 31, 30, 29, 28]);
     await manager.close();
   });
 
