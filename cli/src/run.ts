@@ -22,6 +22,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<Ex
     cli.exitCode = await report(error, cli, command.opts().verbose === true);
   }
   await cli.errors.flush();
+  await cli.end();
   return cli.exitCode;
 }
 
