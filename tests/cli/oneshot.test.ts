@@ -1,8 +1,9 @@
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
+import { inShell } from "./waymark.js";
 
 describe("waymark oneshot", () => {
   it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
@@ -40,6 +41,93 @@ describe("waymark oneshot", () => {
     expect([listed.code, listed.stdout]).toEqual([0, expect.stringMatching(/F01 +failed +1 +b +just now\n$/)]);
     const { checkpoints } = JSON.parse((await oneshot("list", "--json")).stdout);
     expect(checkpoints).toMatchObject([{ featureId: "F01", status: "failed", completedWs: ["a"] }]);
+  });
+
+  it("says what a feature's checkpoint says, and how to continue", async () => {
+    const { cwd, oneshot } = await project([
+      { id: "a", command: "true" },
+      { id: "b", command: "test -e mended" },
+    ]);
+    const none = await oneshot("status", "F01");
+    expect([none.code, none.stdout]).toEqual([3, ""]);
+    expect(none.stderr).toMatch(/^waymark: Feature "F01" has no checkpoint in .*"waymark oneshot list" shows.*\n$/);
+    await oneshot("F01");
+
+    const { code, stdout } = await oneshot("status", "F01");
+    const time = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC, just now";
+    const rows = [`started +${time}`, `saved +${time}`, "plan +.sdp/plans/F01.json", "completed +a", "current +b"];
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(new RegExp(`^\\nfeature +F01\nstatus +failed\n${rows.join("\n")}\nContinue with: .*\n$`)),
+    ]);
+    const json = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
+    expect(json).toMatchObject({
+      featureId: "F01",
+      completedWs: ["a"],
+      currentWs: "b",
+      resume: "waymark oneshot F01 --resume",
+    });
+    expect((await oneshot("status")).stdout).toBe((await oneshot("list")).stdout);
+    writeFileSync(join(cwd, "mended"), "");
+    expect(inShell(cwd, json.resume)).toContain("Completed: 2 of 2 workstreams.");
+  });
+
+  it("says of a feature whether it is being run, or its run was killed", async () => {
+    const { cwd, oneshot } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    for await (const line of lines) {
+      if (line !== "a | waiting") continue;
+      const { stdout } = await oneshot("status", "F01");
+      expect(stdout).toMatch(/status +running\n[\s\S]*current +a\nIt is being run now\.\n$/);
+      expect(JSON.parse((await oneshot("status", "F01", "--json")).stdout)).not.toHaveProperty("resume");
+      child.kill("SIGKILL");
+    }
+    await ended;
+    expect((await oneshot("status", "F01")).stdout).toMatch(
+      /status +died\n[\s\S]*Continue with: waymark oneshot F01 --resume\n$/,
+    );
+    expect((await oneshot("list")).stdout).toMatch(/F01 +died/);
+  });
+
+  it.each(["list", "run", "status"])(
+    "runs a feature that is called %s, and says how to continue it",
+    async (feature) => {
+      const { cwd, oneshot } = await project([{ id: "a", command: "test -e mended" }]);
+      expect((await oneshot("run", feature, "--plan", ".sdp/plans/F01.json")).code).toBe(1);
+      const { resume } = JSON.parse((await oneshot("status", feature, "--json")).stdout);
+      writeFileSync(join(cwd, "mended"), "");
+      expect(inShell(cwd, resume)).toContain(`${feature}: resumed, 0 of 1 workstream completed\n`);
+    },
+  );
+
+  it("checks a plan, of a feature or by its file, and runs and saves nothing", async () => {
+    const { cwd, oneshot } = await project([
+      { id: "a", command: "touch ran" },
+      { id: "b", command: "true", depends_on: ["a"] },
+    ]);
+    writeFileSync(join(cwd, "my plan.yaml"), "workstreams:\n  - { id: x, command: touch ran }\n");
+    const right = { code: 0, stderr: "" };
+    expect(await oneshot("F01", "--check")).toEqual({
+      ...right,
+      stdout: ".sdp/plans/F01.json: 2 workstreams, nothing is wrong\n",
+    });
+    expect(await oneshot("--check", "--plan", "my plan.yaml")).toEqual({
+      ...right,
+      stdout: "my plan.yaml: 1 workstream, nothing is wrong\n",
+    });
+    expect([existsSync(join(cwd, "ran")), readdirSync(join(cwd, ".sdp"))]).toEqual([false, ["plans"]]);
+  });
+
+  it.each([
+    ["is invalid", "workstreams:\n  - { id: a }\n", 2],
+    ["is no YAML", "workstreams: [", 2],
+    ["isn't there", undefined, 3],
+  ])("finds the fault that a run would find in a plan that %s", async (_what, text, exitCode) => {
+    const { cwd, oneshot } = await project([]);
+    if (text !== undefined) writeFileSync(join(cwd, "plan.yaml"), text);
+    const checked = await oneshot("F01", "--check", "--plan", "plan.yaml");
+    expect(checked).toEqual(await oneshot("F01", "--plan", "plan.yaml"));
+    expect([checked.code, checked.stdout]).toEqual([exitCode, ""]);
   });
 
   it("says what failed, with its last lines, and goes on with --resume once it is mended", async () => {
@@ -89,6 +177,8 @@ describe("waymark oneshot", () => {
         /\(--force uses it, --max-age accepts more, --restart begins anew\) \[CHECKPOINT_STALE\]\n$/,
       );
       expect(stderr).not.toMatch(/force: true|maxAgeMs/);
+      const { resume } = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
+      expect(resume).toBe("waymark oneshot F01 --force --resume");
       expect((await oneshot("F01", "--resume", "--max-age", "10d")).code).toBe(0);
     },
   );
@@ -140,6 +230,7 @@ describe("waymark oneshot", () => {
 
     const refused = await oneshot("F01", "--resume");
     expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its checksum")]);
+    expect((await oneshot("status", "F01")).code).toBe(5);
     expect(left()).toEqual(["F01.json"]);
 
     writeFileSync(join(cwd, "mended"), "");
@@ -180,6 +271,8 @@ describe("waymark oneshot", () => {
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
     ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
+    ["no feature", ["--resume"], 2, /missing required argument 'feature'/],
+    ["a check of no plan", ["--check"], 2, /missing required argument 'feature'/],
   ])("refuses %s", async (_what, args, exitCode, message) => {
     const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
     writeFileSync(join(cwd, "bad.yaml"), "workstreams:\n  - { id: a }\n");

@@ -113,10 +113,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
       ]);
       for (const task of tasks) {
         const { taskId, label, savedAt } = task;
-        const died = task.runner === "died";
-        const status = died
-          ? { text: "died", color: cli.output.colors.red }
-          : statusCell(task.status, cli.output.colors);
+        const status = statusCell(task.status, cli.output.colors, task.runner);
         await table.add(taskId, status, label, agoText(savedAt.toISOString(), nowMs), whyOf(task));
       }
       await table.end();

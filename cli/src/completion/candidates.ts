@@ -19,7 +19,7 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
   const { command, positionals, openOption, storage } = read(program, before);
   const all = await (async () => {
     if (openOption !== undefined) return openOption === "--storage" || openOption === "--to" ? STORAGES : [];
-    if (current.startsWith("-")) return optionsOf(command).concat(optionsOf(program), "--help");
+    if (current.startsWith("-")) return optionsOf(command).concat(optionsOf(program));
     if (command === program) return visibleCommands(program);
     return argumentCandidates(command, positionals, storage, current);
   })();
@@ -58,7 +58,10 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
 }
 
 function optionsOf(command: CommandUnknownOpts): string[] {
-  return command.options.flatMap(({ long, hidden }) => (long === undefined || long === null || hidden ? [] : [long]));
+  return command
+    .createHelp()
+    .visibleOptions(command)
+    .flatMap(({ long }) => long ?? []);
 }
 
 function visibleCommands(program: CommandUnknownOpts): string[] {
