@@ -46,13 +46,16 @@ export class Cli {
   readonly errors: Output;
   /** What the process will exit with. */
   exitCode: ExitCode = ExitCode.done;
+  /** The words after `waymark`. */
+  readonly args: readonly string[];
   readonly #globals: () => GlobalOptions;
   #interruption: Interruption | undefined;
 
-  constructor({ stdin, stdout, stderr }: Streams, globals: () => GlobalOptions) {
+  constructor({ stdin, stdout, stderr }: Streams, args: readonly string[], globals: () => GlobalOptions) {
     this.stdin = stdin;
     this.output = new Output(stdout, { name: "standard output", flushAt: 32 * 1024, mustArrive: true });
     this.errors = new Output(stderr, { name: "standard error", flushAt: 0, mustArrive: false });
+    this.args = args;
     this.#globals = globals;
   }
 

@@ -12,7 +12,7 @@ import { makeProgram } from "./program.js";
  * @returns The exit code. Errors are printed, never thrown.
  */
 export async function run(args: readonly string[], streams: Streams): Promise<ExitCode> {
-  const { command, cli } = makeProgram(streams, (current) => new Cli(streams, () => current.opts()));
+  const { command, cli } = makeProgram(streams, (current) => new Cli(streams, args, () => current.opts()));
   try {
     await command.parseAsync(args, { from: "user" });
     await cli.output.flush();

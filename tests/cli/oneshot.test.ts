@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
-import { inShell } from "./waymark.js";
+import { eventsIn, inShell } from "./waymark.js";
 
 describe("waymark oneshot", () => {
   it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
@@ -128,6 +128,54 @@ describe("waymark oneshot", () => {
     const checked = await oneshot("F01", "--check", "--plan", "plan.yaml");
     expect(checked).toEqual(await oneshot("F01", "--plan", "plan.yaml"));
     expect([checked.code, checked.stdout]).toEqual([exitCode, ""]);
+  });
+
+  it("tells of a run in lines of JSON, the last one of which says how it ended", async () => {
+    const { cwd, oneshot } = await project([
+      { id: "a", command: "printf 'one\\033\\n'" },
+      { id: "b", command: "echo broken >&2; test -e mended" },
+    ]);
+    const failed = await oneshot("F01", "--json");
+    expect([failed.code, failed.stderr]).toEqual([1, ""]);
+    const events = eventsIn(failed.stdout);
+    expect(events.map(({ type }) => type)).toEqual([
+      "runStarted",
+      "workstreamStarted",
+      "output",
+      "workstreamFinished",
+      "workstreamStarted",
+      "output",
+      "workstreamFailed",
+      "runEnded",
+      "ended",
+    ]);
+    expect(events[2]).toEqual({ type: "output", workstream: "a", stream: "stdout", line: "one\u001b" });
+    expect(events.at(-1)).toMatchObject({
+      status: "failed",
+      result: { success: false, completed: ["a"], failed: [{ workstream: "b", exitCode: 1, outputTail: ["broken"] }] },
+      resume: "waymark oneshot F01 --json --resume",
+    });
+
+    writeFileSync(join(cwd, "mended"), "");
+    const completed = await oneshot("F01", "--json", "--resume");
+    expect(completed).toMatchObject({ code: 0, stderr: "" });
+    expect(eventsIn(completed.stdout).at(-1)).toMatchObject({ status: "completed", result: { completed: ["a", "b"] } });
+  });
+
+  it("tells in JSON what is wrong, too", async () => {
+    const { oneshot } = await project([{ id: "a", command: "true" }]);
+    const { code, stdout, stderr } = await oneshot("F01", "--json", "--resume");
+    expect([code, eventsIn(stdout)]).toEqual([
+      3,
+      [
+        {
+          type: "ended",
+          status: "error",
+          error: { code: "CHECKPOINT_NOT_FOUND", message: expect.stringContaining("nothing to resume") },
+        },
+      ],
+    ]);
+    expect(stderr).toContain("nothing to resume");
   });
 
   it("says what failed, with its last lines, and goes on with --resume once it is mended", async () => {
@@ -273,6 +321,7 @@ describe("waymark oneshot", () => {
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
     ["no feature", ["--resume"], 2, /missing required argument 'feature'/],
     ["a check of no plan", ["--check"], 2, /missing required argument 'feature'/],
+    ["--check with --json", ["F01", "--check", "--json"], 2, /--check.* cannot be used with .*--json/],
   ])("refuses %s", async (_what, args, exitCode, message) => {
     const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
     writeFileSync(join(cwd, "bad.yaml"), "workstreams:\n  - { id: a }\n");
@@ -297,12 +346,57 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
-  it("goes on when nobody reads its lines any more", async () => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "says at %s that it paused, and the line that continues it",
+    async (signal) => {
+      const { cwd } = await project([]);
+      const steps = [{ id: "a", command: "test -e go && exit; echo waiting; exec sleep 600" }];
+      writeFileSync(join(cwd, "it's my plan.json"), JSON.stringify({ workstreams: steps }));
+      const args = ["$HOME", "--plan", "it's my plan.json", "--restart", "--jobs", "2"];
+      const { child, ended, lines, stderr } = startOneshot(cwd, ...args);
+      for await (const line of lines) if (line === "a | waiting") child.kill(signal);
+      expect(await ended).toEqual([null, signal]);
+      const [, resume = ""] = /^Paused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
+      expect(resume).toBe("waymark oneshot '$HOME' --plan 'it'\\''s my plan.json' --jobs 2 --resume");
+      writeFileSync(join(cwd, "go"), "");
+      expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
+    },
+  );
+
+  it("tells in JSON that it paused", async () => {
+    const { cwd } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
+    const events: Record<string, unknown>[] = [];
+    for await (const line of lines) {
+      events.push(JSON.parse(line));
+      if (line.includes('"line":"waiting"')) child.kill("SIGINT");
+    }
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(events.at(-1)).toEqual({ type: "ended", status: "paused", resume: "waymark oneshot F01 --json --resume" });
+  });
+
+  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
+    // The second one comes later than npm would send the first one again.
+    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
+    const { child, ended, lines, stderr } = startOneshot(cwd, "F01");
+    for await (const line of lines) if (/waiting|stopping/.test(line)) child.kill("SIGINT");
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(stderr()).toMatch(
+      /^Ended at once: what was running is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
+    );
+    expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
+  });
+
+  it.each([
+    ["lines", []],
+    ["lines of JSON", ["--json"]],
+  ])("goes on when nobody reads its %s any more", async (_what, flags) => {
     const { cwd, left } = await project([
       { id: "a", command: "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done" },
       { id: "b", command: "touch done" },
     ]);
-    const { child, ended, lines } = startOneshot(cwd, "F01");
+    const { child, ended, lines } = startOneshot(cwd, "F01", ...flags);
     await once(lines, "line");
     child.stdout?.destroy();
     expect(await ended).toEqual([0, null]);

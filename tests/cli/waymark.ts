@@ -51,6 +51,14 @@ export async function waymarkProcess(place: Place, args: readonly string[], inpu
   return { code, stdout, stderr };
 }
 
+/** What a run writes with --json. */
+export function eventsIn(stdout: string): Record<string, unknown>[] {
+  return stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
 /** Runs a line that the command has printed, in a shell where `waymark` is the command. */
 export function inShell(cwd: string, line: string): string {
   const command = `waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }; ${line}`;

@@ -2,9 +2,10 @@ import { type Command, Option } from "@commander-js/extra-typings";
 import type { OneshotResult } from "waymark/oneshot";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
-import { ExitCode } from "../exit-code.js";
+import { EventLines, JSON_HELP, JsonEvents } from "../event-lines.js";
 import { namingFlags } from "../flags.js";
-import { PlainLines } from "../oneshot/plain-lines.js";
+import { plainLine } from "../oneshot/plain-line.js";
+import { runPausably } from "../pausable-run.js";
 import { printable } from "../printable.js";
 import { countArgument, counted, durationArgument } from "../words.js";
 
@@ -49,44 +50,47 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
       "The same as waymark oneshot <feature>, whose help says more. `run` is needed only for a feature that is named run, " +
         "status or list.",
     )
+    .addHelpText("after", JSON_HELP)
     .argument("[feature]")
     .option("--plan <file>", "default: .sdp/plans/<feature>.yaml, .yml or .json")
-    .addOption(new Option("--check", "only say whether the plan is right").conflicts(["resume", "restart"]))
+    .addOption(new Option("--check", "only say whether the plan is right").conflicts(["resume", "restart", "json"]))
     .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
     .option("--restart", "start over, whatever the checkpoint says")
     .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
     .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
     .option("--force", "resume from an older one, too")
+    .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .action(async (feature, options, self) => {
       if (options.check && (feature ?? options.plan) !== undefined) return check(cli, options.plan, feature);
       if (feature === undefined) return self.error("error: missing required argument 'feature'");
       const { runOneshot } = await import("waymark/oneshot");
       const plain = await whyPlain("waymark oneshot");
       if (plain !== undefined) await cli.warn(plain);
-      const view = cli.output.isTerminal
-        ? new (await import("../oneshot/live-list.js")).LiveList(cli.output.colors)
-        : new PlainLines(cli.output);
+      const view = options.json
+        ? new JsonEvents(cli.output)
+        : cli.output.isTerminal
+          ? new (await import("../oneshot/live-list.js")).LiveList(cli.output.colors)
+          : new EventLines(cli.output, plainLine);
       // Warnings come before the run begins, so they don't break its list.
       const warn = (_details: object, message: string) => void cli.warn(message);
-      let result: OneshotResult;
-      try {
-        result = await namingFlags(FLAGS, () =>
-          runOneshot(feature, {
-            plan: options.plan,
-            resume: options.resume,
-            restart: options.restart,
-            jobs: options.jobs,
-            maxAgeMs: options.maxAge,
-            force: options.force,
-            onEvent: (event) => view.show(event),
-            logger: { debug() {}, info() {}, warn, error: warn },
-          }),
-        );
-      } finally {
-        await view.end();
-      }
-      if (!result.success) cli.exitCode = ExitCode.failed;
-      await report(cli, result);
+      await runPausably(cli, {
+        view,
+        work: (signal) =>
+          namingFlags(FLAGS, () =>
+            runOneshot(feature, {
+              plan: options.plan,
+              resume: options.resume,
+              restart: options.restart,
+              jobs: options.jobs,
+              maxAgeMs: options.maxAge,
+              force: options.force,
+              signal,
+              onEvent: (event) => view.show(event),
+              logger: view instanceof JsonEvents ? view.logger : { debug() {}, info() {}, warn, error: warn },
+            }),
+          ),
+        report: (result) => report(cli, result),
+      });
     });
 }
 
