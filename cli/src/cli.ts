@@ -1,6 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
+import { Interruption } from "./interruption.js";
 import { withKeyAdvice } from "./key-advice.js";
 import { Output, type OutputStream } from "./output.js";
 import { printable } from "./printable.js";
@@ -48,18 +49,38 @@ export class Cli {
   readonly errors: Output;
   /** What the process will exit with. */
   exitCode: ExitCode = ExitCode.done;
+  /** The words after `waymark`. */
+  readonly args: readonly string[];
   readonly #globals: () => GlobalOptions;
+  #interruption: Interruption | undefined;
 
-  constructor({ stdin, stdout, stderr }: Streams, globals: () => GlobalOptions) {
+  constructor({ stdin, stdout, stderr }: Streams, args: readonly string[], globals: () => GlobalOptions) {
     this.stdin = stdin;
     this.output = new Output(stdout, { name: "standard output", flushAt: 32 * 1024, mustArrive: true });
     this.errors = new Output(stderr, { name: "standard error", flushAt: 0, mustArrive: false });
+    this.args = args;
     this.#globals = globals;
   }
 
   /** @param message - May have any characters. */
   async warn(message: string): Promise<void> {
     await this.errors.line(`${this.errors.colors.yellow("warning:")} ${printable(message)}`);
+  }
+
+  /**
+   * From now on Ctrl-C, SIGTERM and SIGHUP abort this signal, so that the work stops cleanly. They end the process once
+   * the command has said what it did.
+   *
+   * @param lastWords - Called at a second one, which ends the process without waiting for the work.
+   */
+  interruptible(lastWords?: () => Promise<void>): AbortSignal {
+    this.#interruption = new Interruption(lastWords);
+    return this.#interruption.signal;
+  }
+
+  /** Everything is printed. If a signal came, it ends the process now. */
+  async end(): Promise<void> {
+    await this.#interruption?.end();
   }
 
   /**

@@ -248,6 +248,10 @@ describe("completion", () => {
     ],
     [["show", "build-1", "@"], ["@latest"]],
     [
+      ["oneshot", "F01", "--re"],
+      ["--resume", "--restart"],
+    ],
+    [
       ["tasks", "--st"],
       ["--stage", "--storage"],
     ],
