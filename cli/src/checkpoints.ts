@@ -1,6 +1,7 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
+import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { managerOf } from "./store.js";
@@ -25,16 +26,12 @@ export async function sayNothingTo(verb: string, { errors, name }: Session, pref
  * one.
  *
  * @throws {CommandError} There is no such checkpoint.
- * @throws {CheckpointCorruptError} It can't be read.
+ * @throws {DamagedCheckpointError} It can't be read.
  */
 export async function findCheckpoint(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
   const found = await findStored(session, taskId, word);
   if (!isCorrupt(found)) return found;
-  throw new CheckpointCorruptError(
-    `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be read: ${found.reason} (${found.location}). ` +
-      "It was left untouched; restore it from a backup or a copy.",
-    { cause: found.cause },
-  );
+  throw new DamagedCheckpointError(`Checkpoint ${word} of task ${JSON.stringify(taskId)}`, found);
 }
 
 /**
@@ -60,15 +57,40 @@ export async function findStored(
   );
 }
 
+/** The summaries that the query finds, without the damaged ones, which it reports. */
+export async function readableSummaries(
+  { storage, damage }: Pick<Session, "storage" | "damage">,
+  query: CheckpointQuery,
+): Promise<CheckpointSummary[]> {
+  const found: CheckpointSummary[] = [];
+  for await (const checkpoint of storage.list(query)) {
+    if (isCorrupt(checkpoint)) await damage.add(checkpoint);
+    else found.push(checkpoint);
+  }
+  return found;
+}
+
 /**
  * A checkpoint's state in its stored form: transforms are undone, but no schema and no migration is applied.
  *
- * @throws {CheckpointError} It can't be read.
+ * @throws {DamagedCheckpointError} It can't be read.
+ * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
  */
-export async function readState(session: Session, { taskId, id, stateVersion }: CheckpointSummary): Promise<unknown> {
-  // With the stored version, so no migration is needed.
+export async function readState(session: Session, checkpoint: CheckpointSummary): Promise<unknown> {
+  const { taskId, id, sequence, stateVersion } = checkpoint;
   const { storage, config, damage } = session;
-  return (await managerOf(storage, config, damage, { stateVersion }).restore(taskId, id)).state;
+  // With the stored version, so no migration is needed.
+  const manager = managerOf(storage, config, damage, { stateVersion });
+  let damaged: CorruptRecord | undefined;
+  manager.on("corrupt", (record) => {
+    damaged = record;
+  });
+  try {
+    return (await manager.restore(taskId, id)).state;
+  } catch (error) {
+    if (damaged === undefined) throw error;
+    throw new DamagedCheckpointError(`Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`, damaged);
+  }
 }
 
 /**
@@ -90,13 +112,12 @@ export async function readLatest<State>(
     try {
       return { checkpoint, state: await read(session, checkpoint) };
     } catch (error) {
-      // The damage was reported, so try the next one. Any other error would also fail the next one.
-      if (!(error instanceof CheckpointCorruptError)) throw error;
+      // Any other error would also fail the next one.
+      if (!(error instanceof DamagedCheckpointError)) throw error;
+      await session.damage.add(error.record);
     }
   }
-  throw new CheckpointCorruptError(
-    `Task ${JSON.stringify(taskId)} has no checkpoint that can be read. They were left untouched; restore them from a backup or a copy.`,
-  );
+  throw new CheckpointCorruptError(`Task ${JSON.stringify(taskId)} has no checkpoint that can be read.`);
 }
 
 /** A checkpoint in one line, safe for the terminal: `@7 3f0c… (After the unit tests)`. */

@@ -1,9 +1,11 @@
 import type { Command } from "@commander-js/extra-typings";
-import { Damage } from "./damage.js";
+import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
+import { Interruption } from "./interruption.js";
 import { withKeyAdvice } from "./key-advice.js";
 import { Output, type OutputStream } from "./output.js";
 import { printable } from "./printable.js";
+import { shellCommand } from "./shell-command.js";
 import { openStore, type Store, type StorePurpose } from "./store.js";
 
 /** Where a command reads and writes: the process has all three. */
@@ -36,6 +38,8 @@ export interface Session extends Store {
   readonly output: Output;
   readonly errors: Output;
   readonly damage: Damage;
+  /** A command on the same storage, to copy. */
+  readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
 }
 
 /** What commands share: where they print, and how they open and close their storage. */
@@ -45,12 +49,16 @@ export class Cli {
   readonly errors: Output;
   /** What the process will exit with. */
   exitCode: ExitCode = ExitCode.done;
+  /** The words after `waymark`. */
+  readonly args: readonly string[];
   readonly #globals: () => GlobalOptions;
+  #interruption: Interruption | undefined;
 
-  constructor({ stdin, stdout, stderr }: Streams, globals: () => GlobalOptions) {
+  constructor({ stdin, stdout, stderr }: Streams, args: readonly string[], globals: () => GlobalOptions) {
     this.stdin = stdin;
     this.output = new Output(stdout, { name: "standard output", flushAt: 32 * 1024, mustArrive: true });
     this.errors = new Output(stderr, { name: "standard error", flushAt: 0, mustArrive: false });
+    this.args = args;
     this.#globals = globals;
   }
 
@@ -60,20 +68,41 @@ export class Cli {
   }
 
   /**
+   * From now on Ctrl-C, SIGTERM and SIGHUP abort this signal, so that the work stops cleanly. They end the process once
+   * the command has said what it did.
+   *
+   * @param lastWords - Called at a second one, which ends the process without waiting for the work.
+   */
+  interruptible(lastWords?: () => Promise<void>): AbortSignal {
+    this.#interruption = new Interruption(lastWords);
+    return this.#interruption.signal;
+  }
+
+  /** Everything is printed. If a signal came, it ends the process now. */
+  async end(): Promise<void> {
+    await this.#interruption?.end();
+  }
+
+  /**
    * Opens the storage, does the work, and closes the storage even if the work fails. The exit code says whether the work
    * met damage.
    */
   async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
-    const store = await openStore(this.#globals().storage, purpose, damage);
+    const { storage: named } = this.#globals();
+    const store = await openStore(named, purpose, damage);
     const { owner, place } = store;
+    const advice = damageAdvice(owner === undefined);
     if (owner) await this.errors.line(printable(`${place?.path} has ${owner.what}. ${owner.how}`));
     try {
-      await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
+      const { stdin, output, errors } = this;
+      const commandText: Session["commandText"] = (command, args, options = []) =>
+        shellCommand(command, args, options, named);
+      await work({ ...store, damage, stdin, output, errors, commandText });
     } catch (error) {
-      throw withKeyAdvice(error, store.config);
+      throw damage.withAdvice(withKeyAdvice(error, store.config), advice);
     } finally {
-      await damage.end();
+      await damage.end(advice);
       await store.manager.close();
       await store.storage.close();
     }

@@ -18,8 +18,13 @@ export interface ProjectConfig extends WaymarkConfig {
  */
 export async function loadConfig(): Promise<ProjectConfig> {
   const found = await lilconfig("waymark", {
-    searchPlaces: ["waymark.config.js", "waymark.config.mjs", "waymark.config.json", "package.json"],
-    loaders: { ".js": naming(importDefault), ".mjs": naming(importDefault), ".json": naming(parseJson) },
+    searchPlaces: ["js", "mjs", "ts", "json"].map((type) => `waymark.config.${type}`).concat("package.json"),
+    loaders: {
+      ".js": naming(importDefault),
+      ".mjs": naming(importDefault),
+      ".ts": naming(importTypeScript),
+      ".json": naming(parseJson),
+    },
   }).search();
   if (found === null) return { folder: process.cwd() };
   const { filepath } = found;
@@ -48,6 +53,17 @@ async function importDefault(path: string): Promise<unknown> {
   const exported: unknown = await import(pathToFileURL(path).href);
   if (typeof exported === "object" && exported !== null && "default" in exported) return exported.default;
   throw new TypeError("it has no default export; write `export default defineConfig({ … })`.");
+}
+
+/** Node strips the types itself, or a loader of the user's own does. */
+async function importTypeScript(path: string): Promise<unknown> {
+  try {
+    return await importDefault(path);
+  } catch (cause) {
+    if (!(cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION")) throw cause;
+    const needed = `it needs Node 22.18 or newer, which strips its types, and this is Node ${process.version}.`;
+    throw new Error(`${needed} Rename it to waymark.config.mjs, without types.`, { cause });
+  }
 }
 
 function parseJson(_path: string, content: string): unknown {

@@ -1,18 +1,38 @@
-import type { CorruptRecord } from "waymark";
+import { CheckpointCorruptError, type CorruptRecord } from "waymark";
+import { CommandError, ExitCode } from "./exit-code.js";
 
 const SHOWN = 5;
 const REMEMBERED = 1000;
 
+/** What is known of a record that can't be read. */
+export type DamagedRecord = Pick<CorruptRecord, "location" | "reason" | "taskId" | "id" | "sequence">;
+
 /** Collects records that can't be read. */
 export interface DamageSink {
-  add(record: Pick<CorruptRecord, "location" | "reason">): Promise<void>;
+  add(record: DamagedRecord): Promise<void>;
+}
+
+/** What tells a damaged record from others. A list and a read may name its place differently. */
+export function keyOf({ taskId, id, sequence, location }: DamagedRecord): string {
+  return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
+}
+
+/** The one checkpoint that was asked for can't be read. A caller that skips it adds its record to the damage. */
+export class DamagedCheckpointError extends CheckpointCorruptError {
+  readonly record: DamagedRecord;
+
+  /** @param what - The checkpoint, as the user knows it: `Checkpoint @7 of task "build-42"`. */
+  constructor(what: string, record: CorruptRecord, standing = "It was left untouched.") {
+    super(`${what} can't be read: ${record.reason} (${record.location}). ${standing}`, { cause: record.cause });
+    this.record = record;
+  }
 }
 
 /** The damage that a command met. It warns of the first few, and the exit code shows that there was some. */
 export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
-  /** Each place counts once. */
-  readonly #places = new Set<string>();
+  /** Each record counts once. */
+  readonly #known = new Set<string>();
   #count = 0;
 
   /** @param print - Prints a warning, which may have any characters. */
@@ -24,20 +44,33 @@ export class Damage implements DamageSink {
     return this.#count;
   }
 
-  async add({ location, reason }: Pick<CorruptRecord, "location" | "reason">): Promise<void> {
-    if (this.#places.has(location)) return;
-    if (this.#places.size < REMEMBERED) this.#places.add(location);
+  async add(record: DamagedRecord): Promise<void> {
+    const key = keyOf(record);
+    if (this.#known.has(key)) return;
+    if (this.#known.size < REMEMBERED) this.#known.add(key);
     this.#count += 1;
     if (this.#count > SHOWN) return;
-    await this.warn(`skipped a damaged record at ${location}: ${reason}`);
+    await this.warn(`skipped a damaged record at ${record.location}: ${record.reason}`);
   }
 
-  async end(): Promise<void> {
+  /** @param advice - {@link damageAdvice}. Given once, for all damage. */
+  async end(advice: string): Promise<void> {
     if (this.#count > SHOWN) await this.warn(`${this.#count - SHOWN} more can't be read`);
-    if (this.#count > 0) await this.warn("Damaged records were left untouched; restore them from a backup or a copy.");
+    if (this.#count > 0) await this.warn(`Damaged records were left untouched. ${advice}`);
+  }
+
+  /** The error that ended the command, with the advice if it is about damage and {@link end} doesn't give it. */
+  withAdvice(error: unknown, advice: string): unknown {
+    if (!(error instanceof DamagedCheckpointError) || this.#count > 0) return error;
+    return new CommandError(ExitCode.damaged, `${error.message} ${advice}`, { cause: error });
   }
 
   async warn(message: string): Promise<void> {
     await this.#print(message);
   }
+}
+
+/** @param canRepair - False for another system's checkpoints: the command only looks at them. */
+export function damageAdvice(canRepair: boolean): string {
+  return `"waymark verify" lists all damage${canRepair ? ', and "waymark repair" moves it away' : ""}.`;
 }

@@ -5,16 +5,23 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** Far longer than a signal takes to arrive. Nothing else keeps the process alive until then. */
 const MAX_ARRIVAL_MS = 2_000;
 
+/** npm sends its child the Ctrl-C that the terminal has sent it already. A person takes longer to press it again. */
+const SAME_PRESS_MS = 100;
+
 /**
- * Lets work stop cleanly at the first Ctrl-C, SIGTERM or SIGHUP and report how far it came. A second one ends the process at
- * once.
+ * Lets work stop cleanly at the first Ctrl-C, SIGTERM or SIGHUP and report how far it came. A second one ends the process
+ * without waiting for the work.
  */
 export class Interruption {
   readonly #stop = new AbortController();
   readonly #listener = (signal: NodeJS.Signals) => this.#interrupt(signal);
+  readonly #lastWords: (() => Promise<void>) | undefined;
   #by: NodeJS.Signals | undefined;
+  #atMs = 0;
 
-  constructor() {
+  /** @param lastWords - Called at the second one. */
+  constructor(lastWords?: () => Promise<void>) {
+    this.#lastWords = lastWords;
     for (const signal of SIGNALS) process.on(signal, this.#listener);
   }
 
@@ -36,9 +43,16 @@ export class Interruption {
   }
 
   #interrupt(signal: NodeJS.Signals): void {
-    this.#by = signal;
-    this.#stop.abort();
-    // Only after all listeners were called: signal-exit ends the process if it finds itself the last listener.
-    queueMicrotask(() => this.#stopListening());
+    if (this.#by === undefined) {
+      this.#by = signal;
+      this.#atMs = performance.now();
+      this.#stop.abort();
+    } else if (signal !== this.#by || performance.now() - this.#atMs > SAME_PRESS_MS) {
+      // Only after all listeners were called: signal-exit ends the process if it finds itself the last listener.
+      queueMicrotask(() => this.#stopListening());
+      const kill = () => process.kill(process.pid, signal);
+      // A terminal that can't be written to changes nothing.
+      void Promise.resolve(this.#lastWords?.()).then(kill, kill);
+    }
   }
 }

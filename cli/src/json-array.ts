@@ -4,19 +4,24 @@ import { jsonText } from "./printable.js";
 /** A JSON array of any length in constant memory, one item per line. */
 export class JsonArrayPrinter {
   readonly #output: Output;
+  readonly #open: string;
+  readonly #close: string;
   #isFirst = true;
 
-  constructor(output: Output) {
+  /** @param open - What comes before the first item: the array may be a part of an object. */
+  constructor(output: Output, open = "[", close = "]") {
     this.#output = output;
+    this.#open = open;
+    this.#close = close;
   }
 
   async add(item: unknown): Promise<void> {
     // The comma comes before the next item, because this item may be the last.
-    await this.#output.line(`${this.#isFirst ? "[" : ","}${jsonText(item)}`);
+    await this.#output.line(`${this.#isFirst ? this.#open : ","}${jsonText(item)}`);
     this.#isFirst = false;
   }
 
   async end(): Promise<void> {
-    await this.#output.line(this.#isFirst ? "[]" : "]");
+    await this.#output.line(this.#isFirst ? this.#open + this.#close : this.#close);
   }
 }

@@ -56,7 +56,7 @@ function overview(rows: readonly string[]): string {
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
     ...rows,
     "Storage: --storage files:DIR, tasks:DIR or sqlite:FILE; or WAYMARK_STORAGE; or",
-    "  waymark.config.{js,mjs,json} or package.json. Checkpoint: id, @7 or @latest",
+    "  waymark.config.{js,mjs,ts,json} or package.json. Checkpoint: id, @7 or @latest",
     "Also: --verbose, --version, and --json where a command's --help has it",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;

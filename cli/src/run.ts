@@ -12,7 +12,7 @@ import { makeProgram } from "./program.js";
  * @returns The exit code. Errors are printed, never thrown.
  */
 export async function run(args: readonly string[], streams: Streams): Promise<ExitCode> {
-  const { command, cli } = makeProgram(streams, (current) => new Cli(streams, () => current.opts()));
+  const { command, cli } = makeProgram(streams, (current) => new Cli(streams, args, () => current.opts()));
   try {
     await command.parseAsync(args, { from: "user" });
     await cli.output.flush();
@@ -22,6 +22,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<Ex
     cli.exitCode = await report(error, cli, command.opts().verbose === true);
   }
   await cli.errors.flush();
+  await cli.end();
   return cli.exitCode;
 }
 

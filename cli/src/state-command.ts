@@ -14,9 +14,15 @@ const NOT_RUN = [126, 127];
  * Runs a command in the shell with a state on its standard input. Its output goes to standard error, because standard
  * output is for the answer.
  *
+ * @param showCommand - Prints the same state, for the message.
  * @throws {CommandError} It couldn't be run, or was killed, so there is no verdict.
  */
-export async function judge(command: string, state: string, checkpoint: CheckpointSummary): Promise<Verdict> {
+export async function judge(
+  command: string,
+  state: string,
+  checkpoint: CheckpointSummary,
+  showCommand: string,
+): Promise<Verdict> {
   const { spawn } = await import("node:child_process");
   const child = spawn(command, {
     shell: true,
@@ -37,7 +43,7 @@ export async function judge(command: string, state: string, checkpoint: Checkpoi
   const end = typeof code === "number" ? `ended with ${code}` : `was ended by ${String(signal)}`;
   throw new CommandError(
     ExitCode.failed,
-    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 is good, 125 skips, any other up to 125 is bad. Try it by hand: waymark show TASK @${checkpoint.sequence} --state | ${command}`,
+    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 is good, 125 skips, any other up to 125 is bad. Try it by hand: ${showCommand} | ${command}`,
   );
 }
 

@@ -7,8 +7,11 @@ import { type OpenStorageOptions, type StorageLocation, type StorageScheme, stor
 export interface StoragePlace extends StorageLocation {
   /** False where nothing is: the first save would make a storage there. */
   readonly isThere: boolean;
-  /** The kind of storage that has left checkpoints there: the URL's own if there are several; `undefined` if none is seen. */
-  readonly holds: StorageScheme | undefined;
+  /**
+   * The kind of storage that has left checkpoints there: the URL's own if there are several. `text` is a text file, which
+   * is no storage. `undefined` if neither is seen.
+   */
+  readonly holds: StorageScheme | "text" | undefined;
 }
 
 /**
@@ -24,7 +27,7 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
   try {
     const stats = await ifThere(stat(path));
     const isThere = stats !== undefined;
-    if (stats?.isFile() && (await isDatabase(path))) return { ...location, isThere, holds: "sqlite" };
+    if (stats?.isFile()) return { ...location, isThere, holds: await kindOf(path) };
     const kinds = stats?.isDirectory() ? await kindsBelow(path, scheme) : new Set<StorageScheme>();
     return { ...location, isThere, holds: kinds.has(scheme) ? scheme : [...kinds][0] };
   } catch (cause) {
@@ -47,12 +50,15 @@ async function kindsBelow(root: string, wanted: StorageScheme): Promise<Set<Stor
   return kinds;
 }
 
-/** By its header: what it begins with, and the application id `WYMK`. */
-async function isDatabase(path: string): Promise<boolean> {
+/** By the size of a database's header: what that begins with, and the application id `WYMK`. */
+async function kindOf(path: string): Promise<"sqlite" | "text" | undefined> {
   const file = await open(path);
   try {
-    const { buffer } = await file.read(Buffer.alloc(100), 0, 100, 0);
-    return buffer.toString("latin1", 0, 16) === "SQLite format 3\0" && buffer.toString("latin1", 68, 72) === "WYMK";
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(100), 0, 100, 0);
+    const start = buffer.toString("latin1", 0, bytesRead);
+    if (start.startsWith("SQLite format 3\0")) return start.slice(68, 72) === "WYMK" ? "sqlite" : undefined;
+    // Only line breaks, tabs and the like, while a database's header has zeros, even a damaged one.
+    return /^[\s -\xff]+$/.test(start) ? "text" : undefined;
   } finally {
     await file.close();
   }

@@ -30,7 +30,9 @@ export type StorePurpose = "read" | "write";
 export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
   const config = await loadConfig();
   const chosen = await chooseStorage(flag, config, purpose);
-  return { ...chosen, config, manager: managerOf(chosen.storage, config, damage) };
+  const manager = managerOf(chosen.storage, config, damage);
+  manager.on("corrupt", (record) => void damage.add(record));
+  return { ...chosen, config, manager };
 }
 
 /**
@@ -48,7 +50,7 @@ export async function openTarget(
   return { place, storage: openStorage(url) };
 }
 
-/** A manager on the storage. The caller closes the storage. */
+/** A manager on the storage. The caller closes the storage, and listens for damage. */
 export function managerOf(
   storage: StorageAdapter,
   config: ProjectConfig,
@@ -57,9 +59,7 @@ export function managerOf(
 ): CheckpointManager {
   const { transforms, retention } = config;
   const logger = warningsOf(damage);
-  const manager = new CheckpointManager({ storage, transforms, retention, ownsStorage: false, logger, ...options });
-  manager.on("corrupt", (record) => void damage.add(record));
-  return manager;
+  return new CheckpointManager({ storage, transforms, retention, ownsStorage: false, logger, ...options });
 }
 
 async function chooseStorage(
@@ -96,6 +96,12 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
 
 function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   if (holds === undefined || holds === scheme) return;
+  if (holds === "text") {
+    throw new CommandError(
+      ExitCode.usage,
+      `${url} is no storage: ${path} is a text file, not a ${scheme === "sqlite" ? "database" : "folder"}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was read or changed.`,
+    );
+  }
   const right = `${holds}${url.slice(url.indexOf(":"))}`;
   throw new CommandError(
     ExitCode.usage,

@@ -67,7 +67,21 @@ export function checkTransforms(transforms: readonly Transform[]): void {
 
 /** @param why - After "can't be loaded: ". */
 export function damagedPayload(owner: PayloadOwner | undefined, why: string, cause?: unknown): CheckpointCorruptError {
-  return new CheckpointCorruptError(`${subjectOf(owner)} can't be loaded: ${why}. It was left untouched.`, { cause });
+  return new DamagedPayload(subjectOf(owner), why, cause);
+}
+
+/** Why a payload can't be loaded, for a CorruptRecord: that names the checkpoint by itself. */
+export function reasonOf(error: CheckpointCorruptError): string {
+  return error instanceof DamagedPayload ? error.why : error.message;
+}
+
+class DamagedPayload extends CheckpointCorruptError {
+  readonly why: string;
+
+  constructor(subject: string, why: string, cause: unknown) {
+    super(`${subject} can't be loaded: ${why}. It was left untouched.`, { cause });
+    this.why = why;
+  }
 }
 
 /** The subject of a message about a payload: the checkpoint, or the state alone if the checkpoint is unknown. */

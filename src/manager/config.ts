@@ -16,7 +16,8 @@ export interface WaymarkConfig {
 }
 
 /**
- * Checks and types a configuration and returns it. `waymark.config.js` or `waymark.config.mjs` exports it as default.
+ * Checks and types a configuration and returns it. `waymark.config.js`, `.mjs` or, where Node strips types, `.ts` exports
+ * it as default.
  *
  * @example
  * ```ts

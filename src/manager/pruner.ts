@@ -1,4 +1,5 @@
 import type { AppendCondition } from "../contract/adapter.js";
+import type { CheckpointStatus } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, PlanOutdatedError } from "../contract/errors.js";
 import { checkTaskId } from "./arguments.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
@@ -73,15 +74,15 @@ export class Pruner<Schema extends StateSchema> {
   /** @throws {PlanOutdatedError} A checkpoint it keeps is gone, or one it removes has another status now. */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
-    const summaries = await this.#reader.list({ taskId: plan.taskId, order: "newest" });
-    const why = whyOutdated(plan, summaries);
+    const now = new Map<string, CheckpointStatus>();
+    await this.#reader.eachSummary({ taskId: plan.taskId, order: "newest" }, ({ id, status }) => now.set(id, status));
+    const why = whyOutdated(plan, now);
     if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
           "Nothing of the task was removed; make a new plan.",
       );
     }
-    const now = new Set(summaries.map(({ id }) => id));
     const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
     return this.#apply({ ...plan, remove }, "request");
   }

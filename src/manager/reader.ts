@@ -1,4 +1,5 @@
 import { openPayload } from "../codec/payload.js";
+import { reasonOf } from "../codec/transforms.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import {
   brokenSeal,
@@ -88,14 +89,23 @@ export class CheckpointReader<Schema extends StateSchema> {
 
   /** The summaries of the query's checkpoints. */
   async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
-    const damage = new Damage();
     const found: CheckpointSummary[] = [];
+    await this.eachSummary(query, (summary) => found.push(summary));
+    return found;
+  }
+
+  /** The same, one at a time: all of them may take more memory than the caller needs. */
+  async eachSummary(query: CheckpointQuery, visit: (summary: CheckpointSummary) => void): Promise<void> {
+    const damage = new Damage();
+    let isEmpty = true;
     for await (const record of this.#options.storage.list(query)) {
       if (isCorrupt(record)) this.#report(damage, record);
-      else found.push(record);
+      else {
+        isEmpty = false;
+        visit(record);
+      }
     }
-    if (found.length === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
-    return found;
+    if (isEmpty && damage.found) await this.#requireIntact(query.taskId, damage);
   }
 
   /** The newest checkpoint's summary. A corrupt newest one is an error: an older one would be the wrong answer. */
@@ -271,7 +281,7 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 }
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
-  if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.message, error);
+  if (error instanceof CheckpointCorruptError) return corruptRecord(record, reasonOf(error), error);
   // A schema or a migration that walked through it came to the end of the stack.
   if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
   throw error;

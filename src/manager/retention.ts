@@ -1,5 +1,5 @@
 import { checkKeys } from "../contract/adapter.js";
-import { type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
+import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
 import { checkInteger } from "./arguments.js";
 
 /**
@@ -104,15 +104,13 @@ export function planRetention(
  * Why a plan no longer fits its task: a checkpoint it keeps is gone, or one it removes has another status now.
  * `undefined` if it fits. New checkpoints don't outdate a plan, nor do checkpoints it removes that are gone already.
  *
- * @param summaries - All checkpoints of the task now, in any order.
+ * @param now - The statuses of all checkpoints of the task, by id.
  */
-export function whyOutdated(plan: RetentionPlan, summaries: Iterable<CheckpointSummary>): string | undefined {
-  const now = new Map<string, CheckpointSummary>();
-  for (const summary of summaries) now.set(summary.id, summary);
+export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, CheckpointStatus>): string | undefined {
   const gone = plan.keep.find(({ checkpoint }) => !now.has(checkpoint.id));
   if (gone !== undefined) return `checkpoint ${gone.checkpoint.id}, which it keeps, is gone`;
   for (const { checkpoint } of plan.remove) {
-    const status = now.get(checkpoint.id)?.status ?? checkpoint.status;
+    const status = now.get(checkpoint.id) ?? checkpoint.status;
     if (status !== checkpoint.status) return `checkpoint ${checkpoint.id}, which it removes, is ${status} now`;
   }
   return undefined;

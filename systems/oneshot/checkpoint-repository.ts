@@ -1,6 +1,8 @@
+import { dirname } from "node:path";
 import { checkKeys } from "../../src/contract/adapter.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
+import { isBeingRun, runLockPath } from "../processes/run-lock.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 import { FeatureCheckpoints } from "./storage.js";
@@ -122,6 +124,12 @@ export class CheckpointRepository {
   async exists(featureId: string): Promise<boolean> {
     checkFeatureId("A featureId", featureId);
     return this.#checkpoints.has(featureId);
+  }
+
+  /** Whether `runOneshot` is running the feature, on this machine. */
+  isBeingRun(featureId: string): boolean {
+    checkFeatureId("A featureId", featureId);
+    return isBeingRun(runLockPath(dirname(this.checkpointDir), featureId));
   }
 }
 

@@ -19,9 +19,9 @@ export interface PlanSource {
   /** The project's folder, absolute. */
   readonly baseDir: string;
   /** The plan, or the path of its file. Default: `recorded`. */
-  readonly plan: OneshotPlan | string | undefined;
+  readonly plan?: OneshotPlan | string | undefined;
   /** The file that the checkpoint names, relative to the base folder. Default: the feature's file in `.sdp/plans`. */
-  readonly recorded: string | undefined;
+  readonly recorded?: string | undefined;
 }
 
 const EXTENSIONS = [".yaml", ".yml", ".json"];

@@ -37,7 +37,10 @@ export interface PrpExecutorOptions {
   readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
   /** Where the output of the coder and the gates is shown while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
-  /** Default: warnings and errors are process warnings. */
+  /**
+   * The details of some entries have a `type`: `resumed`, `stepStarted`, `stepEnded`. Default: warnings and errors are
+   * process warnings.
+   */
   readonly logger?: Logger | undefined;
 }
 

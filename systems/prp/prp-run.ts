@@ -87,7 +87,7 @@ export class PrpRun {
     const wasKilled = newest.status === "running" && state.waymark?.work !== undefined;
     this.#log(
       "info",
-      { from: id },
+      { type: "resumed", from: id },
       `Resuming from ${state.stage}${wasKilled ? ", where the last run was killed" : ""}`,
     );
     return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
@@ -125,6 +125,7 @@ export class PrpRun {
     if (this.#signal.aborted) return this.#pause(position);
     await this.#journal.save(position, { label, work: workOf(step) });
     if (this.#signal.aborted) return this.#pause(position);
+    this.#log("debug", { type: "stepStarted", ...workOf(step) }, "The next step starts");
     const done = step.kind === "gate" ? await this.#runGate(step, position) : await this.#runCoder(step, position);
     return done ?? this.#pause(position);
   }
@@ -149,7 +150,8 @@ export class PrpRun {
     if (ran.aborted) return undefined;
     const { exitCode, stdout, stderr } = ran;
     const success = exitCode === 0;
-    this.#log(success ? "info" : "warn", { level, exitCode }, `Gate ${level} ${success ? "passed" : "failed"}`);
+    const ended = { type: "stepEnded", kind: "gate", level, exitCode };
+    this.#log(success ? "info" : "warn", ended, `Gate ${level} ${success ? "passed" : "failed"}`);
     const result = { level, description, success, command, stdout, stderr, exitCode, skipped: false };
     return { position: afterGate(position, result, this.#prp.gates) };
   }
@@ -169,7 +171,8 @@ export class PrpRun {
     }
     if (outcome === undefined) return undefined;
     const { reply, error } = outcome;
-    this.#log(reply.result === "success" ? "info" : "warn", { ...reply }, `The coder reported ${reply.result}`);
+    const ended = { type: "stepEnded", kind: "coder", ...reply };
+    this.#log(reply.result === "success" ? "info" : "warn", ended, `The coder reported ${reply.result}`);
     return { position: afterCoder(position, step.fixAttempt, outcome), error };
   }
 
@@ -239,7 +242,7 @@ export class PrpRun {
     return fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
   }
 
-  #log(level: "info" | "warn" | "error", details: object, message: string): void {
+  #log(level: keyof Logger, details: object, message: string): void {
     this.#settings.logger[level]({ taskId: this.#prp.taskId, ...details }, `PRP ${this.#prp.taskId}: ${message}`);
   }
 }

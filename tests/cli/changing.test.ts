@@ -1,5 +1,5 @@
 // What changes storages: prune, delete, complete, export, import, copy.
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { gzip } from "waymark";
@@ -89,6 +89,15 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
+  it("begins no plan file if the arguments are wrong", async () => {
+    const { run, cwd, manager } = await placeWith(1, 3);
+    await manager.close();
+    expect((await run("prune", "--keep-last", "1", "--plan-out", "plan.json")).code).toBe(2);
+    expect((await run("prune", "task-1", "--plan-out", "plan.json")).code).toBe(2);
+    expect((await run("prune", "nobody", "--keep-last", "1", "--plan-out", "plan.json")).code).toBe(3);
+    expect(readdirSync(cwd)).not.toContain("plan.json");
+  });
+
   it("--plan-in applies exactly the plan of --plan-out, whatever was saved since", async () => {
     const { run, manager } = await placeWith(2, 3);
     expect((await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json")).code).toBe(0);
@@ -123,12 +132,23 @@ describe("waymark prune", () => {
     const { cwd, manager, run } = await newPlace();
     for (let n = 1; n <= 5; n++) await manager.save("build-42", { n });
     await run("prune", "build-42", "--keep-last", "2", "--plan-out", "plan.json");
-    const file = JSON.parse(readFileSync(join(cwd, "plan.json"), "utf8"));
-    const [plan] = file.plans;
-    plan.remove.push(...plan.keep.splice(0));
-    writeFileSync(join(cwd, "plan.json"), JSON.stringify(file));
-    const { code, stderr } = await run("prune", "--plan-in", "plan.json", "--yes");
-    expect([code, stderr]).toEqual([5, expect.stringContaining("was changed after it was made")]);
+    const lines = readFileSync(join(cwd, "plan.json"), "utf8").trimEnd().split("\n");
+    const [header, plan, first, second, ...others] = lines as [string, string, string, string, ...string[]];
+    const removed = first.replace('{"keep":', '{"remove":');
+    for (const [changed, line, why] of [
+      [[header, plan, removed, second, ...others], 3, "its checksum doesn't match"],
+      [[header, plan, second, ...others], 7, "the trailer doesn't match"],
+      [[header, plan, second, first, ...others], 8, "the trailer doesn't match"],
+      [[header, plan, first, second, ...others.slice(0, -1)], 8, "the trailer is missing"],
+    ] as const) {
+      writeFileSync(join(cwd, "plan.json"), changed.join("\n"));
+      const { code, stderr } = await run("prune", "--plan-in", "plan.json", "--yes");
+      expect([code, stderr]).toEqual([
+        5,
+        expect.stringContaining(`plan.json is not as "waymark prune --plan-out" wrote it: line ${line}, ${why}`),
+      ]);
+      expect(stderr).toContain("Nothing was removed.");
+    }
     expect(await manager.list("build-42")).toHaveLength(5);
     await manager.close();
   });
@@ -137,18 +157,18 @@ describe("waymark prune", () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     await manager.close();
     await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json");
+    await run("export", "--out", "export.ndjson");
     const whole = readFileSync(join(cwd, "plan.json"), "utf8");
     writeFileSync(join(cwd, "cut.json"), whole.slice(0, -20));
-    writeFileSync(
-      join(cwd, "deep.json"),
-      whole.replace('"policy": {', `"policy": {"deep":${"[".repeat(1e5)}${"]".repeat(1e5)},`),
-    );
-    writeFileSync(join(cwd, "other.json"), whole.replace('"remove": [', '"remove": [5, '));
-    expect((await run("prune", "--plan-in", "cut.json", "--yes")).code).toBe(5);
-    expect((await run("prune", "--plan-in", "other.json", "--yes")).code).toBe(5);
-    expect((await run("prune", "--plan-in", "deep.json", "--yes")).code).toBe(5);
+    writeFileSync(join(cwd, "empty.json"), "");
+    writeFileSync(join(cwd, "deep.json"), "[".repeat(1e5));
+    for (const name of ["cut.json", "empty.json", "deep.json", "export.ndjson"]) {
+      expect((await run("prune", "--plan-in", name, "--yes")).code).toBe(5);
+    }
     expect((await run("prune", "--plan-in", "none.json", "--yes")).code).toBe(3);
     expect((await run("prune", "--plan-in", "plan.json", "--keep-last", "2")).code).toBe(2);
+    expect((await run("prune", "--plan-in", "plan.json", "--plan-out", "plan.json", "--force")).code).toBe(2);
+    expect(readFileSync(join(cwd, "plan.json"), "utf8")).toBe(whole);
   });
 });
 

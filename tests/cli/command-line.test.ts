@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
-import { newPlace, waymark } from "./waymark.js";
+import { newPlace, waymark, waymarkProcess } from "./waymark.js";
 
 const COMMANDS = [
   "tasks",
@@ -169,6 +169,45 @@ describe("the storage is", () => {
     expect(await taskIn("deep/er", {})).toBe("of-config");
   });
 
+  describe("named in waymark.config.ts", () => {
+    const stripsTypes = "typescript" in process.features && process.features.typescript !== false;
+
+    async function placeOfTypeScript() {
+      const { cwd } = await places();
+      const sdk = new URL("../../dist/src/manager/config.js", import.meta.url).href;
+      writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
+      writeFileSync(
+        join(cwd, "waymark.config.ts"),
+        `import { defineConfig, type WaymarkConfig } from "${sdk}";
+        const config: WaymarkConfig = { storage: "files:of-config" };
+        export default defineConfig(config);`,
+      );
+      return { cwd, run: () => waymarkProcess({ cwd: join(cwd, "deep", "er") }, ["tasks", "--json"]) };
+    }
+
+    it.skipIf(!stripsTypes)("where Node strips its types (skipped where it doesn't)", async () => {
+      const { run } = await placeOfTypeScript();
+      expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('"taskId":"of-config"') });
+    });
+
+    it.skipIf(stripsTypes)("and else says which Node it needs (skipped where Node strips types)", async () => {
+      const { cwd, run } = await placeOfTypeScript();
+      expect(await run()).toEqual({
+        code: 2,
+        stdout: "",
+        stderr:
+          `waymark: The configuration in ${join(cwd, "waymark.config.ts")} can't be used: it needs Node 22.18 or newer, ` +
+          `which strips its types, and this is Node ${process.version}. Rename it to waymark.config.mjs, without types.\n`,
+      });
+    });
+
+    it("only if there is no waymark.config.js beside it: that is what it was compiled to", async () => {
+      const { cwd, run } = await placeOfTypeScript();
+      writeFileSync(join(cwd, "waymark.config.js"), 'export default { storage: "files:of-flag" };');
+      expect((await run()).stdout).toContain('"taskId":"of-flag"');
+    });
+  });
+
   it("an adapter of the configuration", async () => {
     const { cwd, taskIn } = await places();
     const sdk = new URL("../../dist/adapters/index.js", import.meta.url).href;
@@ -208,6 +247,10 @@ describe("completion", () => {
       ["bash", "zsh", "fish"],
     ],
     [["show", "build-1", "@"], ["@latest"]],
+    [
+      ["oneshot", "F01", "--re"],
+      ["--resume", "--restart"],
+    ],
     [
       ["tasks", "--st"],
       ["--stage", "--storage"],

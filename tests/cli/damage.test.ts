@@ -1,6 +1,7 @@
 // Commands distinguish damaged checkpoints from intact ones, and can remove them on purpose.
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { newPlace, recordsOf } from "./waymark.js";
 
@@ -22,6 +23,109 @@ async function damagedPlace(change: (text: string, n: number) => string) {
 
 /** The second file is none, and the third one's state, at its end, isn't what was saved. */
 const halfDamaged = (text: string, n: number) => (n === 2 ? "{" : n === 3 ? text.replace(/^(.*)abc/s, "$1abd") : text);
+
+/** A database of three checkpoints, changed by the statement. */
+async function damagedDatabase(sql: string) {
+  const place = await newPlace();
+  for (let n = 1; n <= 3; n++) await place.manager.save("t", { n, filler: "abc" });
+  await place.manager.close();
+  const database = new Database(join(place.cwd, "checkpoints.db"));
+  database.exec(sql);
+  database.close();
+  return place;
+}
+
+/** The newest of three checkpoints is damaged. Why it can't be read, as messages say it. */
+const NEWEST_DAMAGED = {
+  "a file that was cut short": {
+    make: () => damagedPlace((text, n) => (n === 3 ? "{" : text)),
+    why: /doesn't begin like a checkpoint file/g,
+    isListed: true,
+  },
+  "a file whose state was changed": {
+    make: () => damagedPlace((text, n) => (n === 3 ? text.replace(/^(.*)abc/s, "$1abd") : text)),
+    why: /fails its SHA-256 checksum/g,
+    isListed: false,
+  },
+  "a row that was changed": {
+    make: () => damagedDatabase("UPDATE waymark_checkpoints SET label = 'x' WHERE sequence = 3"),
+    why: /seal doesn't match/g,
+    isListed: true,
+  },
+  "a row whose state was changed": {
+    make: () => damagedDatabase("UPDATE waymark_payloads SET body = replace(body, 'abc', 'abd') WHERE number = 3"),
+    why: /fails its SHA-256 checksum/g,
+    isListed: false,
+  },
+} as const;
+
+describe.each(Object.entries(NEWEST_DAMAGED))("%s", (_what, { make, why, isListed }) => {
+  it.each([
+    ["tasks", false],
+    ["list t", false],
+    ["stats", false],
+    ["resume", false],
+    ["prune t --keep-last 1 --dry-run", false],
+    ["prune --all --keep-last 1 --dry-run", false],
+    ["show t", true],
+    ["show t @latest --state", true],
+    ["show t @3", true],
+    ["diff t", true],
+    ["diff t @1 @3", true],
+    ["bisect t --command true", true],
+    ["export", true],
+    ["copy --to files:to", true],
+  ])("is explained once by %s, with the command's own advice", async (command, readsStates) => {
+    const { run } = await make();
+    const { code, stderr } = await run(...command.split(" "));
+    const explained = isListed || readsStates ? 1 : 0;
+    expect([stderr, stderr.match(why)?.length ?? 0]).toEqual([stderr, explained]);
+    expect(stderr.match(/"waymark verify" lists all damage, and "waymark repair" moves it away\./g) ?? []).toHaveLength(
+      explained,
+    );
+    expect(stderr.match(/untouched/g) ?? []).toHaveLength(explained);
+    expect(stderr).not.toMatch(/backup|latest\(\)/);
+    // bisect ends with its own error, because every state that can be read is good.
+    expect(code).toBe(command.startsWith("bisect") ? 1 : explained === 1 ? 5 : 0);
+  });
+});
+
+describe("a task without an intact checkpoint", () => {
+  it.each(["show t", "diff t", "prune t --keep-last 1 --yes", "complete t --yes"])(
+    "is explained by %s, each checkpoint once",
+    async (command) => {
+      const { run } = await damagedPlace(() => "{");
+      const { code, stderr } = await run(...command.split(" "));
+      expect(code).toBe(5);
+      expect(stderr.match(/doesn't begin like/g)).toHaveLength(command.startsWith("complete") ? 1 : 3);
+      expect(stderr.match(/"waymark repair" moves it away/g)).toHaveLength(1);
+      expect(stderr).not.toMatch(/backup/);
+    },
+  );
+});
+
+describe("waymark complete", () => {
+  it("says once why the newest checkpoint can't be completed, and what to do", async () => {
+    const { run } = await damagedPlace((text, n) => (n === 3 ? "{" : text));
+    const { code, stdout, stderr } = await run("complete", "t", "--yes");
+    expect([code, stdout]).toEqual([5, ""]);
+    expect(stderr).toMatch(
+      /^waymark: The newest checkpoint of task "t" can't be read: it doesn't begin .* \(.*\)\. Nothing was changed\. "waymark verify" .*"waymark repair" moves it away\. \[CHECKPOINT_CORRUPT\]\n$/,
+    );
+  });
+});
+
+describe("a damaged checkpoint of another system", () => {
+  it("comes without the advice to repair it: the command only looks at it", async () => {
+    const { cwd, run, manager } = await newPlace("files:.sdp/checkpoints");
+    await manager.close();
+    mkdirSync(join(cwd, ".sdp", "checkpoints"), { recursive: true });
+    writeFileSync(join(cwd, ".sdp", "checkpoints", "F01.json"), '{ "feature": "F01", "status": ');
+    const { code, stderr } = await run("tasks");
+    expect([code, stderr]).toEqual([5, expect.stringMatching(/warning: skipped a damaged record at .*F01\.json: /)]);
+    expect(stderr).toMatch(/untouched\. "waymark verify" lists all damage\.\n$/);
+  });
+});
 
 describe("waymark delete", () => {
   it("asks about a damaged checkpoint as such, and removes it on purpose", async () => {
@@ -88,6 +192,15 @@ describe("waymark copy", () => {
       });
     },
   );
+
+  it("counts a damaged row once, which a list and a read name differently", async () => {
+    const { run } = await damagedDatabase("UPDATE waymark_checkpoints SET label = 'x' WHERE sequence = 3");
+    expect(JSON.parse((await run("copy", "--to", "files:to", "--json")).stdout)).toMatchObject({
+      records: 3,
+      identical: 2,
+      unreadable: 1,
+    });
+  });
 
   it("also says so if nothing of a task can be read", async () => {
     const { run } = await damagedPlace(() => "{");

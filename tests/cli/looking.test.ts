@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { tempFolder } from "../support/temp-folder.js";
-import { newPlace, waymark, waymarkProcess } from "./waymark.js";
+import { cleanEnv, newPlace, WAYMARK, waymark, waymarkProcess } from "./waymark.js";
 
 /** What a project's configuration imports. */
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
@@ -276,6 +276,32 @@ describe("waymark bisect", () => {
     const json = await run("bisect", "build-42", "--json", "--command", `echo noise; grep -q '"phase":[123],'`);
     expect(JSON.parse(json.stdout)).toMatchObject({ firstBad: { sequence: 4 }, lastGood: { sequence: 3 } });
   });
+
+  it.each(["build-42", "-x", `it's "a" $(touch owned)`, "two\nlines \u001b]0;owned\u0007"])(
+    "shows commands that work in a shell as they are, for the task %j",
+    async (taskId) => {
+      const { cwd, manager } = await newPlace();
+      for (let n = 1; n <= 2; n++) await manager.save(taskId, { n });
+      await manager.close();
+      const bisect = (command: string) =>
+        waymark({ cwd }, ["bisect", "--storage", "sqlite:checkpoints.db", "--command", command, "--", taskId]);
+      const inShell = (command = "") =>
+        execFileSync("bash", ["-c", `waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }; ${command}`], {
+          cwd,
+          env: cleanEnv(),
+          encoding: "utf8",
+        });
+
+      const { stdout } = await bisect("grep -q 1");
+      const [, see] = /^See: (waymark diff .*)$/m.exec(stdout) ?? [];
+      expect(inShell(see)).toMatch(/^--- @1 .*\n\+\+\+ @2 .*\n~ n: 1 => 2\n$/);
+
+      const { stderr } = await bisect("no-such-command; exit 127");
+      const [, byHand] = /Try it by hand: (waymark show .*) \| no-such-command; exit 127$/m.exec(stderr) ?? [];
+      expect(JSON.parse(inShell(byHand))).toEqual({ n: 1 });
+      expect(readdirSync(cwd)).not.toContain("owned");
+    },
+  );
 
   it("needs a number of steps that grows as a binary search's", async () => {
     const { manager, run } = await newPlace("sqlite:checkpoints.db");

@@ -30,5 +30,13 @@ export async function project(workstreams: readonly Step[]) {
 export function startOneshot(cwd: string, ...args: string[]) {
   const child = start({ cwd }, ["oneshot", ...args], { stdio: ["ignore", "pipe", "pipe"] });
   if (child.stdout === null) throw new Error("It has a stdout.");
-  return { child, ended: once(child, "close"), lines: createInterface({ input: child.stdout }) };
+  const said: string[] = [];
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => said.push(text));
+  return {
+    child,
+    ended: once(child, "close"),
+    lines: createInterface({ input: child.stdout }),
+    /** What is on stderr so far. */
+    stderr: () => said.join(""),
+  };
 }

@@ -1,8 +1,9 @@
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
+import { eventsIn, inShell } from "./waymark.js";
 
 describe("waymark oneshot", () => {
   it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
@@ -40,6 +41,141 @@ describe("waymark oneshot", () => {
     expect([listed.code, listed.stdout]).toEqual([0, expect.stringMatching(/F01 +failed +1 +b +just now\n$/)]);
     const { checkpoints } = JSON.parse((await oneshot("list", "--json")).stdout);
     expect(checkpoints).toMatchObject([{ featureId: "F01", status: "failed", completedWs: ["a"] }]);
+  });
+
+  it("says what a feature's checkpoint says, and how to continue", async () => {
+    const { cwd, oneshot } = await project([
+      { id: "a", command: "true" },
+      { id: "b", command: "test -e mended" },
+    ]);
+    const none = await oneshot("status", "F01");
+    expect([none.code, none.stdout]).toEqual([3, ""]);
+    expect(none.stderr).toMatch(/^waymark: Feature "F01" has no checkpoint in .*"waymark oneshot list" shows.*\n$/);
+    await oneshot("F01");
+
+    const { code, stdout } = await oneshot("status", "F01");
+    const time = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC, just now";
+    const rows = [`started +${time}`, `saved +${time}`, "plan +.sdp/plans/F01.json", "completed +a", "current +b"];
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(new RegExp(`^\\nfeature +F01\nstatus +failed\n${rows.join("\n")}\nContinue with: .*\n$`)),
+    ]);
+    const json = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
+    expect(json).toMatchObject({
+      featureId: "F01",
+      completedWs: ["a"],
+      currentWs: "b",
+      resume: "waymark oneshot F01 --resume",
+    });
+    expect((await oneshot("status")).stdout).toBe((await oneshot("list")).stdout);
+    writeFileSync(join(cwd, "mended"), "");
+    expect(inShell(cwd, json.resume)).toContain("Completed: 2 of 2 workstreams.");
+  });
+
+  it("says of a feature whether it is being run, or its run was killed", async () => {
+    const { cwd, oneshot } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    for await (const line of lines) {
+      if (line !== "a | waiting") continue;
+      const { stdout } = await oneshot("status", "F01");
+      expect(stdout).toMatch(/status +running\n[\s\S]*current +a\nIt is being run now\.\n$/);
+      expect(JSON.parse((await oneshot("status", "F01", "--json")).stdout)).not.toHaveProperty("resume");
+      child.kill("SIGKILL");
+    }
+    await ended;
+    expect((await oneshot("status", "F01")).stdout).toMatch(
+      /status +died\n[\s\S]*Continue with: waymark oneshot F01 --resume\n$/,
+    );
+    expect((await oneshot("list")).stdout).toMatch(/F01 +died/);
+  });
+
+  it.each(["list", "run", "status"])(
+    "runs a feature that is called %s, and says how to continue it",
+    async (feature) => {
+      const { cwd, oneshot } = await project([{ id: "a", command: "test -e mended" }]);
+      expect((await oneshot("run", feature, "--plan", ".sdp/plans/F01.json")).code).toBe(1);
+      const { resume } = JSON.parse((await oneshot("status", feature, "--json")).stdout);
+      writeFileSync(join(cwd, "mended"), "");
+      expect(inShell(cwd, resume)).toContain(`${feature}: resumed, 0 of 1 workstream completed\n`);
+    },
+  );
+
+  it("checks a plan, of a feature or by its file, and runs and saves nothing", async () => {
+    const { cwd, oneshot } = await project([
+      { id: "a", command: "touch ran" },
+      { id: "b", command: "true", depends_on: ["a"] },
+    ]);
+    writeFileSync(join(cwd, "my plan.yaml"), "workstreams:\n  - { id: x, command: touch ran }\n");
+    const right = { code: 0, stderr: "" };
+    expect(await oneshot("F01", "--check")).toEqual({
+      ...right,
+      stdout: ".sdp/plans/F01.json: 2 workstreams, nothing is wrong\n",
+    });
+    expect(await oneshot("--check", "--plan", "my plan.yaml")).toEqual({
+      ...right,
+      stdout: "my plan.yaml: 1 workstream, nothing is wrong\n",
+    });
+    expect([existsSync(join(cwd, "ran")), readdirSync(join(cwd, ".sdp"))]).toEqual([false, ["plans"]]);
+  });
+
+  it.each([
+    ["is invalid", "workstreams:\n  - { id: a }\n", 2],
+    ["is no YAML", "workstreams: [", 2],
+    ["isn't there", undefined, 3],
+  ])("finds the fault that a run would find in a plan that %s", async (_what, text, exitCode) => {
+    const { cwd, oneshot } = await project([]);
+    if (text !== undefined) writeFileSync(join(cwd, "plan.yaml"), text);
+    const checked = await oneshot("F01", "--check", "--plan", "plan.yaml");
+    expect(checked).toEqual(await oneshot("F01", "--plan", "plan.yaml"));
+    expect([checked.code, checked.stdout]).toEqual([exitCode, ""]);
+  });
+
+  it("tells of a run in lines of JSON, the last one of which says how it ended", async () => {
+    const { cwd, oneshot } = await project([
+      { id: "a", command: "printf 'one\\033\\n'" },
+      { id: "b", command: "echo broken >&2; test -e mended" },
+    ]);
+    const failed = await oneshot("F01", "--json");
+    expect([failed.code, failed.stderr]).toEqual([1, ""]);
+    const events = eventsIn(failed.stdout);
+    expect(events.map(({ type }) => type)).toEqual([
+      "runStarted",
+      "workstreamStarted",
+      "output",
+      "workstreamFinished",
+      "workstreamStarted",
+      "output",
+      "workstreamFailed",
+      "runEnded",
+      "ended",
+    ]);
+    expect(events[2]).toEqual({ type: "output", workstream: "a", stream: "stdout", line: "one\u001b" });
+    expect(events.at(-1)).toMatchObject({
+      status: "failed",
+      result: { success: false, completed: ["a"], failed: [{ workstream: "b", exitCode: 1, outputTail: ["broken"] }] },
+      resume: "waymark oneshot F01 --json --resume",
+    });
+
+    writeFileSync(join(cwd, "mended"), "");
+    const completed = await oneshot("F01", "--json", "--resume");
+    expect(completed).toMatchObject({ code: 0, stderr: "" });
+    expect(eventsIn(completed.stdout).at(-1)).toMatchObject({ status: "completed", result: { completed: ["a", "b"] } });
+  });
+
+  it("tells in JSON what is wrong, too", async () => {
+    const { oneshot } = await project([{ id: "a", command: "true" }]);
+    const { code, stdout, stderr } = await oneshot("F01", "--json", "--resume");
+    expect([code, eventsIn(stdout)]).toEqual([
+      3,
+      [
+        {
+          type: "ended",
+          status: "error",
+          error: { code: "CHECKPOINT_NOT_FOUND", message: expect.stringContaining("nothing to resume") },
+        },
+      ],
+    ]);
+    expect(stderr).toContain("nothing to resume");
   });
 
   it("says what failed, with its last lines, and goes on with --resume once it is mended", async () => {
@@ -89,6 +225,8 @@ describe("waymark oneshot", () => {
         /\(--force uses it, --max-age accepts more, --restart begins anew\) \[CHECKPOINT_STALE\]\n$/,
       );
       expect(stderr).not.toMatch(/force: true|maxAgeMs/);
+      const { resume } = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
+      expect(resume).toBe("waymark oneshot F01 --force --resume");
       expect((await oneshot("F01", "--resume", "--max-age", "10d")).code).toBe(0);
     },
   );
@@ -140,6 +278,7 @@ describe("waymark oneshot", () => {
 
     const refused = await oneshot("F01", "--resume");
     expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its checksum")]);
+    expect((await oneshot("status", "F01")).code).toBe(5);
     expect(left()).toEqual(["F01.json"]);
 
     writeFileSync(join(cwd, "mended"), "");
@@ -180,6 +319,9 @@ describe("waymark oneshot", () => {
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
     ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
+    ["no feature", ["--resume"], 2, /missing required argument 'feature'/],
+    ["a check of no plan", ["--check"], 2, /missing required argument 'feature'/],
+    ["--check with --json", ["F01", "--check", "--json"], 2, /--check.* cannot be used with .*--json/],
   ])("refuses %s", async (_what, args, exitCode, message) => {
     const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
     writeFileSync(join(cwd, "bad.yaml"), "workstreams:\n  - { id: a }\n");
@@ -204,12 +346,57 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
-  it("goes on when nobody reads its lines any more", async () => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "says at %s that it paused, and the line that continues it",
+    async (signal) => {
+      const { cwd } = await project([]);
+      const steps = [{ id: "a", command: "test -e go && exit; echo waiting; exec sleep 600" }];
+      writeFileSync(join(cwd, "it's my plan.json"), JSON.stringify({ workstreams: steps }));
+      const args = ["$HOME", "--plan", "it's my plan.json", "--restart", "--jobs", "2"];
+      const { child, ended, lines, stderr } = startOneshot(cwd, ...args);
+      for await (const line of lines) if (line === "a | waiting") child.kill(signal);
+      expect(await ended).toEqual([null, signal]);
+      const [, resume = ""] = /^Paused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
+      expect(resume).toBe("waymark oneshot '$HOME' --plan 'it'\\''s my plan.json' --jobs 2 --resume");
+      writeFileSync(join(cwd, "go"), "");
+      expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
+    },
+  );
+
+  it("tells in JSON that it paused", async () => {
+    const { cwd } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
+    const events: Record<string, unknown>[] = [];
+    for await (const line of lines) {
+      events.push(JSON.parse(line));
+      if (line.includes('"line":"waiting"')) child.kill("SIGINT");
+    }
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(events.at(-1)).toEqual({ type: "ended", status: "paused", resume: "waymark oneshot F01 --json --resume" });
+  });
+
+  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
+    // The second one comes later than npm would send the first one again.
+    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
+    const { child, ended, lines, stderr } = startOneshot(cwd, "F01");
+    for await (const line of lines) if (/waiting|stopping/.test(line)) child.kill("SIGINT");
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(stderr()).toMatch(
+      /^Ended at once: what was running is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
+    );
+    expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
+  });
+
+  it.each([
+    ["lines", []],
+    ["lines of JSON", ["--json"]],
+  ])("goes on when nobody reads its %s any more", async (_what, flags) => {
     const { cwd, left } = await project([
       { id: "a", command: "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done" },
       { id: "b", command: "touch done" },
     ]);
-    const { child, ended, lines } = startOneshot(cwd, "F01");
+    const { child, ended, lines } = startOneshot(cwd, "F01", ...flags);
     await once(lines, "line");
     child.stdout?.destroy();
     expect(await ended).toEqual([0, null]);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
-import { start, waymark } from "./waymark.js";
+import { eventsIn, inShell, start, waymark } from "./waymark.js";
 
 /** Notes that it was asked, and makes what the first gate looks for. */
 const AGENT = `#!/bin/sh
@@ -30,16 +30,17 @@ async function project() {
     status: (...args: string[]) => waymark({ cwd }, ["prp", "status", "--session", "session", ...args]),
     log: () => readFileSync(join(cwd, "log"), "utf8").trim().split("\n"),
     write: (name: string) => writeFileSync(join(cwd, name), ""),
-    /** Starts it, and ends it by a signal in the middle of gate 2. */
-    async interrupted(signal: NodeJS.Signals): Promise<unknown[]> {
-      const child = start({ cwd }, run, { stdio: ["ignore", "pipe", "ignore"] });
+    /** Starts it, and ends it by a signal in the middle of gate 2. `said` gets what is on stderr. */
+    async interrupted(signal: NodeJS.Signals, said: string[] = [], ...args: string[]): Promise<unknown[]> {
+      const child = start({ cwd }, [...run, ...args], { stdio: ["ignore", "pipe", "pipe"] });
       const ended = once(child, "exit");
+      child.stderr?.setEncoding("utf8").on("data", (text: string) => said.push(text));
       if (child.stdout === null) throw new Error("It has a stdout.");
       for await (const line of createInterface({ input: child.stdout })) {
-        if (line !== "waiting") continue;
+        if (line !== "waiting" && line !== "stopping") continue;
         child.kill(signal);
         // Its orphan may hold the pipe open.
-        break;
+        if (signal === "SIGKILL") break;
       }
       return ended;
     },
@@ -88,6 +89,87 @@ describe("waymark prp", () => {
     write("go");
     expect((await run("--restart")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "coder", "gate-1", "gate-2"]);
+  });
+
+  it.each(["SIGINT", "SIGHUP"] as const)(
+    "says at %s that it paused, and the line that continues it",
+    async (signal) => {
+      const { cwd, log, write, interrupted } = await project();
+      const said: string[] = [];
+      await interrupted(signal, said, "--task", "it's mine", "--restart");
+      const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(said.join("")) ?? [];
+      expect(resume).toBe("waymark prp run PRP.md --coder ./agent --session session --task 'it'\\''s mine' --resume");
+      write("go");
+      expect(inShell(cwd, resume)).toContain("Complete, after 0 fix attempts.");
+      expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
+    },
+  );
+
+  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
+    const { cwd, status, interrupted } = await project();
+    // The second one comes later than npm would send the first one again.
+    const stubborn = "#!/bin/sh\ntrap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
+    writeFileSync(join(cwd, "agent"), stubborn, { mode: 0o755 });
+    const said: string[] = [];
+    expect(await interrupted("SIGINT", said)).toEqual([null, "SIGINT"]);
+    expect(said.join("")).toMatch(
+      /^Ended at once: what was running is not saved.* Continue with: waymark prp run .*\n$/,
+    );
+    expect((await status()).stdout).toMatch(/P1\.M1 +died/);
+  });
+
+  it("tells of a run in lines of JSON, the last one of which says how it ended", async () => {
+    const { cwd, run, write } = await project();
+    write("go");
+    writeFileSync(join(cwd, "agent"), `${AGENT}echo "$PWD" >&2\n`);
+    const { code, stdout, stderr } = await run("--json");
+    expect([code, stderr]).toEqual([0, ""]);
+    const taskId = "P1.M1";
+    const gate = (level: number) => [
+      { type: "stepStarted", taskId, kind: "gate", level, text: expect.any(String) },
+      { type: "stepEnded", taskId, kind: "gate", level, exitCode: 0, text: `PRP P1.M1: Gate ${level} passed` },
+    ];
+    const events = eventsIn(stdout);
+    const outputs = events.filter(({ type }) => type === "output");
+    const steps = events.filter(({ type }) => type !== "output" && type !== "message");
+    const text = '{"result":"success","message":"done"}\n';
+    expect(outputs).toContainEqual({ type: "output", taskId, kind: "coder", stream: "stdout", text });
+    expect(outputs).toContainEqual({ type: "output", taskId, kind: "coder", stream: "stderr", text: `${cwd}\n` });
+    expect(steps).toEqual([
+      { type: "stepStarted", taskId, kind: "coder", text: expect.any(String) },
+      expect.objectContaining({ type: "stepEnded", taskId, kind: "coder", result: "success", message: "done" }),
+      ...gate(1),
+      ...gate(2),
+      { type: "ended", status: "completed", result: expect.objectContaining({ success: true, fixAttempts: 0 }) },
+    ]);
+    expect(events[0]).toMatchObject({ type: "message", text: "Checkpoint saved", stage: "pre-execution" });
+    expect(eventsIn((await run("--json", "--resume")).stdout)).toMatchObject([
+      { type: "resumed" },
+      { type: "ended", status: "completed", result: { resumedFrom: { stage: "complete" } } },
+    ]);
+  });
+
+  it.each([
+    ["it failed", "PRP.md", 1, { status: "failed", result: { error: "no idea" }, resume: expect.any(String) }],
+    ["the PRP is wrong", "agent", 2, { status: "error", error: { code: "PRP_INVALID" } }],
+  ])("says in JSON that %s", async (_what, prp, exitCode, ending) => {
+    const { cwd } = await project();
+    const coder = `echo '{"result":"error","message":"no idea"}'`;
+    const { code, stdout } = await waymark({ cwd }, ["prp", "run", prp, "--coder", coder, "--json"]);
+    expect([code, eventsIn(stdout).at(-1)]).toMatchObject([exitCode, { type: "ended", ...ending }]);
+  });
+
+  it("goes on when nobody reads its lines of JSON any more", async () => {
+    const { cwd, log, write } = await project();
+    write("go");
+    const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--json"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const ended = once(child, "exit");
+    await once(child.stdout!, "data");
+    child.stdout?.destroy();
+    expect(await ended).toEqual([0, null]);
+    expect(log()).toEqual(["coder", "gate-1", "gate-2"]);
   });
 
   it("sets checkpoints that can't be read aside at --restart, says so, and begins anew", async () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
@@ -50,6 +50,24 @@ describe("storagePlace", () => {
     for (const scheme of ["files", "tasks", "sqlite"]) {
       const place = await storagePlace(`${scheme}:other`, { relativeTo });
       expect([place.isThere, place.holds]).toEqual([true, undefined]);
+    }
+  });
+
+  it("knows a text file, and takes neither an empty file nor a damaged database for one", async () => {
+    const relativeTo = await tempFolder();
+    const manager = new CheckpointManager({ storage: openStorage("sqlite:database", { relativeTo }) });
+    await manager.save("t", 1);
+    await manager.close();
+    const database = readFileSync(join(relativeTo, "database"));
+    for (const [name, content, holds] of [
+      ["notes", "grüße\r\n\tfrom here\n".repeat(20), "text"],
+      ["short", "no", "text"],
+      ["empty", "", undefined],
+      ["damaged", database.fill(0, 0, 16), undefined],
+      ["picture", Buffer.from("89504e470d0a1a0a0000000d49484452", "hex"), undefined],
+    ] as const) {
+      writeFileSync(join(relativeTo, name), content);
+      expect({ name, holds: (await storagePlace(`sqlite:${name}`, { relativeTo })).holds }).toEqual({ name, holds });
     }
   });
 

@@ -1,32 +1,41 @@
 // Under a pseudo-terminal, as `script` of util-linux gives one: skipped, with the reason in the name, where there is none.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import displayWidth from "string-width";
 import { describe, expect, it } from "vitest";
 import { cleanEnv, hasScript, newPlace, type Place, WAYMARK } from "./waymark.js";
 
-/** Runs the command on a terminal of that many columns; `answers` are typed in once their question is there. */
-async function onTerminal(
-  place: Place,
-  command: string,
-  options: { columns?: number; answer?: readonly [RegExp, string]; env?: NodeJS.ProcessEnv } = {},
-) {
-  const line = `stty cols ${options.columns ?? 100} rows 30; "${process.execPath}" "${WAYMARK}" ${command}`;
+type Answer = readonly [RegExp, string | (() => Promise<string>)];
+
+interface TerminalOptions {
+  readonly columns?: number;
+  readonly answer?: Answer;
+  /** Typed in after the first one. */
+  readonly next?: Answer;
+  readonly env?: NodeJS.ProcessEnv;
+  /** What runs the command. */
+  readonly waymark?: string;
+}
+
+/** Runs the command on a terminal of that many columns; each answer is typed in once its question is there. */
+async function onTerminal(place: Place, command: string, options: TerminalOptions = {}) {
+  const { columns = 100, waymark = `"${process.execPath}" "${WAYMARK}"` } = options;
+  const line = `stty cols ${columns} rows 30; ${waymark} ${command}`;
   const child = spawn("script", ["-qefc", line, "/dev/null"], {
     cwd: place.cwd,
     env: cleanEnv({ TERM: "xterm", ...place.env, ...options.env }),
     stdio: ["pipe", "pipe", "inherit"],
   });
   let screen = "";
-  let asked = options.answer;
+  const answers = [options.answer, options.next];
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     screen += text;
-    if (asked?.[0].test(screen)) {
-      child.stdin.write(asked[1]);
-      asked = undefined;
-    }
+    if (!answers[0]?.[0].test(screen)) return;
+    const answer = answers.shift()?.[1] ?? "";
+    if (typeof answer === "string") child.stdin.write(answer);
+    else void answer().then((typed) => child.stdin.write(typed));
   });
   const [code] = await once(child, "close");
   return { code, screen: screen.replaceAll("\r\n", "\n") };
@@ -130,6 +139,18 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     await manager.close();
   });
 
+  it("removes what it has shown, though more was saved while it asked", async () => {
+    const { place, manager } = await filled();
+    const later = async () => {
+      for (let n = 31; n <= 35; n++) await manager.save("build-42", { n });
+      return "y\n";
+    };
+    const { code, screen } = await onTerminal(place, "prune --all --keep-last 3", { answer: [/\[y\/N\] /, later] });
+    expect([code, screen]).toEqual([0, expect.stringContaining("Removed 27 checkpoints")]);
+    expect((await manager.list("build-42")).map(({ sequence }) => sequence)).toEqual([35, 34, 33, 32, 31, 30, 29, 28]);
+    await manager.close();
+  });
+
   it.each([
     ["no", "n\n"],
     ["nothing", "\n"],
@@ -178,8 +199,52 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", { answer });
     expect(code).toBe(130);
     expect(screen).toContain("stopped, and will be run again");
+    expect(screen).toContain("\nPaused. Continue with: waymark oneshot F01 --plan plan.json --resume\n");
     expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
     const saved: unknown = JSON.parse(readFileSync(join(place.cwd, ".sdp", "checkpoints", "F01.json"), "utf8"));
     expect(saved).toMatchObject({ status: "paused", current_ws: "a" });
+  });
+
+  it("ends a feature at once at a second Ctrl-C, says what that may cost, and leaves the cursor as it was", async () => {
+    const { place, manager } = await newPlace();
+    await manager.close();
+    // The second one comes later than npm would send the first one again.
+    const command = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: [{ id: "a", command }] }));
+    const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
+      answer: [/› waiting/, "\u0003"],
+      next: [/› stopping/, "\u0003"],
+    });
+    expect(code).toBe(130);
+    expect(screen).toMatch(/\nEnded at once: what was running is not saved.* F01 --plan plan\.json --resume\n/);
+    expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
+  });
+
+  it("pauses a feature at Ctrl-C under npx, which may pass it on once more", async () => {
+    const { place, manager } = await newPlace();
+    await manager.close();
+    const workstreams = [{ id: "a", command: "echo waiting; exec sleep 600" }];
+    writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams }));
+    mkdirSync(join(place.cwd, "node_modules", ".bin"), { recursive: true });
+    symlinkSync(WAYMARK, join(place.cwd, "node_modules", ".bin", "waymark"));
+    const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
+      waymark: "npx waymark",
+      // It becomes the command, as the shell of many systems does; so npm's own child is the command.
+      env: { npm_config_script_shell: "bash" },
+      answer: [/› waiting/, "\u0003"],
+    });
+    expect(code).toBe(130);
+    expect(screen).toContain("Paused. Continue with: waymark oneshot F01 --plan plan.json --resume\n");
+  });
+
+  it("says at Ctrl-C that a PRP paused, and the line that continues it", async () => {
+    const { place, manager } = await newPlace();
+    await manager.close();
+    const gate = "### Level 1: Slow\n\n```sh\nexec sleep 600\n```";
+    writeFileSync(join(place.cwd, "PRP.md"), `# Make it\n\n## Validation Loop\n\n${gate}\n`);
+    const coder = `--coder 'echo waiting; exec sleep 600'`;
+    const { code, screen } = await onTerminal(place, `prp run PRP.md ${coder}`, { answer: [/waiting/, "\u0003"] });
+    expect(code).toBe(130);
+    expect(screen).toContain(`\nPaused. Continue with: waymark prp run PRP.md ${coder} --resume\n`);
   });
 });

@@ -72,8 +72,11 @@ it("repair shows its plan, changes nothing without a yes, then moves what is dam
 });
 
 it("repair exits with 1 if damage is left that it can't repair", async () => {
-  const { cwd, run } = await newPlace();
-  writeFileSync(join(cwd, "checkpoints.db"), "no database, but longer than a page of one. ".repeat(50));
+  const { cwd, run, manager } = await newPlace();
+  await manager.save("build-42", { n: 1 });
+  await manager.close();
+  const database = readFileSync(join(cwd, "checkpoints.db"));
+  writeFileSync(join(cwd, "checkpoints.db"), database.fill(0, 0, 16));
   const verified = await run("verify");
   expect([verified.code, verified.stdout]).toEqual([
     1,

@@ -1,4 +1,4 @@
-import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, execFileSync, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
@@ -52,6 +52,20 @@ export async function waymarkProcess(place: Place, args: readonly string[], inpu
   child.stdin?.on("error", () => undefined).end(input);
   const [code] = await once(child, "close");
   return { code, stdout, stderr };
+}
+
+/** What a run writes with --json. */
+export function eventsIn(stdout: string): Record<string, unknown>[] {
+  return stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+/** Runs a line that the command has printed, in a shell where `waymark` is the command. */
+export function inShell(cwd: string, line: string): string {
+  const command = `waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }; ${line}`;
+  return execFileSync("sh", ["-c", command], { cwd, env: cleanEnv(), encoding: "utf8" });
 }
 
 let last: Promise<unknown> = Promise.resolve();

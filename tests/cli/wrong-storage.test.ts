@@ -1,5 +1,5 @@
 // A storage that doesn't exist or is of another kind is an error: an empty answer would look true.
-import { mkdirSync, readdirSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { newPlace, waymark } from "./waymark.js";
@@ -53,6 +53,42 @@ describe("a storage that isn't there", () => {
       code: 0,
       stderr: 'There is no checkpoint to export in files:empty, of tasks that begin with "x".\n',
     });
+  });
+});
+
+describe("a text file", () => {
+  const NOTES = "Notes of a long day: nothing was built, and why — see below.\n".repeat(9);
+
+  it.each([
+    ...READING,
+    ["verify"],
+    ["verify", "--quick"],
+    ["repair", "--dry-run"],
+    ["repair", "--yes"],
+    ["import", "notes.txt"],
+    ["copy", "--storage", "files:store", "--to", "sqlite:notes.txt"],
+  ])("is not a database, and not a damaged one, to %s", async (...args) => {
+    const { cwd, run, manager } = await newPlace("sqlite:notes.txt");
+    mkdirSync(join(cwd, "store"));
+    writeFileSync(join(cwd, "notes.txt"), NOTES);
+    await manager.close();
+    expect(await run(...args)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringMatching(
+        /^waymark: sqlite:notes\.txt is no storage: \S+\/notes\.txt is a text file, not a database\. Check .*\n$/,
+      ),
+    });
+    expect(readFileSync(join(cwd, "notes.txt"), "utf8")).toBe(NOTES);
+    expect(readdirSync(cwd).sort()).toEqual(["notes.txt", "store"]);
+  });
+
+  it("is no folder either", async () => {
+    const { cwd, run, manager } = await newPlace("files:notes.txt");
+    writeFileSync(join(cwd, "notes.txt"), NOTES);
+    await manager.close();
+    const { code, stderr } = await run("tasks");
+    expect([code, stderr]).toEqual([2, expect.stringContaining("notes.txt is a text file, not a folder. Check")]);
   });
 });
 

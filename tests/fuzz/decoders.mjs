@@ -7,7 +7,7 @@ import { inspect } from "node:util";
 import { JsonFileAdapter } from "../../adapters/files/json-file.js";
 import { TaskFileAdapter } from "../../adapters/files/task-file.js";
 import { CommandError } from "../../cli/src/exit-code.js";
-import { readPlanFile } from "../../cli/src/plan-file.js";
+import { readPlanFile } from "../../cli/src/prune/plan-file.js";
 import { readExport } from "../../cli/src/records/read-export.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { CheckpointError, CheckpointManager, gzip } from "../../src/index.js";
@@ -113,7 +113,11 @@ export const DECODERS = {
     isSealed: true,
   },
   "retention-plan": {
-    decode: async (bytes) => JSON.stringify(await readPlanFile(put(bytes, "plan.json"))),
+    async decode(bytes) {
+      const plans = [];
+      for await (const plan of readPlanFile(put(bytes, "plan.ndjson"))) plans.push(plan);
+      return JSON.stringify(plans);
+    },
     expected: [CommandError],
     isSealed: true,
   },

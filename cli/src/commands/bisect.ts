@@ -1,7 +1,7 @@
-import { CheckpointCorruptError, type CheckpointSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
-import { findCheckpoint, readState, requireTask, titleOf } from "../checkpoints.js";
+import type { CheckpointSummary } from "waymark";
+import { findCheckpoint, readableSummaries, readState, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
+import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
@@ -46,32 +46,27 @@ interface Found {
   readonly lastGood: CheckpointSummary | null;
 }
 
-async function print({ output }: Session, taskId: string, { firstBad, lastGood }: Found): Promise<void> {
+async function print({ output, commandText }: Session, taskId: string, { firstBad, lastGood }: Found): Promise<void> {
   await output.line(output.colors.bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
   if (lastGood === null) {
     await output.line("No good one is known: the oldest readable checkpoint already fails.");
     return;
   }
   await output.line(`The last good one is ${titleOf(lastGood)}`);
-  const task = /^[\w.@:+-]+$/.test(taskId) ? taskId : "TASK";
-  await output.line(`See: waymark diff ${task} @${lastGood.sequence} @${firstBad.sequence}`);
+  const see = commandText("diff", [taskId, `@${lastGood.sequence}`, `@${firstBad.sequence}`]);
+  await output.line(`See: ${see}`);
 }
 
 /** The summaries of the checkpoints to search, oldest first. */
-async function between(
-  { storage, damage }: Session,
+function between(
+  session: Session,
   taskId: string,
   good: CheckpointSummary | undefined,
   bad: CheckpointSummary | undefined,
 ): Promise<CheckpointSummary[]> {
-  const found: CheckpointSummary[] = [];
   const afterSequence = good && good.sequence - 1;
   const beforeSequence = bad && bad.sequence + 1;
-  for await (const checkpoint of storage.list({ taskId, order: "oldest", afterSequence, beforeSequence })) {
-    if (isCorrupt(checkpoint)) await damage.add(checkpoint);
-    else found.push(checkpoint);
-  }
-  return found;
+  return readableSummaries(session, { taskId, order: "oldest", afterSequence, beforeSequence });
 }
 
 /** A binary search over checkpoints, some of which may have no verdict. */
@@ -142,10 +137,13 @@ class Search {
     try {
       state = await readState(this.#session, checkpoint);
     } catch (error) {
-      if (error instanceof CheckpointCorruptError) return "skip";
-      throw error;
+      if (!(error instanceof DamagedCheckpointError)) throw error;
+      await this.#session.damage.add(error.record);
+      return "skip";
     }
-    return judge(this.#command, jsonText(plainJson(state)), checkpoint);
+    const { taskId, sequence } = checkpoint;
+    const showCommand = this.#session.commandText("show", [taskId, `@${sequence}`], ["--state"]);
+    return judge(this.#command, jsonText(plainJson(state)), checkpoint, showCommand);
   }
 
   #undecided(good: number, bad: number): CommandError {

@@ -2,6 +2,7 @@ import { isCorrupt } from "waymark/adapter";
 import { requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
+import { DamagedCheckpointError } from "../damage.js";
 import { printable } from "../printable.js";
 
 export const complete: CommandFile = {
@@ -20,8 +21,9 @@ export const complete: CommandFile = {
           const task = JSON.stringify(taskId);
           let expectedSequence: number | undefined;
           for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
-            // The manager refuses a newest checkpoint that can't be read.
-            if (isCorrupt(newest)) break;
+            if (isCorrupt(newest)) {
+              throw new DamagedCheckpointError(`The newest checkpoint of task ${task}`, newest, "Nothing was changed.");
+            }
             if (newest.status === "completed") {
               await output.line(printable(`Task ${task} is completed already.`));
               return;

@@ -1,7 +1,7 @@
 import type { StorageAdapter } from "waymark";
 import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import type { DamageSink } from "../damage.js";
+import { type DamageSink, keyOf } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
@@ -68,11 +68,11 @@ async function copyAll(
   const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
   // Each checkpoint counts twice: it is copied and compared.
   const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
-  // Each place once: listing, copying and comparing meet the same damage.
+  // Each record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const from: DamageSink = {
     add: (record) => {
-      unreadable.add(record.location);
+      unreadable.add(keyOf(record));
       return damage.add(record);
     },
   };

@@ -75,7 +75,7 @@ async function oneOf(session: Session, taskId: string, word: string): Promise<Do
     throw new CommandError(
       ExitCode.damaged,
       `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can not be removed alone: ` +
-        `${found.reason} (${found.location}). It was left untouched; mend that place by hand, or remove the whole task.`,
+        `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it away, or remove the whole task.`,
       { cause: found.cause },
     );
   };

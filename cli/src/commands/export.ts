@@ -1,9 +1,10 @@
-import { createHash } from "node:crypto";
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
 import { showProgress } from "../progress.js";
-import { ExportFile } from "../records/export-file.js";
-import { type ExportHeader, type ExportTrailer, type LineKind, renderLine } from "../records/record-line.js";
+import { CheckedLinesWriter } from "../records/checked-lines.js";
+import { LineFile } from "../records/line-file.js";
+import { EXPORT_FORMAT } from "../records/read-export.js";
 import { recordJson } from "../records/stored-record.js";
 import { countRecords, taskIds, wholeRecords } from "../records/whole-records.js";
 import { counted } from "../words.js";
@@ -31,14 +32,13 @@ export const exportCommand: CommandFile = {
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
             return;
           }
-          const file = await ExportFile.create(options.out);
+          const { out } = options;
+          const file = await LineFile.create(out, { failure: (...failed) => notExported(out, ...failed) });
           try {
-            const trailer = await writeExport(session, chosen, (text) => file.line(text));
+            const { records, tasks: written } = await writeExport(session, chosen, (text) => file.line(text));
             await file.end();
-            await output.line(
-              `Exported ${counted(trailer.records, "checkpoint")} of ${counted(trailer.tasks, "task")}.`,
-            );
-            if (trailer.records === 0) await sayNothingTo("export", session, options.prefix);
+            await output.line(`Exported ${counted(records, "checkpoint")} of ${counted(written, "task")}.`);
+            if (records === 0) await sayNothingTo("export", session, options.prefix);
           } finally {
             await file.close();
           }
@@ -52,24 +52,17 @@ async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,
   writeLine: (text: string) => Promise<void>,
-): Promise<ExportTrailer> {
-  const lines = createHash("sha256");
-  const write = async (kind: LineKind, value: unknown): Promise<void> => {
-    const { sha256, text } = renderLine(kind, value);
-    lines.update(sha256);
-    await writeLine(text);
-  };
-  const counts = { records: 0, tasks: 0 };
-  const header: ExportHeader = { format: "waymark-export", version: 1, exportedAt: new Date().toISOString() };
-  await write("header", header);
+): Promise<{ readonly records: number; readonly tasks: number }> {
+  const lines = new CheckedLinesWriter(writeLine);
+  let written = 0;
+  await lines.header(EXPORT_FORMAT, { exportedAt: new Date().toISOString() });
   const progress = await showProgress("exporting", () => countRecords(storage));
   try {
     for await (const taskId of tasks) {
-      counts.tasks += 1;
+      written += 1;
       for await (const record of wholeRecords(storage, { taskId, order: "oldest" }, damage)) {
         if (output.isClosed) break;
-        await write("record", recordJson(record));
-        counts.records += 1;
+        await lines.record(recordJson(record));
         progress.advance();
       }
       if (output.isClosed) break;
@@ -77,7 +70,23 @@ async function writeExport(
   } finally {
     progress.stop();
   }
-  const trailer: ExportTrailer = { ...counts, damaged: damage.count, lines: lines.digest("hex") };
-  await writeLine(renderLine("trailer", trailer).text);
-  return trailer;
+  await lines.trailer({ tasks: written, damaged: damage.count });
+  return { records: lines.records, tasks: written };
+}
+
+function notExported(path: string, code: string, isMade: boolean, cause: unknown): CommandError {
+  if (isMade) {
+    return new CommandError(
+      ExitCode.failed,
+      `Could not write to ${path}: ${code}. The export is incomplete and has no trailer; remove it, free some space, and run it again.`,
+      { cause },
+    );
+  }
+  const what =
+    code === "EEXIST"
+      ? `${path} exists, and an export is never written over anything`
+      : `${path} can't be made (${code})`;
+  return new CommandError(ExitCode.usage, `${what}. Nothing was exported; name another file, or move that one away.`, {
+    cause,
+  });
 }

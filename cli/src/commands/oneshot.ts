@@ -1,15 +1,13 @@
-import { Option } from "@commander-js/extra-typings";
-import { CheckpointCorruptError } from "waymark";
-import type { OneshotCheckpoint, OneshotResult } from "waymark/oneshot";
-import type { Cli, CommandFile } from "../cli.js";
+import { type Command, Option } from "@commander-js/extra-typings";
+import type { OneshotResult } from "waymark/oneshot";
+import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
-import { ExitCode } from "../exit-code.js";
+import { EventLines, JSON_HELP, JsonEvents } from "../event-lines.js";
 import { namingFlags } from "../flags.js";
-import { PlainLines } from "../oneshot/plain-lines.js";
-import { jsonText, printable } from "../printable.js";
-import { statusCell } from "../status-cell.js";
-import { TablePrinter } from "../table.js";
-import { agoText, countArgument, counted, durationArgument } from "../words.js";
+import { plainLine } from "../oneshot/plain-line.js";
+import { runPausably } from "../pausable-run.js";
+import { printable } from "../printable.js";
+import { countArgument, counted, durationArgument } from "../words.js";
 
 export const oneshot: CommandFile = {
   example: "waymark oneshot F01 --jobs 4 --resume",
@@ -18,29 +16,67 @@ export const oneshot: CommandFile = {
       .command("oneshot")
       .summary("run a feature's plan")
       .description(
-        "Runs a feature's workstreams in the plan's order, each after those that it depends on. The checkpoint is " +
-          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs what is not completed. " +
-          "Success removes that file. It does not use --storage. `oneshot list` shows the features under way.",
+        "Runs the workstreams of a plan, each after those that it depends on. Until all are completed, the checkpoint is " +
+          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs the rest. It does not use --storage.",
       )
-      .argument("<feature>")
-      .option("--plan <file>", "YAML or JSON; default: .sdp/plans/<feature>.yaml, .yml or .json")
-      .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
-      .option("--restart", "start over, whatever the checkpoint says")
-      .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
-      .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
-      .option("--force", "resume from an older one, too")
-      .action(async (feature, options) => {
-        const { runOneshot } = await import("waymark/oneshot");
-        const plain = await whyPlain("waymark oneshot");
-        if (plain !== undefined) await cli.warn(plain);
-        const view = cli.output.isTerminal
+      .usage("[run] <feature> [options]")
+      // One more subcommand would be one more name that a feature can't have.
+      .helpCommand(false);
+    const run = registerRun(command, cli);
+    command
+      .command("status")
+      .description("what is done, and how to continue; default: list")
+      .argument("[feature]")
+      .option("--json", "for programs: the checkpoint, and the command that continues")
+      .action(async (feature, { json = false }) => {
+        const { printFeature, printFeatures } = await import("../oneshot/features.js");
+        await (feature === undefined ? printFeatures(cli, json) : printFeature(cli, feature, json));
+      });
+    command
+      .command("list")
+      .description("the features under way")
+      .option("--json", "for programs: the checkpoints, and those that can't be read")
+      .action(async ({ json = false }) => (await import("../oneshot/features.js")).printFeatures(cli, json));
+    // Mostly `run` is left out, so its options are in the help of `waymark oneshot`.
+    command.configureHelp({ visibleOptions: () => run.createHelp().visibleOptions(run) });
+  },
+};
+
+function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, cli: Cli) {
+  return oneshot
+    .command("run", { isDefault: true })
+    .summary("the same; for a feature named run, status or list")
+    .description(
+      "The same as waymark oneshot <feature>, whose help says more. `run` is needed only for a feature that is named run, " +
+        "status or list.",
+    )
+    .addHelpText("after", JSON_HELP)
+    .argument("[feature]")
+    .option("--plan <file>", "default: .sdp/plans/<feature>.yaml, .yml or .json")
+    .addOption(new Option("--check", "only say whether the plan is right").conflicts(["resume", "restart", "json"]))
+    .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
+    .option("--restart", "start over, whatever the checkpoint says")
+    .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
+    .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
+    .option("--force", "resume from an older one, too")
+    .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
+    .action(async (feature, options, self) => {
+      if (options.check && (feature ?? options.plan) !== undefined) return check(cli, options.plan, feature);
+      if (feature === undefined) return self.error("error: missing required argument 'feature'");
+      const { runOneshot } = await import("waymark/oneshot");
+      const plain = await whyPlain("waymark oneshot");
+      if (plain !== undefined) await cli.warn(plain);
+      const view = options.json
+        ? new JsonEvents(cli.output)
+        : cli.output.isTerminal
           ? new (await import("../oneshot/live-list.js")).LiveList(cli.output.colors)
-          : new PlainLines(cli.output);
-        // Warnings come before the run begins, so they don't break its list.
-        const warn = (_details: object, message: string) => void cli.warn(message);
-        let result: OneshotResult;
-        try {
-          result = await namingFlags(FLAGS, () =>
+          : new EventLines(cli.output, plainLine);
+      // Warnings come before the run begins, so they don't break its list.
+      const warn = (_details: object, message: string) => void cli.warn(message);
+      await runPausably(cli, {
+        view,
+        work: (signal) =>
+          namingFlags(FLAGS, () =>
             runOneshot(feature, {
               plan: options.plan,
               resume: options.resume,
@@ -48,74 +84,37 @@ export const oneshot: CommandFile = {
               jobs: options.jobs,
               maxAgeMs: options.maxAge,
               force: options.force,
+              signal,
               onEvent: (event) => view.show(event),
-              logger: { debug() {}, info() {}, warn, error: warn },
+              logger: view instanceof JsonEvents ? view.logger : { debug() {}, info() {}, warn, error: warn },
             }),
-          );
-        } finally {
-          await view.end();
-        }
-        await report(result);
+          ),
+        report: (result) => report(cli, result),
       });
-
-    command
-      .command("list")
-      .description("The features that have a checkpoint, and how far each of them is.")
-      .option("--json", "for programs: the checkpoints, and those that can't be read")
-      .action((options) => list(cli, options.json === true));
-
-    async function report({ success, completed, failed, notStarted }: OneshotResult): Promise<void> {
-      const line = (text: string) => cli.output.line(printable(text));
-      const all = completed.length + failed.length + notStarted.length;
-      const done = `Completed: ${completed.length} of ${counted(all, "workstream")}`;
-      if (success) return line(`${done}.`);
-      for (const { workstream, reason, outputTail } of failed) {
-        await line(`${workstream} ${reason}${outputTail.length === 0 ? "." : "; its last lines:"}`);
-        for (const text of outputTail) await line(`  ${text}`);
-      }
-      const rest = notStarted.length === 0 ? "" : ` Not started: ${notStarted.length}.`;
-      await line(`${done}; failed: ${failed.length}.${rest} Fix it, then continue with --resume.`);
-      cli.exitCode = ExitCode.failed;
-    }
-  },
-};
-
-/** Of features that are under way: success removes the checkpoint. */
-async function list(cli: Cli, isJson: boolean): Promise<void> {
-  const { CheckpointRepository } = await import("waymark/oneshot");
-  const repository = new CheckpointRepository();
-  const checkpoints: OneshotCheckpoint[] = [];
-  const damaged: { feature: string; reason: string }[] = [];
-  for (const feature of await repository.list()) {
-    try {
-      checkpoints.push(await repository.load(feature, { force: true }));
-    } catch (error) {
-      if (!(error instanceof CheckpointCorruptError)) throw error;
-      damaged.push({ feature, reason: error.message });
-      cli.exitCode = ExitCode.damaged;
-    }
-  }
-  if (isJson) return cli.output.line(jsonText({ checkpoints, damaged }));
-  await printFeatures(cli, checkpoints);
-  for (const { reason } of damaged) await cli.warn(reason);
-  if (checkpoints.length + damaged.length > 0) return;
-  await cli.errors.line(printable(`No feature has a checkpoint in ${repository.checkpointDir}.`));
-  cli.exitCode = ExitCode.notFound;
+    });
 }
 
-async function printFeatures({ output }: Cli, checkpoints: readonly OneshotCheckpoint[]): Promise<void> {
-  const table = new TablePrinter(output, [
-    { head: "FEATURE", flexible: true },
-    { head: "STATUS" },
-    { head: "COMPLETED", align: "right" },
-    { head: "AT", flexible: true },
-    { head: "SAVED" },
-  ]);
-  for (const { featureId, status, completedWs, currentWs, lastUpdate } of checkpoints) {
-    const saved = agoText(lastUpdate.toISOString(), Date.now());
-    await table.add(featureId, statusCell(status, output.colors), String(completedWs.length), currentWs, saved);
+/** Says that a plan can be run. The feature is needed only if no plan is named. */
+async function check({ output }: Cli, plan: string | undefined, feature = ""): Promise<void> {
+  const { loadPlan } = await import("waymark/oneshot");
+  const { file, workstreams } = await namingFlags(FLAGS, () =>
+    loadPlan({ featureId: feature, baseDir: process.cwd(), plan }),
+  );
+  const all = counted(workstreams.length, "workstream");
+  await output.line(printable(`${plan ?? file}: ${all}, nothing is wrong`));
+}
+
+async function report({ output }: Cli, { success, completed, failed, notStarted }: OneshotResult): Promise<void> {
+  const line = (text: string) => output.line(printable(text));
+  const all = completed.length + failed.length + notStarted.length;
+  const done = `Completed: ${completed.length} of ${counted(all, "workstream")}`;
+  if (success) return line(`${done}.`);
+  for (const { workstream, reason, outputTail } of failed) {
+    await line(`${workstream} ${reason}${outputTail.length === 0 ? "." : "; its last lines:"}`);
+    for (const text of outputTail) await line(`  ${text}`);
   }
-  await table.end();
+  const rest = notStarted.length === 0 ? "" : ` Not started: ${notStarted.length}.`;
+  await line(`${done}; failed: ${failed.length}.${rest} Fix it, then continue with --resume.`);
 }
 
 const FLAGS = {

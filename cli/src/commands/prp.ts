@@ -1,9 +1,11 @@
 import { type Command, Option } from "@commander-js/extra-typings";
-import type { PrpTaskStatus } from "waymark/prp";
+import type { ExecutionResult, PrpTaskStatus } from "waymark/prp";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
+import { JSON_HELP, JsonEvents } from "../event-lines.js";
 import { ExitCode } from "../exit-code.js";
 import { namingFlags } from "../flags.js";
+import { runPausably } from "../pausable-run.js";
 import { jsonText, printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -40,46 +42,56 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
     .option("--gate-timeout <time>", "for each gate; default: 2m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
+    .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
+    .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
-      const { PrpExecutor, prpStatus } = await import("waymark/prp");
+      const { PrpExecutor } = await import("waymark/prp");
       const say = (_details: object, message: string) => void cli.errors.line(printable(message));
       const warn = (_details: object, message: string) => void cli.warn(message);
       const plain = await whyPlain("waymark prp run");
       if (plain !== undefined) await cli.warn(plain);
+      const view = options.json ? new JsonEvents(cli.output) : undefined;
       const executor = new PrpExecutor(options.session, {
         coder: options.coder,
         cwd: ".",
         maxFixAttempts: options.fixes,
         gateTimeoutMs: options.gateTimeout,
         coderTimeoutMs: options.coderTimeout,
-        logger: { debug() {}, info: say, warn, error: warn },
+        output: view && ((text, source) => view.show({ type: "output", ...source, text })),
+        logger: view?.logger ?? { debug() {}, info: say, warn, error: warn },
       });
       try {
-        const { success, fixAttempts, error, resumedFrom } = await namingFlags(FLAGS, () =>
-          executor.execute(path, {
-            taskId: options.task,
-            restart: options.restart,
-            // Without one of the two flags, unfinished work is not continued.
-            resume: options.restart ? undefined : options.resume === true,
-          }),
-        );
-        if (resumedFrom?.stage === "complete") {
-          const { tasks } = await prpStatus(options.session);
-          const finished = tasks.find(({ checkpointId }) => checkpointId === resumedFrom.id);
-          const when = finished === undefined ? "before" : agoText(finished.savedAt.toISOString(), Date.now());
-          await cli.output.line(`Complete already (${when}). Nothing was run; --restart runs it again.`);
-          return;
-        }
-        if (success) {
-          await cli.output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
-          return;
-        }
-        await cli.output.line(printable(`Failed: ${error}. Fix it, then continue with --resume.`));
-        cli.exitCode = ExitCode.failed;
+        await runPausably(cli, {
+          view,
+          work: (signal) =>
+            namingFlags(FLAGS, () =>
+              executor.execute(path, {
+                signal,
+                taskId: options.task,
+                restart: options.restart,
+                // Without one of the two flags, unfinished work is not continued.
+                resume: options.restart ? undefined : options.resume === true,
+              }),
+            ),
+          report: (result) => report(cli, options.session, result),
+        });
       } finally {
         await executor.close();
       }
     });
+}
+
+async function report({ output }: Cli, session: string, result: ExecutionResult): Promise<void> {
+  const { success, fixAttempts, error, resumedFrom } = result;
+  if (resumedFrom?.stage === "complete") {
+    const { prpStatus } = await import("waymark/prp");
+    const { tasks } = await prpStatus(session);
+    const finished = tasks.find(({ checkpointId }) => checkpointId === resumedFrom.id);
+    const when = finished === undefined ? "before" : agoText(finished.savedAt.toISOString(), Date.now());
+    return output.line(`Complete already (${when}). Nothing was run; --restart runs it again.`);
+  }
+  if (success) return output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
+  await output.line(printable(`Failed: ${error}. Fix it, then continue with --resume.`));
 }
 
 const FLAGS = {
@@ -113,10 +125,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
       ]);
       for (const task of tasks) {
         const { taskId, label, savedAt } = task;
-        const died = task.runner === "died";
-        const status = died
-          ? { text: "died", color: cli.output.colors.red }
-          : statusCell(task.status, cli.output.colors);
+        const status = statusCell(task.status, cli.output.colors, task.runner);
         await table.add(taskId, status, label, agoText(savedAt.toISOString(), nowMs), whyOf(task));
       }
       await table.end();

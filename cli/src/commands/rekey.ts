@@ -1,7 +1,6 @@
 import type { RekeyResult } from "waymark";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { Interruption } from "../interruption.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
@@ -20,18 +19,13 @@ export const rekey: CommandFile = {
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts, and what no key opens")
       .action(async (options) => {
-        const interruption = new Interruption();
-        try {
-          await cli.withStore(async (session) => {
-            const result = await run(session, options.prefix, interruption.signal);
-            if (options.json) await session.output.line(jsonText({ ...result, refusals: result.refusals.map(plain) }));
-            else await report(session, result);
-            await session.output.flush();
-            if (result.refused > 0 && !interruption.signal.aborted) throw refused(result);
-          });
-        } finally {
-          await interruption.end();
-        }
+        const signal = cli.interruptible();
+        await cli.withStore(async (session) => {
+          const result = await run(session, options.prefix, signal);
+          if (options.json) await session.output.line(jsonText({ ...result, refusals: result.refusals.map(plain) }));
+          else await report(session, result);
+          if (result.refused > 0 && !signal.aborted) throw refused(result);
+        });
       });
   },
 };

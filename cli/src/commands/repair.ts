@@ -3,7 +3,6 @@ import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";
 import { printSteps } from "../findings.js";
-import { Interruption } from "../interruption.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { counted, durationArgument, timeText } from "../words.js";
@@ -24,36 +23,29 @@ export const repair: CommandFile = {
       .option("--dry-run", "show what it would do, change nothing")
       .option("--yes", "don't ask")
       .option("--json", "for programs: the steps, and each task's newest")
-      .action(async (options) => {
-        // Set before the first change. Until then Ctrl-C ends the command at once.
-        let interruption: Interruption | undefined;
-        try {
-          await cli.withStore(async (session) => {
-            const { manager, output, name } = session;
-            const how = { leftoversOlderThanMs: options.leftoversOlderThan };
-            const plan = await manager.repair({ ...how, dryRun: true });
-            const changes = plan.steps.filter(({ action }) => action !== "left");
-            const isPlanOnly = options.dryRun === true || changes.length === 0;
-            if (!isPlanOnly && options.yes !== true) {
-              if (!options.json) await printSteps(session, plan.steps, true);
-              await output.flush();
-              await confirm(session, `${changesText(changes)} in ${name}?`, false);
-            }
-            if (!isPlanOnly) interruption = new Interruption();
-            const show = async (result: RepairResult | StoppedRepair): Promise<void> => {
-              if (options.json) await output.line(jsonText(result));
-              else await print(session, result, options.dryRun === true);
-              await output.flush();
-              const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind === "damaged";
-              if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
-            };
-            if (interruption) await repairAll(session, how, changes.length, interruption.signal, show);
-            else await show(plan);
-          });
-        } finally {
-          await interruption?.end();
-        }
-      });
+      .action((options) =>
+        cli.withStore(async (session) => {
+          const { manager, output, name } = session;
+          const how = { leftoversOlderThanMs: options.leftoversOlderThan };
+          const plan = await manager.repair({ ...how, dryRun: true });
+          const changes = plan.steps.filter(({ action }) => action !== "left");
+          const isPlanOnly = options.dryRun === true || changes.length === 0;
+          if (!isPlanOnly && options.yes !== true) {
+            if (!options.json) await printSteps(session, plan.steps, true);
+            await output.flush();
+            await confirm(session, `${changesText(changes)} in ${name}?`, false);
+          }
+          const show = async (result: RepairResult | StoppedRepair): Promise<void> => {
+            if (options.json) await output.line(jsonText(result));
+            else await print(session, result, options.dryRun === true);
+            const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind === "damaged";
+            if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
+          };
+          // Not before the first change: until then Ctrl-C ends the command at once.
+          if (isPlanOnly) await show(plan);
+          else await repairAll(session, how, changes.length, cli.interruptible(), show);
+        }),
+      );
   },
 };
 

@@ -15,7 +15,7 @@ export async function* wholeRecords(
     }
     const reason = damageIn(record);
     if (reason === undefined) yield record;
-    else await damage.add({ location: locationOf(record), reason });
+    else await damage.add({ ...record, location: locationOf(record), reason });
   }
 }
 

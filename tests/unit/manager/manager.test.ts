@@ -497,6 +497,23 @@ describe("what others hand in", () => {
     expect((await manager.latest("t"))?.state).toBe(1);
   });
 
+  it("says once, in the event and in the error, why a payload can't be read", async () => {
+    const storage = new MemoryAdapter();
+    const manager = managerInMemory({ storage, logger: recordingLogger() });
+    const { id } = await manager.save("t", 1);
+    const get = storage.get.bind(storage);
+    storage.get = async (...asked) => {
+      const record = await get(...asked);
+      return record && "payload" in record ? { ...record, payload: { ...record.payload, body: "2" } } : record;
+    };
+    const reasons: string[] = [];
+    manager.on("corrupt", ({ reason }) => void reasons.push(reason));
+    await expect(manager.restore("t", id)).rejects.toThrow(
+      `Checkpoint ${id} of task "t" can't be read: its payload fails its SHA-256 checksum (checkpoint ${id} (sequence 1) of task "t"). It was`,
+    );
+    expect(reasons).toEqual(["its payload fails its SHA-256 checksum"]);
+  });
+
   it("is refused if somebody saves while a task is being completed", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });

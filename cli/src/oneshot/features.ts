@@ -1,0 +1,105 @@
+import { CheckpointCorruptError, CheckpointStaleError } from "waymark";
+import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
+import type { Cli } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { jsonText, printable } from "../printable.js";
+import { resumeLine } from "../resume-line.js";
+import { statusCell } from "../status-cell.js";
+import { type Cell, TablePrinter } from "../table.js";
+import { agoText, timeText } from "../words.js";
+
+/** A feature under way: success removes its checkpoint. */
+interface Feature extends OneshotCheckpoint {
+  /** Whether the run that is under way by its status is still alive. Absent if that isn't known. */
+  readonly runner?: "alive" | "died";
+}
+
+/** The subcommands of `waymark oneshot`. A feature of such a name is run by `waymark oneshot run <feature>`. */
+const SUBCOMMANDS = ["list", "run", "status"];
+
+/** Prints what the checkpoints of all features say, in a row each. */
+export async function printFeatures(cli: Cli, isJson: boolean): Promise<void> {
+  const repository = new CheckpointRepository();
+  const checkpoints: Feature[] = [];
+  const damaged: { feature: string; reason: string }[] = [];
+  for (const feature of await repository.list()) {
+    try {
+      checkpoints.push(await load(repository, feature));
+    } catch (error) {
+      if (!(error instanceof CheckpointCorruptError)) throw error;
+      damaged.push({ feature, reason: error.message });
+      cli.exitCode = ExitCode.damaged;
+    }
+  }
+  if (isJson) return cli.output.line(jsonText({ checkpoints, damaged }));
+  await printTable(cli, checkpoints);
+  for (const { reason } of damaged) await cli.warn(reason);
+  if (checkpoints.length + damaged.length > 0) return;
+  await cli.errors.line(printable(`No feature has a checkpoint in ${repository.checkpointDir}.`));
+  cli.exitCode = ExitCode.notFound;
+}
+
+/** Prints what one feature's checkpoint says. */
+export async function printFeature(cli: Cli, featureId: string, isJson: boolean): Promise<void> {
+  const repository = new CheckpointRepository();
+  if (!(await repository.exists(featureId))) {
+    throw new CommandError(
+      ExitCode.notFound,
+      `Feature ${JSON.stringify(featureId)} has no checkpoint in ${repository.checkpointDir}: it was never started, or ` +
+        'was completed. "waymark oneshot list" shows the features that have one.',
+    );
+  }
+  const feature = await load(repository, featureId);
+  const resume = feature.runner === "alive" ? undefined : await resumeLineOf(repository, featureId);
+  if (isJson) return cli.output.line(jsonText({ ...feature, resume }));
+  await print(cli, feature);
+  await cli.output.line(printable(resume === undefined ? "It is being run now." : `Continue with: ${resume}`));
+}
+
+async function load(repository: CheckpointRepository, featureId: string): Promise<Feature> {
+  const checkpoint = await repository.load(featureId, { force: true });
+  // Other programs that write these files don't take our lock.
+  if (checkpoint.status !== "running" || checkpoint.waymark === undefined) return checkpoint;
+  return { ...checkpoint, runner: repository.isBeingRun(featureId) ? "alive" : "died" };
+}
+
+async function resumeLineOf(repository: CheckpointRepository, featureId: string): Promise<string> {
+  const words = ["oneshot", ...(SUBCOMMANDS.includes(featureId) ? ["run"] : []), featureId];
+  try {
+    await repository.load(featureId);
+    return resumeLine(words);
+  } catch (error) {
+    if (error instanceof CheckpointStaleError) return resumeLine([...words, "--force"]);
+    throw error;
+  }
+}
+
+async function printTable({ output }: Cli, features: readonly Feature[]): Promise<void> {
+  const table = new TablePrinter(output, [
+    { head: "FEATURE", flexible: true },
+    { head: "STATUS" },
+    { head: "COMPLETED", align: "right" },
+    { head: "AT", flexible: true },
+    { head: "SAVED" },
+  ]);
+  for (const { featureId, status, completedWs, currentWs, lastUpdate, runner } of features) {
+    const saved = agoText(lastUpdate.toISOString(), Date.now());
+    await table.add(featureId, statusCell(status, output.colors, runner), String(completedWs.length), currentWs, saved);
+  }
+  await table.end();
+}
+
+async function print({ output }: Cli, feature: Feature): Promise<void> {
+  const { featureId, status, runner, completedWs, currentWs, startTime, lastUpdate, waymark } = feature;
+  const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
+  const row = (name: string, cell: Cell | string) => table.add({ text: name, color: output.colors.dim }, cell);
+  const when = (date: Date) => `${timeText(date.toISOString())} UTC, ${agoText(date.toISOString(), Date.now())}`;
+  await row("feature", featureId);
+  await row("status", statusCell(status, output.colors, runner));
+  await row("started", when(startTime));
+  await row("saved", when(lastUpdate));
+  if (waymark?.plan !== undefined) await row("plan", waymark.plan);
+  for (const workstream of completedWs) await row("completed", workstream);
+  if (currentWs !== "") await row("current", currentWs);
+  await table.end();
+}

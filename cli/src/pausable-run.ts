@@ -1,0 +1,71 @@
+import type { Cli } from "./cli.js";
+import { JsonEvents } from "./event-lines.js";
+import { CommandError, ExitCode } from "./exit-code.js";
+import { printable } from "./printable.js";
+import { resumeLine } from "./resume-line.js";
+
+/** A run of a feature or of a PRP: what it did is saved, and `--resume` continues it. */
+export interface PausableRun<Result> {
+  /** What shows it while it runs; {@link JsonEvents} is all that goes to standard output. */
+  readonly view?: { end(): Promise<void> } | undefined;
+  /** @param signal - Pauses the run, which then rejects with the signal's reason. */
+  work(signal: AbortSignal): Promise<Result>;
+  /** Says how it ended, if no signal ended it. */
+  report(result: Result): Promise<void>;
+}
+
+/**
+ * Does a run, and says how it ended. Ctrl-C, SIGTERM and SIGHUP pause it; then the command line that continues it is shown,
+ * and the signal ends the process.
+ */
+export async function runPausably<Result extends { readonly success: boolean }>(
+  cli: Cli,
+  { view, work, report }: PausableRun<Result>,
+): Promise<void> {
+  const json = view instanceof JsonEvents ? view : undefined;
+  const resume = resumeLine(cli.args);
+  const ended = async (how: Ended): Promise<void> => {
+    json?.show({ type: "ended", ...how });
+    await view?.end();
+  };
+  const stopped = async (what: string): Promise<void> => {
+    // The terminal has written ^C.
+    if (cli.errors.isTerminal) await cli.errors.line();
+    await cli.errors.line(printable(`${what} Continue with: ${resume}`));
+  };
+  const signal = cli.interruptible(async () => {
+    await ended({ status: "killed", resume });
+    await stopped("Ended at once: what was running is not saved, and its next run does all of it again.");
+  });
+  let result: Result;
+  try {
+    result = await work(signal);
+  } catch (error) {
+    if (error !== signal.reason) {
+      await ended({ status: "error", error: problemOf(error) });
+      throw error;
+    }
+    await ended({ status: "paused", resume });
+    return stopped("Paused.");
+  }
+  const { success } = result;
+  if (!success) cli.exitCode = ExitCode.failed;
+  await ended(success ? { status: "completed", result } : { status: "failed", result, resume });
+  if (json === undefined) await report(result);
+}
+
+/** The last line of JSON. */
+interface Ended {
+  readonly status: "completed" | "failed" | "paused" | "killed" | "error";
+  readonly result?: object;
+  readonly error?: { readonly code?: unknown; readonly message: string };
+  /** The command line that continues it. */
+  readonly resume?: string;
+}
+
+function problemOf(error: unknown): NonNullable<Ended["error"]> {
+  if (!(error instanceof Error)) return { message: String(error) };
+  const { message } = error;
+  const origin = error instanceof CommandError ? error.cause : error;
+  return origin instanceof Error && "code" in origin ? { code: origin.code, message } : { message };
+}

@@ -1,0 +1,139 @@
+import { createReadStream } from "node:fs";
+import type { PlannedCheckpoint, RetentionPlan } from "waymark";
+import { CHECKPOINT_STATUSES } from "waymark/adapter";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { CheckedLinesWriter, DamagedLineError, readCheckedLines } from "../records/checked-lines.js";
+import { LineFile } from "../records/line-file.js";
+
+const FORMAT = "waymark-prune-plan";
+
+/** A new file of plans, for {@link readPlanFile}: a line for each task, then a line for each of its checkpoints. */
+export class PlanFile {
+  readonly #file: LineFile;
+  readonly #lines: CheckedLinesWriter;
+
+  private constructor(file: LineFile) {
+    this.#file = file;
+    this.#lines = new CheckedLinesWriter((text) => file.line(text));
+  }
+
+  /** @throws {CommandError} It can't be written, or there is a file and `replace` is false. */
+  static async create(path: string, replace: boolean): Promise<PlanFile> {
+    const file = await LineFile.create(path, { replace, failure: (...failed) => notWritten(path, ...failed) });
+    const plans = new PlanFile(file);
+    await plans.#lines.header(FORMAT, {});
+    return plans;
+  }
+
+  async add({ taskId, policy, plannedAt, keep, remove }: RetentionPlan): Promise<void> {
+    await this.#lines.record({ plan: { taskId, policy, plannedAt } });
+    for (const planned of keep) await this.#lines.record({ keep: planned });
+    for (const planned of remove) await this.#lines.record({ remove: planned });
+  }
+
+  /** Completes the file. Without it, the plans are refused. */
+  async end(): Promise<void> {
+    await this.#lines.trailer({});
+    await this.#file.end();
+  }
+
+  async close(): Promise<void> {
+    await this.#file.close();
+  }
+}
+
+/**
+ * The plans of a file, one at a time. Only its end shows that it is as it was written: read it once before anything is
+ * removed. Somebody agreed to those plans, and changed ones could remove what no policy would.
+ *
+ * @param standing - What was done so far, for errors.
+ * @throws {CommandError} There is no such file, or it isn't as it was written.
+ */
+export async function* readPlanFile(
+  path: string,
+  standing: () => string = () => "Nothing was removed.",
+): AsyncGenerator<RetentionPlan, void, void> {
+  let current: GrowingPlan | undefined;
+  let at = 0;
+  try {
+    for await (const { value, line } of readCheckedLines(createReadStream(path), FORMAT)) {
+      at = line;
+      const { plan, keep, remove } = isObject(value) ? value : {};
+      if (isStart(plan)) {
+        if (current !== undefined) yield current;
+        current = { ...plan, keep: [], remove: [], keepBytes: 0, removeBytes: 0 };
+      } else if (current !== undefined && isPlanned(keep)) {
+        current.keep.push(keep);
+        current.keepBytes += keep.checkpoint.sizeBytes;
+      } else if (current !== undefined && isPlanned(remove)) {
+        current.remove.push(remove);
+        current.removeBytes += remove.checkpoint.sizeBytes;
+      } else throw new Error("it is no part of a plan");
+    }
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    if (cause instanceof Error && "syscall" in cause) {
+      throw new CommandError(ExitCode.notFound, `The plan ${path} can't be read: ${reason}. ${standing()}`, { cause });
+    }
+    const line = cause instanceof DamagedLineError ? cause.line : at;
+    throw new CommandError(
+      ExitCode.damaged,
+      `${path} is not as "waymark prune --plan-out" wrote it: line ${line}, ${reason}. ${standing()} Make the plan again.`,
+      { cause },
+    );
+  }
+  if (current !== undefined) yield current;
+}
+
+/** A plan while its lines are read. */
+interface GrowingPlan extends RetentionPlan {
+  readonly keep: PlannedCheckpoint[];
+  readonly remove: PlannedCheckpoint[];
+  keepBytes: number;
+  removeBytes: number;
+}
+
+function notWritten(path: string, code: string, isMade: boolean, cause: unknown): CommandError {
+  if (code === "EEXIST") {
+    return new CommandError(
+      ExitCode.conflict,
+      `${path} is there already, and was left as it is. Name another file, or replace it with --force. Nothing was removed.`,
+      { cause },
+    );
+  }
+  const rest = isMade ? " It is incomplete: remove it." : "";
+  return new CommandError(
+    ExitCode.failed,
+    `The plan could not be written to ${path}: ${code}. Nothing was removed.${rest}`,
+    { cause },
+  );
+}
+
+/** Checks all parts of a plan that are used or shown. */
+function isStart(value: unknown): value is Pick<RetentionPlan, "taskId" | "policy" | "plannedAt"> {
+  return isObject(value) && isText(value["taskId"]) && isText(value["plannedAt"]) && isObject(value["policy"]);
+}
+
+function isPlanned(value: unknown): value is PlannedCheckpoint {
+  if (!isObject(value) || !isObject(value["checkpoint"]) || !isTexts(value["reasons"])) return false;
+  const { id, sequence, sizeBytes, createdAt, status } = value["checkpoint"];
+  return (
+    isText(id) &&
+    isText(createdAt) &&
+    Number.isSafeInteger(sequence) &&
+    Number.isSafeInteger(sizeBytes) &&
+    CHECKPOINT_STATUSES.some((known) => known === status)
+  );
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every(isText);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

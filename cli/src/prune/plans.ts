@@ -1,0 +1,86 @@
+import { hash } from "node:crypto";
+import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
+import { readableSummaries } from "../checkpoints.js";
+import type { Session } from "../cli.js";
+import { taskIds } from "../records/whole-records.js";
+import { readPlanFile } from "./plan-file.js";
+
+/** Plans, one at a time, because those of many tasks take more memory than there may be. */
+export interface Plans {
+  /** All of them, to look at. */
+  shown(): AsyncIterable<RetentionPlan>;
+  /**
+   * The same ones again, after all were shown. Those that remove nothing may be left out.
+   *
+   * @param standing - What was done so far, for errors.
+   */
+  agreed(standing: () => string): AsyncIterable<RetentionPlan>;
+}
+
+/** The plans of a file. */
+export function plansIn(path: string): Plans {
+  return { shown: () => readPlanFile(path), agreed: (standing) => readPlanFile(path, standing) };
+}
+
+/** What was shown of a task: enough to make its plan again, and to know it. */
+interface Shown {
+  readonly taskId: string;
+  readonly newestSequence: number;
+  readonly kept: string;
+}
+
+/**
+ * The plans of a policy. Each is made twice: to be shown, and from the same checkpoints at the same time, to be applied.
+ * Of a plan that was shown only a few words are kept in between.
+ */
+export class PolicyPlans implements Plans {
+  readonly #session: Pick<Session, "storage" | "damage">;
+  readonly #policy: RetentionPolicy;
+  readonly #taskId: string | undefined;
+  readonly #nowMs = Date.now();
+  readonly #shown: Shown[] = [];
+
+  /** @param taskId - The only task; `undefined` for every task. */
+  constructor(session: Pick<Session, "storage" | "damage">, policy: RetentionPolicy, taskId: string | undefined) {
+    this.#session = session;
+    this.#policy = policy;
+    this.#taskId = taskId;
+  }
+
+  async *shown(): AsyncGenerator<RetentionPlan, void, void> {
+    const { storage, damage } = this.#session;
+    const ids = this.#taskId === undefined ? taskIds(storage, undefined, damage) : [this.#taskId];
+    for await (const taskId of ids) {
+      const plan = await this.#planOf(taskId);
+      if (plan.remove.length > 0) {
+        const newestSequence = Math.max(...[plan.keep, plan.remove].map(([first]) => first?.checkpoint.sequence ?? 0));
+        this.#shown.push({ taskId, newestSequence, kept: keptIn(plan) });
+      }
+      yield plan;
+    }
+  }
+
+  async *agreed(): AsyncGenerator<RetentionPlan, void, void> {
+    for (const { taskId, newestSequence, kept } of this.#shown) {
+      const plan = await this.#planOf(taskId, newestSequence + 1);
+      // Checkpoints that it removes may be gone by now. With the same ones kept, it removes none that wasn't shown.
+      if (keptIn(plan) !== kept) {
+        throw new PlanOutdatedError(
+          `The plan for task ${JSON.stringify(taskId)} is outdated: other checkpoints would stay than were shown. ` +
+            "Nothing of the task was removed; run it again.",
+        );
+      }
+      yield plan;
+    }
+  }
+
+  async #planOf(taskId: string, beforeSequence?: number): Promise<RetentionPlan> {
+    const summaries = await readableSummaries(this.#session, { taskId, order: "newest", beforeSequence });
+    return planRetention(taskId, summaries, this.#policy, this.#nowMs);
+  }
+}
+
+/** The same text for two plans of a task if they keep the same checkpoints: a sequence is never given twice. */
+function keptIn({ keep }: RetentionPlan): string {
+  return hash("sha256", keep.map(({ checkpoint }) => checkpoint.sequence).join(), "base64");
+}

@@ -1,0 +1,181 @@
+import { PlanOutdatedError, type PruneResult, type RetentionPlan, type RetentionPolicy } from "waymark";
+import { requireTask } from "../checkpoints.js";
+import type { Session } from "../cli.js";
+import { confirm } from "../confirm.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { jsonText, printable } from "../printable.js";
+import { showProgress } from "../progress.js";
+import { bytesText, counted } from "../words.js";
+import { PlanFile } from "./plan-file.js";
+import { PlanTable } from "./plan-table.js";
+import { type Plans, PolicyPlans, plansIn } from "./plans.js";
+
+/** The options of `waymark prune`. */
+export interface PruneFlags extends PolicyFlags {
+  readonly all?: true | undefined;
+  readonly dryRun?: true | undefined;
+  readonly planOut?: string | undefined;
+  readonly force?: true | undefined;
+  readonly allRows?: true | undefined;
+  readonly planIn?: string | undefined;
+  readonly yes?: true | undefined;
+  readonly json?: true | undefined;
+}
+
+interface PolicyFlags {
+  readonly keepLast?: number | undefined;
+  readonly keepWithin?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly keepStage?: readonly string[] | undefined;
+  readonly maxAge?: number | undefined;
+  readonly maxBytes?: number | undefined;
+}
+
+/** Shows the plans, asks, and applies them; with `--dry-run` or `--plan-out` it only shows or writes them. */
+export async function pruneStorage(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<void> {
+  const { output } = session;
+  const { planOut, json } = flags;
+  const isPlanOnly = flags.dryRun === true || planOut !== undefined;
+  const plans = await plansOf(session, taskId, flags);
+  const total = await show(session, plans, flags);
+  if (!json) {
+    const summary = `${total.text("remove")} would go, ${total.text("keep")} stay.`;
+    await output.line(output.colors.bold(summary));
+    if (planOut !== undefined) {
+      await output.line(printable(`The plan is in ${planOut}; --plan-in ${planOut} applies it.`));
+    }
+  }
+  if (isPlanOnly) return;
+
+  if (total.removing > 0) {
+    await output.flush();
+    await confirm(session, `Remove ${total.text("remove")} from ${session.name}?`, flags.yes === true);
+  }
+  const { removed, removedBytes } = await apply(session, plans, total.removing);
+  if (json) await output.line(jsonText({ tasks: total.tasks, removed, removedBytes }));
+  else if (total.removing > 0) {
+    await output.line(`Removed ${counted(removed, "checkpoint")} (${bytesText(removedBytes)}).`);
+  }
+}
+
+/** Prints the plans, and writes the file of `--plan-out`. */
+async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promise<PlanTotal> {
+  const { planOut, dryRun, json, force = false, allRows = false } = flags;
+  const total = new PlanTotal();
+  const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
+  // For programs it is either the plans or, without an option that shows them alone, the result.
+  const isShown = !json || dryRun || file !== undefined;
+  const view = json ? new JsonArrayPrinter(output, '{"plans":[', "]}") : new PlanTable(output, allRows);
+  try {
+    for await (const plan of plans.shown()) {
+      if (output.isClosed && dryRun && file === undefined) break;
+      total.add(plan);
+      await file?.add(plan);
+      if (isShown) await view.add(plan);
+    }
+    await file?.end();
+  } finally {
+    await file?.close();
+  }
+  if (isShown) await view.end();
+  return total;
+}
+
+/** The policy of the flags; undefined without any. */
+function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
+  const policy: RetentionPolicy = {
+    keepLast: flags.keepLast,
+    keepWithinMs: flags.keepWithin,
+    keepHourly: flags.keepHourly,
+    keepDaily: flags.keepDaily,
+    keepWeekly: flags.keepWeekly,
+    keepMonthly: flags.keepMonthly,
+    keepStages: flags.keepStage,
+    maxAgeMs: flags.maxAge,
+    maxBytes: flags.maxBytes,
+  };
+  return Object.values(policy).every((part) => part === undefined) ? undefined : policy;
+}
+
+/** @throws {CommandError} The arguments don't say which plans. */
+async function plansOf(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<Plans> {
+  const given = policyOf(flags);
+  const all = flags.all === true;
+  if (flags.planIn !== undefined) {
+    if (taskId !== undefined || all || given !== undefined || flags.planOut !== undefined) {
+      throw new CommandError(
+        ExitCode.usage,
+        "The plan of --plan-in has its own tasks and policy: pass no task, no --all, no policy and no --plan-out with it.",
+      );
+    }
+    return plansIn(flags.planIn);
+  }
+  if ((taskId !== undefined) === all) {
+    throw new CommandError(
+      ExitCode.usage,
+      "Pass one task, or --all for every task: waymark prune build-42 --keep-last 10.",
+    );
+  }
+  const policy = given ?? session.config.retention;
+  if (policy === undefined) {
+    throw new CommandError(
+      ExitCode.usage,
+      "No policy is given. Pass one, such as --keep-last 10 or --max-age 30d, or set retention in waymark.config.js.",
+    );
+  }
+  if (taskId !== undefined) await requireTask(session, taskId);
+  return new PolicyPlans(session, policy, taskId);
+}
+
+/** What plans would keep and remove in all. */
+class PlanTotal {
+  tasks = 0;
+  /** How many tasks lose something. */
+  removing = 0;
+  readonly #count = { keep: 0, remove: 0 };
+  readonly #bytes = { keep: 0, remove: 0 };
+
+  add({ keep, remove, keepBytes, removeBytes }: RetentionPlan): void {
+    this.tasks += 1;
+    if (remove.length > 0) this.removing += 1;
+    this.#count.keep += keep.length;
+    this.#count.remove += remove.length;
+    this.#bytes.keep += keepBytes;
+    this.#bytes.remove += removeBytes;
+  }
+
+  /** `12 checkpoints (1.5 MiB)` */
+  text(part: "keep" | "remove"): string {
+    return `${counted(this.#count[part], "checkpoint")} (${bytesText(this.#bytes[part])})`;
+  }
+}
+
+/** @throws {CommandError} A plan is outdated; the message says what was removed before it. */
+async function apply({ manager }: Session, plans: Plans, removing: number): Promise<PruneResult> {
+  const total = { tasks: 0, removed: 0, removedBytes: 0 };
+  const before = () =>
+    total.tasks === 0
+      ? "Nothing was removed."
+      : `Removed before it: ${counted(total.removed, "checkpoint")} of ${counted(total.tasks, "task")}.`;
+  const progress = await showProgress("pruning", () => removing);
+  try {
+    for await (const plan of plans.agreed(before)) {
+      if (plan.remove.length === 0) continue;
+      const { removed, removedBytes } = await manager.applyPlan(plan);
+      total.tasks += 1;
+      total.removed += removed;
+      total.removedBytes += removedBytes;
+      progress.advance();
+    }
+  } catch (cause) {
+    if (!(cause instanceof PlanOutdatedError) || total.tasks === 0) throw cause;
+    throw new CommandError(ExitCode.conflict, `${cause.message} ${before()}`, { cause });
+  } finally {
+    progress.stop();
+  }
+  return total;
+}
