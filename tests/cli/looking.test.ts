@@ -34,6 +34,23 @@ async function placeWithTasks() {
   return place;
 }
 
+it("tasks and show say who runs a task", async () => {
+  const { manager, run } = await newPlace();
+  for (const taskId of ["free", "leased"]) await manager.save(taskId, 1, { label: "After step 1" });
+  const lease = await manager.lease("leased", { holder: "worker-1\u001b[31m" });
+  expect((await run("tasks")).stdout).toMatch(/^free .*After step 1 {2}.*\nleased .*After step 1 \(run by worker-1/m);
+  expect((await run("tasks")).stdout).not.toContain("\u001b");
+  const [free, leased] = JSON.parse((await run("tasks", "--json")).stdout);
+  expect(free).not.toHaveProperty("lease");
+  expect(leased.lease).toMatchObject({ token: 1, remainingMs: expect.any(Number) });
+  expect((await run("show", "leased")).stdout).toMatch(
+    /^run by +worker-1.*, for \d+\.\d s unless the lease is renewed$/m,
+  );
+  await lease.release();
+  expect((await run("show", "leased")).stdout).not.toContain("run by");
+  await manager.close();
+});
+
 describe("waymark tasks", () => {
   it("shows a table for people, and a JSON array for programs", async () => {
     const { run } = await placeWithTasks();

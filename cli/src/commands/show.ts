@@ -8,7 +8,7 @@ import { jsonText } from "../printable.js";
 import { parsePath, partAt } from "../state-path.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
-import { agoText, bytesText, timeText } from "../words.js";
+import { agoText, bytesText, secondsText, timeText } from "../words.js";
 
 export const show: CommandFile = {
   example: 'waymark show build-42 --path "files[0]"',
@@ -67,7 +67,7 @@ async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promi
   }
 }
 
-async function print({ output }: Session, checkpoint: CheckpointSummary, state: string): Promise<void> {
+async function print({ output, storage }: Session, checkpoint: CheckpointSummary, state: string): Promise<void> {
   const { taskId, id, sequence, createdAt, stage, label, parentId, status, error, metadata } = checkpoint;
   const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
   const row = async (name: string, text: string | undefined) => {
@@ -77,6 +77,8 @@ async function print({ output }: Session, checkpoint: CheckpointSummary, state: 
   await row("checkpoint", `${id} (@${sequence})`);
   await row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   await table.add({ text: "status", color: output.colors.dim }, statusCell(status, output.colors));
+  const lease = await storage.leases?.current(taskId);
+  await row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
   await row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
   await row("stage", stage);
   await row("label", label);

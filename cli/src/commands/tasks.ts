@@ -1,5 +1,5 @@
 import type { CheckpointStatus, TaskSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import { type HeldLease, isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { printable } from "../printable.js";
@@ -33,7 +33,8 @@ export const tasks: CommandFile = {
             if (session.output.isClosed || printed === options.limit) break;
             if (isCorrupt(task)) await session.damage.add(task);
             else if (options.stage === undefined || task.newest.stage === options.stage) {
-              await printer.add(task);
+              const lease = await session.storage.leases?.current(task.taskId);
+              await printer.add(lease === undefined ? task : { ...task, lease });
               printed += 1;
             }
           }
@@ -48,7 +49,7 @@ export const tasks: CommandFile = {
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 interface TaskPrinter {
-  add(task: TaskSummary): Promise<void>;
+  add(task: TaskSummary & { readonly lease?: HeldLease }): Promise<void>;
   end(): Promise<void>;
 }
 
@@ -66,12 +67,12 @@ function tableOf({ output }: Session): TaskPrinter {
   ]);
   const nowMs = Date.now();
   return {
-    add: ({ taskId, count, newest }) =>
+    add: ({ taskId, count, newest, lease }) =>
       table.add(
         taskId,
         String(count),
         statusCell(newest.status, output.colors),
-        newest.label ?? newest.stage ?? "",
+        `${newest.label ?? newest.stage ?? ""}${lease === undefined ? "" : ` (run by ${lease.holder})`}`.trimStart(),
         agoText(newest.createdAt, nowMs),
       ),
     end: () => table.end(),
