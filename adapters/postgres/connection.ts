@@ -35,7 +35,7 @@ export interface PostgresClient {
  */
 export interface PostgresPool {
   query(query: PostgresQuery): Promise<PostgresResult>;
-  connect(): Promise<PostgresClient>;
+  connect(done: (error: Error | undefined, client: PostgresClient | undefined) => void): void;
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
@@ -81,26 +81,30 @@ export class PostgresConnection implements Statements {
   /** The statement by itself: in one round trip. It must be safe to run it twice. */
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
     const query = this.#query(text, values);
-    return this.untilDone(async () => rowsOf(await this.#opened().query(query)));
+    return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
   }
 
   /** As {@link rows}. */
   change(text: string, ...values: readonly unknown[]): Promise<number> {
     const query = this.#query(text, values);
-    return this.untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);
+    return this.#untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);
   }
 
   /**
    * Does the work in one transaction: all of it is stored, or nothing. It is done again if the server undid it.
    *
+   * @param options.twice - It may be done again where nobody knows whether it was stored.
    * @throws {StorageError} The connection broke at COMMIT: nobody knows whether it was stored.
    */
-  atomically<Result>(work: (statements: Statements) => Promise<Result>): Promise<Result> {
-    return this.untilDone(() => this.#transaction(work));
+  atomically<Result>(
+    work: (statements: Statements) => Promise<Result>,
+    { twice = false }: { readonly twice?: boolean } = {},
+  ): Promise<Result> {
+    return this.#untilDone(() => this.#transaction(work, twice));
   }
 
   /** Calls again for as long as what fails may pass, and there is time. */
-  async untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + this.#options.retryForMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       try {
@@ -117,14 +121,12 @@ export class PostgresConnection implements Statements {
     }
   }
 
-  async #transaction<Result>(work: (statements: Statements) => Promise<Result>): Promise<Result> {
-    const client = await this.#opened().connect();
+  async #transaction<Result>(work: (statements: Statements) => Promise<Result>, twice: boolean): Promise<Result> {
     let isBroken = false;
-    // Without a listener, a connection that breaks between two statements would end the process.
     const broke = () => {
       isBroken = true;
     };
-    client.on("error", broke);
+    const client = await this.#connected(broke);
     const run = (text: string, values: readonly unknown[] = []) => client.query(this.#query(text, values));
     let isCommitting = false;
     try {
@@ -139,7 +141,7 @@ export class PostgresConnection implements Statements {
       return result;
     } catch (error) {
       if (isLost(error)) isBroken = true;
-      if (isBroken && isCommitting) throw this.#unknown(error);
+      if (isBroken && isCommitting && !twice) throw this.#unknown(error);
       if (!isBroken) {
         await run("ROLLBACK").catch(() => {
           // The error that matters is the first; the connection is closed.
@@ -151,6 +153,18 @@ export class PostgresConnection implements Statements {
       client.removeListener("error", broke);
       client.release(isBroken);
     }
+  }
+
+  /** A client whose connection tells when it breaks: without a listener, that would end the process. */
+  #connected(broke: () => void): Promise<PostgresClient> {
+    return new Promise((resolve, reject) => {
+      this.#opened().connect((error, client) => {
+        // At once: the server's last message may stand right behind the one that says it is ready.
+        client?.on("error", broke);
+        if (client) resolve(client);
+        else reject(error ?? new Error("The pool gave no connection."));
+      });
+    });
   }
 
   #unknown(cause: unknown): StorageError {

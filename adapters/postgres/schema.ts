@@ -117,7 +117,7 @@ export async function isPresent(statements: Statements, schema: string, place: s
 
 /** Makes the tables, in one transaction, unless another process has made them in the meantime. */
 export async function migrate(connection: PostgresConnection, schema: string, place: string): Promise<void> {
-  await connection.atomically(async (statements) => {
+  const make = async (statements: Statements) => {
     await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
     if (await isPresent(statements, schema, place)) return;
     const [[encoding, existing] = []] = await statements.rows(
@@ -131,5 +131,6 @@ export async function migrate(connection: PostgresConnection, schema: string, pl
     }
     // Who may not make schemas can use one that an administrator has made.
     await statements.change(existing === null ? postgresDdl(schema) : tablesIn(schema));
-  });
+  };
+  await connection.atomically(make, { twice: true });
 }
