@@ -66,8 +66,9 @@ export class Cli {
   async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
     const store = await openStore(this.#globals().storage, purpose, damage);
-    const { owner, place } = store;
-    if (owner) await this.errors.line(printable(`${place?.path} has ${owner.what}. ${owner.how}`));
+    const { owner, place, name } = store;
+    const where = place && "path" in place ? place.path : name;
+    if (owner) await this.errors.line(printable(`${where} has ${owner.what}. ${owner.how}`));
     try {
       await work({ ...store, damage, stdin: this.stdin, output: this.output, errors: this.errors });
     } catch (error) {
