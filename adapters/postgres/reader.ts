@@ -11,6 +11,7 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointStatus,
   type CheckpointSummary,
+  compareTaskIds,
   type SealedSummary,
   type StoredCheckpoint,
   summaryOf,
@@ -137,11 +138,18 @@ export class PostgresReader {
   /** Ids of tasks that the query asks for by what their rows say. */
   async taskIds(from: Statements, query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
     const { order, status = CHECKPOINT_STATUSES, prefix = "", after } = query;
+    const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#sql.acrossTasks;
+    const part = [status, Number.isFinite(limit) ? limit : null, skip];
     // The first text after an id is that id and the lowest character.
-    const range = [prefix, after === undefined ? "" : `${after}\0`, prefix + HIGHEST];
-    const sql = this.#sql.acrossTasks[order === "recent" ? "idsByRecency" : "idsByTaskId"];
-    const part = [Number.isFinite(limit) ? limit : null, skip];
-    return (await from.rows(sql, status, ...range, ...part)).map(([taskId]) => String(taskId));
+    const first = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
+    const range = [first, prefix + HIGHEST];
+    const rows =
+      order === "taskId"
+        ? await from.rows(idsByTaskId, ...part, ...range)
+        : prefix === ""
+          ? await from.rows(idsByRecency, ...part)
+          : await from.rows(idsByRecencyInRange, ...part, ...range);
+    return rows.map(([taskId]) => String(taskId));
   }
 
   /**

@@ -25,6 +25,12 @@ export function statementsOn(schema: string) {
       SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
         ELSE 0 END AS weight FROM ${checkpoints} c ${inRange(order)}) r) c
     WHERE c.before < $8 ORDER BY c.sequence ${order}`;
+  /** Each status is in order by itself. */
+  const byRecency = (range: string) => `
+    SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
+      SELECT task_id, newest_created_at FROM ${tasks} WHERE newest_status = s.status ${range}
+      ORDER BY newest_created_at DESC, task_id LIMIT $2::bigint + $3::bigint) t
+    ORDER BY t.newest_created_at DESC, t.task_id LIMIT $2 OFFSET $3`;
 
   return {
     byId: `SELECT ${columns} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
@@ -106,20 +112,16 @@ export function statementsOn(schema: string) {
     acrossTasks: {
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
-        WHERE newest_status = ANY($1) AND task_id >= greatest($2, $3 COLLATE "C") AND task_id < $4
-        ORDER BY task_id LIMIT $5 OFFSET $6`,
-      /** Each status is in order by itself. */
-      idsByRecency: `
-        SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
-          SELECT task_id, newest_created_at FROM ${tasks}
-          WHERE newest_status = s.status AND task_id >= greatest($2, $3 COLLATE "C") AND task_id < $4
-          ORDER BY newest_created_at DESC, task_id LIMIT $5::bigint + $6::bigint) t
-        ORDER BY t.newest_created_at DESC, t.task_id LIMIT $5 OFFSET $6`,
-      /** LEFT: a newest checkpoint that isn't there is damage. */
+        WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5
+        ORDER BY task_id LIMIT $2 OFFSET $3`,
+      idsByRecency: byRecency(""),
+      idsByRecencyInRange: byRecency("AND task_id >= $4 AND task_id < $5"),
+      /** LEFT: a newest checkpoint that isn't there is damage. LIMIT: each by its key, however many there are. */
       tasks: `
-        SELECT t.task_id, t.count, t.newest_sequence, ${columns} FROM ${tasks} t
-        LEFT JOIN ${checkpoints} c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence
-        WHERE t.task_id = ANY($1)`,
+        SELECT t.task_id, t.count, t.newest_sequence, ${columns} FROM unnest($1::text[]) AS i (task_id)
+        CROSS JOIN LATERAL (SELECT * FROM ${tasks} t WHERE t.task_id = i.task_id LIMIT 1) t
+        LEFT JOIN LATERAL (
+          SELECT * FROM ${checkpoints} c WHERE c.task_id = t.task_id AND c.sequence = t.newest_sequence LIMIT 1) c ON true`,
       allIds: `
         (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
