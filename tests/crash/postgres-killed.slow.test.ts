@@ -50,7 +50,7 @@ it("survives kills (SIGKILL) of the server while eight writers save", { timeout:
 /** Counts, and tells when it has come to a number. */
 function deferredCount() {
   let count = 0;
-  let wake = () => undefined as void;
+  let wake: () => void = () => undefined;
   return {
     add: () => {
       count += 1;
