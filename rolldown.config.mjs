@@ -25,6 +25,8 @@ export default defineConfig({
         { name: "core", test: /\/src\/(contract|manager|codec)\// },
         { name: "files", test: /\/adapters\/files\// },
         { name: "sqlite", test: /\/adapters\/sqlite\// },
+        { name: "sql", test: /\/adapters\/sql\// },
+        { name: "postgres", test: /\/adapters\/postgres\// },
       ],
     },
   },

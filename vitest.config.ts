@@ -29,6 +29,7 @@ export default defineConfig({
       { find: /^waymark\/adapters$/, replacement: here("adapters/index.ts") },
       { find: /^waymark\/adapters\/memory$/, replacement: here("adapters/memory.ts") },
       { find: /^waymark\/adapters\/sqlite$/, replacement: here("adapters/sqlite/sqlite.ts") },
+      { find: /^waymark\/adapters\/postgres$/, replacement: here("adapters/postgres/postgres.ts") },
       { find: /^waymark\/adapters\/(json-file|task-file)$/, replacement: here("adapters/files/$1.ts") },
     ],
   },
@@ -36,6 +37,7 @@ export default defineConfig({
     reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
     include: extent === "slow" ? [SLOW] : ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(extent === undefined ? [SLOW] : [])],
+    globalSetup: "tests/support/postgres-server.ts",
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
     maxWorkers: availableParallelism(),
     testTimeout: 60_000,

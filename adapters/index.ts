@@ -1,10 +1,18 @@
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import { JsonFileAdapter } from "./files/json-file.js";
 import { TaskFileAdapter } from "./files/task-file.js";
+import { PostgresAdapter } from "./postgres/postgres.js";
 import { SqliteAdapter } from "./sqlite/sqlite.js";
-import { type OpenStorageOptions, type StorageScheme, storageLocation } from "./storage-url.js";
+import { type FileLocation, type OpenStorageOptions, storageLocation } from "./storage-url.js";
 
-export { type OpenStorageOptions, type StorageLocation, type StorageScheme, storageLocation } from "./storage-url.js";
+export {
+  type FileLocation,
+  type OpenStorageOptions,
+  type ServerLocation,
+  type StorageLocation,
+  type StorageScheme,
+  storageLocation,
+} from "./storage-url.js";
 
 /**
  * The storage that a URL names. It is opened at its first use, so nothing is created yet.
@@ -14,8 +22,10 @@ export { type OpenStorageOptions, type StorageLocation, type StorageScheme, stor
  * | `files:DIR` | `JsonFileAdapter`: one JSON file per checkpoint |
  * | `tasks:DIR` | `TaskFileAdapter`: one `checkpoints.json` per task |
  * | `sqlite:FILE` | `SqliteAdapter`: one database |
+ * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` for another schema than `waymark` |
  *
- * What follows the colon is a path, taken as it is: nothing in it is decoded. `~/` at its beginning is the home folder.
+ * What follows the colon of the first three is a path, taken as it is: nothing in it is decoded. `~/` at its beginning is
+ * the home folder.
  *
  * @example
  * ```ts
@@ -29,11 +39,12 @@ export { type OpenStorageOptions, type StorageLocation, type StorageScheme, stor
  * @throws {TypeError} It is no URL of that form, or an option is misspelled.
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
-  const { scheme, path } = storageLocation(url, options);
-  return SCHEMES[scheme](path);
+  const location = storageLocation(url, options);
+  if (location.scheme === "postgres") return new PostgresAdapter({ url: location.url, schema: location.schema });
+  return SCHEMES[location.scheme](location.path);
 }
 
-const SCHEMES: Readonly<Record<StorageScheme, (path: string) => StorageAdapter>> = {
+const SCHEMES: Readonly<Record<FileLocation["scheme"], (path: string) => StorageAdapter>> = {
   files: (path) => new JsonFileAdapter({ path }),
   tasks: (path) => new TaskFileAdapter({ path }),
   sqlite: (path) => new SqliteAdapter({ path }),

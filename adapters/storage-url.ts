@@ -9,14 +9,27 @@ export interface OpenStorageOptions {
   readonly relativeTo?: string | undefined;
 }
 
-/** What a storage URL may begin with. */
-export type StorageScheme = "files" | "tasks" | "sqlite";
+/** What a storage URL may begin with. `postgresql:` is `postgres` too. */
+export type StorageScheme = "files" | "tasks" | "sqlite" | "postgres";
 
-/** What a storage URL names. */
-export interface StorageLocation {
-  readonly scheme: StorageScheme;
+/** What a storage URL names: a place on this machine, or tables of a server. */
+export type StorageLocation = FileLocation | ServerLocation;
+
+/** A folder or a file. */
+export interface FileLocation {
+  readonly scheme: Exclude<StorageScheme, "postgres">;
   /** Absolute. */
   readonly path: string;
+}
+
+/** A schema of a server's database. */
+export interface ServerLocation {
+  readonly scheme: "postgres";
+  /** For the connection. It may hold a password. */
+  readonly url: string;
+  readonly schema: string | undefined;
+  /** For messages: without user and password. */
+  readonly name: string;
 }
 
 /**
@@ -28,6 +41,7 @@ export interface StorageLocation {
 export function storageLocation(url: string, options: OpenStorageOptions = {}): StorageLocation {
   checkKeys("OpenStorageOptions", options, ["relativeTo"]);
   const { scheme: word, path } = parse(url);
+  if (word === "postgres" || word === "postgresql") return serverLocation(url);
   const scheme = SCHEMES.find((known) => known === word);
   if (scheme === undefined) {
     // Without the rest of the URL: that of a database server may hold a password.
@@ -39,7 +53,22 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
 }
 
 const SCHEMES = ["files", "tasks", "sqlite"] as const satisfies StorageScheme[];
-const FORMS = "files:DIR, tasks:DIR or sqlite:FILE";
+const FORMS = "files:DIR, tasks:DIR, sqlite:FILE or postgres://USER@HOST/DATABASE";
+
+function serverLocation(text: string): ServerLocation {
+  if (!URL.canParse(text) || !text.includes("://")) {
+    throw new TypeError(
+      "A PostgreSQL URL is like postgres://USER:PASSWORD@HOST:5432/DATABASE?schema=waymark, with special characters " +
+        `percent-encoded. Write ${FORMS}.`,
+    );
+  }
+  const url = new URL(text);
+  const schema = url.searchParams.get("schema") ?? undefined;
+  // The server's client takes every other parameter.
+  url.searchParams.delete("schema");
+  const part = schema === undefined ? "" : `?schema=${encodeURIComponent(schema)}`;
+  return { scheme: "postgres", url: url.href, schema, name: `postgres://${url.host}${url.pathname}${part}` };
+}
 
 function parse(url: string): { readonly scheme: string; readonly path: string } {
   if (typeof url !== "string") throw new TypeError(`A storage URL is a string: ${FORMS}.`);

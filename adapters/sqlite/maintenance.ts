@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
-import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { isCorrupt } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type {
   CheckedRecord,
@@ -12,9 +11,10 @@ import type {
   StorageRepair,
   StorageVerification,
 } from "../../src/contract/findings.js";
+import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
 import type { SqliteConnection } from "./connection.js";
-import type { Entry, SqliteReader } from "./reader.js";
-import { COLUMNS, damagedRow, numberOr0 } from "./rows.js";
+import type { SqliteReader } from "./reader.js";
+import { COLUMNS, locationOf } from "./rows.js";
 import { removeRows } from "./writer.js";
 
 /** How maintenance gets at the open database. Both resolve to `undefined` if there is none. */
@@ -106,7 +106,7 @@ export class SqliteMaintenance implements StorageMaintenance {
       const page = await read(({ reader }) => reader[quick ? "summaries" : "checkpoints"](query, PAGE_SIZE));
       for (const entry of page?.entries ?? []) {
         yield { kind: "checked", taskId, sizeBytes: isCorrupt(entry.found) ? 0 : entry.found.sizeBytes };
-        const finding = findingOf(entry, path);
+        const finding = findingOf(entry.found, () => locationOf(path, entry.number));
         if (!finding) continue;
         isIntact = false;
         yield { finding, move: (store) => moveCheckpoint(store, path, taskId, entry.number) };
@@ -116,7 +116,7 @@ export class SqliteMaintenance implements StorageMaintenance {
       afterSequence = page.next;
     }
     // A damaged checkpoint may be why the task's row differs; moving it writes the row again.
-    const reason = isIntact ? await read(({ database }) => damageInTaskRow(database, taskId)) : undefined;
+    const reason = isIntact ? await read(({ database }) => differenceOf(database, taskId)) : undefined;
     if (reason === undefined) return;
     const location = `${path}, table waymark_tasks, task ${JSON.stringify(taskId)}`;
     const finding = { kind: "damaged", location, reason, taskId } as const;
@@ -130,19 +130,9 @@ function integrity(database: SqliteConnection, quick: boolean): readonly string[
   return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
 }
 
-function findingOf({ number, found }: Entry<CheckpointSummary | StoredCheckpoint>, path: string) {
-  if (isCorrupt(found)) return damaged(found);
-  const reason = "payload" in found ? damageIn(found) : undefined;
-  return reason && { ...damaged(damagedRow(path, number, found, reason)), createdAt: found.createdAt };
-}
-
-function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): DamagedFinding {
-  return { kind: "damaged", ...found };
-}
-
 function moveCheckpoint({ database, reader }: Store, path: string, taskId: string, number: unknown): boolean {
   const found = reader.at(taskId, number);
-  const finding = found && findingOf({ number, found }, path);
+  const finding = found && findingOf(found, () => locationOf(path, number));
   if (!finding) return false;
   database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, number);
   removeRows(database, taskId, [number]);
@@ -150,23 +140,16 @@ function moveCheckpoint({ database, reader }: Store, path: string, taskId: strin
 }
 
 /** How a task's row differs from the task's checkpoints. */
-function damageInTaskRow(database: SqliteConnection, taskId: string): string | undefined {
-  const row = database.one(TASK_ROW, taskId) ?? [];
-  const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(5)];
-  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which has its numbering, is gone";
-  const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
-  if (isNumbered && said.every((value, column) => value === actual[column])) return undefined;
-  const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
-  return `it says ${told(said)}, the last sequence ${String(last)}; it has ${told(actual)}`;
+function differenceOf(database: SqliteConnection, taskId: string): string | undefined {
+  return damageInTaskRow(database.one(TASK_ROW, taskId) ?? []);
 }
 
 /** Makes the task's row say what its checkpoints say. */
 function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
-  const reason = damageInTaskRow(database, taskId);
+  const row = database.one(TASK_ROW, taskId) ?? [];
+  const reason = damageInTaskRow(row);
   if (reason === undefined) return false;
   database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);
-  const [last, , , , , count, sequence, ...newest] = database.one(TASK_ROW, taskId) ?? [];
-  const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
-  database.run(REPLACE_TASK, taskId, lastSequence, count, sequence, ...newest);
+  database.run(REPLACE_TASK, taskId, ...taskRowOf(row));
   return true;
 }

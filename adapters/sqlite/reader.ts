@@ -16,9 +16,10 @@ import {
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { damagedRow, HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { isDamaged } from "./errors.js";
-import { BY_ID, COLUMNS, damagedRow, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
 
 /** As expressions: for a bare variable SQLite plans the statement again at each call. */
 const PART = "LIMIT (? + 0) OFFSET (? + 0)";
@@ -123,7 +124,7 @@ export class SqliteReader {
   task(taskId: string, statuses: readonly CheckpointStatus[]): readonly (TaskSummary | CorruptRecord)[] {
     const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
     if (typeof sequence !== "number") return [];
-    const missing = damagedRow(this.#path, "unknown", { taskId, sequence }, MISSING);
+    const missing = damagedRow(locationOf(this.#path, "unknown"), { taskId, sequence }, MISSING);
     const newest = row[0] === null ? missing : this.#summaryOf(taskId, row);
     const damaged: CorruptRecord[] = [];
     let page: Page<CheckpointSummary> = { entries: [{ number: row[0], found: newest }], next: sequence };
@@ -162,7 +163,7 @@ export class SqliteReader {
     const found = sealedSummaryOf(taskId, row, this.#path);
     if (isCorrupt(found)) return found;
     const broken = brokenSeal(found);
-    return broken === undefined ? summaryOf(found) : damagedRow(this.#path, row[0], found, broken);
+    return broken === undefined ? summaryOf(found) : damagedRow(locationOf(this.#path, row[0]), found, broken);
   }
 
   #wholeOf(taskId: string, row: SqliteRow | undefined): StoredCheckpoint | CorruptRecord | undefined {
@@ -185,12 +186,12 @@ export class SqliteReader {
       // The driver gives a Buffer; callers get a Uint8Array like any other.
       const body = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof body !== "string" && !(body instanceof Uint8Array)) {
-        return damagedRow(this.#path, row[0], summary, "its payload is missing");
+        return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
       }
       return { ...summary, payload: { ...summary.payload, body } };
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      return damagedRow(this.#path, row[0], summary, "SQLite can't read its payload", error);
+      return damagedRow(locationOf(this.#path, row[0]), summary, "SQLite can't read its payload", error);
     }
   }
 }

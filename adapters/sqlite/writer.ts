@@ -9,9 +9,10 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { columnsOf, HIGHEST, jsonOf, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
-import { BY_ID, COLUMNS, HIGHEST, numberOr0, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, sealedSummaryOf } from "./rows.js";
 
 /** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
 const POSITION = `
@@ -102,7 +103,7 @@ export class SqliteWriter {
 
   #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
     checkLeaseIn(this.#database, draft.taskId, condition);
-    const { taskId, id, createdAt, stage, label, parentId, status, stateVersion, sizeBytes, payload } = draft;
+    const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, newest] = this.#database.one(POSITION, taskId, id, taskId, taskId) ?? [];
     if (typeof taken === "number") {
       return sequenceOfSame(this.#readable(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
@@ -110,9 +111,7 @@ export class SqliteWriter {
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
-    const described = [stage, label, parentId, jsonOf(draft.metadata), status, jsonOf(draft.error)];
-    const stored = [stateVersion, sizeBytes, payload.encoding, payload.sha256, seal];
-    this.#database.run(INSERT_CHECKPOINT, taskId, sequence, id, createdAt, ...described, ...stored);
+    this.#database.run(INSERT_CHECKPOINT, taskId, sequence, ...columnsOf(draft), seal);
     this.#database.run(INSERT_PAYLOAD, payload.body);
     this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
     return sequence;
@@ -157,9 +156,4 @@ export function removeRows(database: SqliteConnection, taskId: string, numbers: 
   }
   if (removed > 0) database.run(SHORTEN_TASK, removed, taskId);
   return removed;
-}
-
-/** For a column of JSON. */
-function jsonOf(value: object | undefined): string | undefined {
-  return value && JSON.stringify(value);
 }

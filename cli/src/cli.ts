@@ -91,9 +91,10 @@ export class Cli {
     const damage = new Damage((warning) => this.warn(warning));
     const { storage: named } = this.#globals();
     const store = await openStore(named, purpose, damage);
-    const { owner, place } = store;
+    const { owner, place, name } = store;
     const advice = damageAdvice(owner === undefined);
-    if (owner) await this.errors.line(printable(`${place?.path} has ${owner.what}. ${owner.how}`));
+    const where = place && "path" in place ? place.path : name;
+    if (owner) await this.errors.line(printable(`${where} has ${owner.what}. ${owner.how}`));
     try {
       const { stdin, output, errors } = this;
       const commandText: Session["commandText"] = (command, args, options = []) =>

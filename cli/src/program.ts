@@ -12,7 +12,7 @@ export function makeProgram(
   const program: Program = new Command<[], GlobalOptions>("waymark");
   program
     .version(version(), "-V, --version")
-    .option("--storage <url>", "files:DIR, tasks:DIR or sqlite:FILE")
+    .option("--storage <url>", "files:DIR, tasks:DIR, sqlite:FILE or postgres://…")
     .option("--verbose", "show the causes of an error")
     .helpCommand(false)
     .exitOverride()
@@ -55,8 +55,8 @@ function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
     ...rows,
-    "Storage: --storage files:DIR, tasks:DIR or sqlite:FILE; or WAYMARK_STORAGE; or",
-    "  waymark.config.{js,mjs,ts,json} or package.json. Checkpoint: id, @7 or @latest",
+    "Storage: --storage files:DIR, tasks:DIR, sqlite:FILE or postgres://…; or",
+    "  WAYMARK_STORAGE; or waymark.config.{js,mjs,ts,json}. Checkpoint: id, @7, @latest",
     "Also: --verbose, --version, and --json where a command's --help has it",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;

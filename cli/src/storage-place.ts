@@ -1,17 +1,34 @@
 import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { StorageError } from "waymark";
-import { type OpenStorageOptions, type StorageLocation, type StorageScheme, storageLocation } from "waymark/adapters";
+import { type FileLocation, type OpenStorageOptions, type ServerLocation, storageLocation } from "waymark/adapters";
 
 /** Where a storage URL leads, and what is there already. */
-export interface StoragePlace extends StorageLocation {
+export type StoragePlace = FilePlace | ServerPlace;
+
+/** A folder or a file. */
+export interface FilePlace extends FileLocation {
   /** False where nothing is: the first save would make a storage there. */
   readonly isThere: boolean;
   /**
    * The kind of storage that has left checkpoints there: the URL's own if there are several. `text` is a text file, which
    * is no storage. `undefined` if neither is seen.
    */
-  readonly holds: StorageScheme | "text" | undefined;
+  readonly holds: FileScheme | "text" | undefined;
+}
+
+/** A database of a server. Nobody asks it before the command does: tables that aren't there are no checkpoints. */
+export interface ServerPlace extends ServerLocation {
+  readonly isThere: true;
+  readonly holds: "postgres";
+}
+
+type FileScheme = FileLocation["scheme"];
+
+/** Whether two URLs lead to one storage. */
+export function isSamePlace(one: StoragePlace, other: StoragePlace): boolean {
+  if (one.scheme === "postgres") return other.scheme === "postgres" && one.name === other.name;
+  return one.scheme === other.scheme && one.path === other.path;
 }
 
 /**
@@ -23,12 +40,13 @@ export interface StoragePlace extends StorageLocation {
  */
 export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
   const location = storageLocation(url, options);
+  if (location.scheme === "postgres") return { ...location, isThere: true, holds: "postgres" };
   const { scheme, path } = location;
   try {
     const stats = await ifThere(stat(path));
     const isThere = stats !== undefined;
     if (stats?.isFile()) return { ...location, isThere, holds: await kindOf(path) };
-    const kinds = stats?.isDirectory() ? await kindsBelow(path, scheme) : new Set<StorageScheme>();
+    const kinds = stats?.isDirectory() ? await kindsBelow(path, scheme) : new Set<FileScheme>();
     return { ...location, isThere, holds: kinds.has(scheme) ? scheme : [...kinds][0] };
   } catch (cause) {
     if (!(cause instanceof Error && "code" in cause)) throw cause;
@@ -37,8 +55,8 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
 }
 
 /** Looks until it meets the wanted kind. */
-async function kindsBelow(root: string, wanted: StorageScheme): Promise<Set<StorageScheme>> {
-  const kinds = new Set<StorageScheme>();
+async function kindsBelow(root: string, wanted: FileScheme): Promise<Set<FileScheme>> {
+  const kinds = new Set<FileScheme>();
   for (const entry of await readdir(root, { withFileTypes: true })) {
     if (!entry.isDirectory() || entry.name.startsWith(".")) continue;
     for (const name of (await ifThere(readdir(join(root, entry.name)))) ?? []) {

@@ -4,13 +4,13 @@ import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { type OtherSystem, otherSystemAt } from "./other-systems/index.js";
-import { type StoragePlace, storagePlace } from "./storage-place.js";
+import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place.js";
 
 /** The open storage of a command, and how it was found. */
 export interface Store {
   readonly storage: StorageAdapter;
   readonly manager: CheckpointManager;
-  /** For messages: its URL. */
+  /** For messages: its URL, without a password. */
   readonly name: string;
   /** Where it is; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
@@ -42,12 +42,14 @@ export async function openStore(flag: string | undefined, purpose: StorePurpose,
  */
 export async function openTarget(
   url: string,
-): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace }> {
+): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace; readonly name: string }> {
   const place = await storagePlace(url);
-  assertKind(place, url);
-  const owner = place.holds === undefined && place.isThere ? await otherSystemAt(place.path) : undefined;
-  if (owner !== undefined) throw notAStorage(place, owner, url);
-  return { place, storage: openStorage(url) };
+  if (place.scheme !== "postgres") {
+    assertKind(place, url);
+    const owner = await ownerOf(place);
+    if (owner !== undefined) throw notAStorage(place, owner, url);
+  }
+  return { place, name: nameOf(place, url), storage: openStorage(url) };
 }
 
 /** A manager on the storage. The caller closes the storage, and listens for damage. */
@@ -74,12 +76,14 @@ async function chooseStorage(
   if (storage !== undefined) return { name: storage.name, storage };
   throw new CommandError(
     ExitCode.usage,
-    "No storage is named. Pass --storage sqlite:FILE (or files:DIR, tasks:DIR), set WAYMARK_STORAGE, or name it in waymark.config.js.",
+    "No storage is named. Pass --storage sqlite:FILE (or files:DIR, tasks:DIR, postgres://…), set WAYMARK_STORAGE, or name it in waymark.config.js.",
   );
 }
 
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
+  const name = nameOf(place, url);
+  if (place.scheme === "postgres") return { name, place, storage: openStorage(url) };
   // To an adapter, nothing there looks like an empty storage. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
     throw new CommandError(
@@ -88,13 +92,21 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
     );
   }
   assertKind(place, url);
-  const owner = place.holds === undefined && place.isThere ? await otherSystemAt(place.path) : undefined;
-  if (owner === undefined) return { name: url, place, storage: openStorage(url, { relativeTo }) };
+  const owner = await ownerOf(place);
+  if (owner === undefined) return { name, place, storage: openStorage(url, { relativeTo }) };
   if (purpose === "write") throw notAStorage(place, owner, url);
-  return { name: url, place, owner, storage: await owner.open() };
+  return { name, place, owner, storage: await owner.open() };
 }
 
-function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
+function nameOf(place: StoragePlace, url: string): string {
+  return place.scheme === "postgres" ? place.name : url;
+}
+
+async function ownerOf({ holds, isThere, path }: FilePlace): Promise<OtherSystem | undefined> {
+  return holds === undefined && isThere ? otherSystemAt(path) : undefined;
+}
+
+function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
   if (holds === undefined || holds === scheme) return;
   if (holds === "text") {
     throw new CommandError(
@@ -109,7 +121,7 @@ function assertKind({ scheme, path, holds }: StoragePlace, url: string): void {
   );
 }
 
-function notAStorage({ path }: StoragePlace, { what, how }: OtherSystem, url: string): CommandError {
+function notAStorage({ path }: FilePlace, { what, how }: OtherSystem, url: string): CommandError {
   return new CommandError(
     ExitCode.usage,
     `${url} is no storage of a manager: ${path} has ${what}. ${how} Nothing was read or changed.`,

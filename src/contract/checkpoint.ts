@@ -119,10 +119,12 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
   }
 }
 
+const SEAL_FORM = "waymark-seal-1";
+
 function sealedText(record: Omit<SealedSummary, "seal">): string {
   const { error, metadata } = record;
   return JSON.stringify([
-    "waymark-seal-1",
+    SEAL_FORM,
     record.taskId,
     record.id,
     record.sequence,
@@ -138,6 +140,17 @@ function sealedText(record: Omit<SealedSummary, "seal">): string {
     record.payload.encoding,
     record.payload.sha256,
   ]);
+}
+
+/**
+ * The text whose SHA-256 is the seal, before and after the sequence: for a store that gives the sequence and computes the
+ * seal in one step.
+ */
+export function sealedParts(draft: CheckpointDraft): readonly [before: string, after: string] {
+  const text = sealedText({ ...draft, sequence: 0 });
+  // Up to the comma after the id.
+  const at = JSON.stringify([SEAL_FORM, draft.taskId, draft.id]).length;
+  return [text.slice(0, at), text.slice(at + "0".length)];
 }
 
 /** The record to store: the draft under its sequence, sealed. */

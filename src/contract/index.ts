@@ -45,6 +45,7 @@ export {
   type StoredCheckpoint,
   seal,
   sealDraft,
+  sealedParts,
   summaryOf,
   type TaskSummary,
   withPayload,

@@ -7,6 +7,7 @@ import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { type CopyResult, copyTask, type Difference } from "../records/copy-task.js";
 import { countRecords, taskIds } from "../records/whole-records.js";
+import { isSamePlace } from "../storage-place.js";
 import { openTarget } from "../store.js";
 import { counted } from "../words.js";
 
@@ -20,25 +21,22 @@ export const copy: CommandFile = {
         "Copies every task to another storage with its ids, sequences, statuses and errors, and compares all records. " +
           "After a kill, run it again: it continues from there.",
       )
-      .requiredOption("--to <url>", "files:DIR, tasks:DIR or sqlite:FILE")
+      .requiredOption("--to <url>", "files:DIR, tasks:DIR, sqlite:FILE or postgres://…")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts")
       .action((options) =>
         cli.withStore(async (session) => {
           const { output, place: source } = session;
-          const { storage: target, place } = await openTarget(options.to);
-          if (place.scheme === source?.scheme && place.path === source.path) {
-            throw new CommandError(
-              ExitCode.usage,
-              `${options.to} is the storage to copy from. Name another one with --to.`,
-            );
+          const { storage: target, place, name: to } = await openTarget(options.to);
+          if (source && isSamePlace(place, source)) {
+            throw new CommandError(ExitCode.usage, `${to} is the storage to copy from. Name another one with --to.`);
           }
           const result = await copyAll(session, target, options.prefix);
           const { records, identical, copied, extra, unreadable } = result;
           if (options.json) await output.line(jsonText(result));
           else {
-            await output.line(`Copied ${counted(copied, "checkpoint")} to ${options.to}.`);
-            if (extra > 0) await output.line(`${options.to} has ${counted(extra, "more checkpoint")} of these tasks.`);
+            await output.line(`Copied ${counted(copied, "checkpoint")} to ${to}.`);
+            if (extra > 0) await output.line(`${to} has ${counted(extra, "more checkpoint")} of these tasks.`);
             const lost =
               unreadable === 0
                 ? ""
@@ -51,7 +49,7 @@ export const copy: CommandFile = {
           if (refused === 0) return;
           throw new CommandError(
             ExitCode.conflict,
-            `${counted(refused, "checkpoint")} can't be copied to what ${options.to} has already. Delete those tasks there, or copy to an empty storage.`,
+            `${counted(refused, "checkpoint")} can't be copied to what ${to} has already. Delete those tasks there, or copy to an empty storage.`,
           );
         }),
       );

@@ -9,6 +9,7 @@ import { exportCommand } from "./export.js";
 import { importCommand } from "./import.js";
 import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
+import { postgres } from "./postgres.js";
 import { prp } from "./prp.js";
 import { prune } from "./prune.js";
 import { rekey } from "./rekey.js";
@@ -37,6 +38,7 @@ export const COMMANDS: readonly CommandFile[] = [
   verify,
   repair,
   rekey,
+  postgres,
   oneshot,
   prp,
   completion,

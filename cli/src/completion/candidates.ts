@@ -4,7 +4,7 @@ import { Damage } from "../damage.js";
 import { openStore } from "../store.js";
 
 const MOST_TASKS = 100;
-const STORAGES = ["files:", "tasks:", "sqlite:"];
+const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 /** Text that needs no quoting in any shell and has no control characters. */
 const PLAIN = /^[\w.@:/+-]+$/;
 

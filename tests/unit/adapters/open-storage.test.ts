@@ -1,7 +1,8 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, UnsupportedOperationError } from "waymark";
-import { openStorage } from "waymark/adapters";
+import { openStorage, storageLocation } from "waymark/adapters";
+import { administer, newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 describe("openStorage", () => {
@@ -35,10 +36,27 @@ describe("openStorage", () => {
   });
 
   it("keeps the password of a URL that it doesn't know to itself", async () => {
-    const opening = () => openStorage("postgres://user:secret@host/db");
-    expect(opening).toThrow(/No storage has the scheme "postgres"/);
+    const opening = () => openStorage("mysql://user:secret@host/db");
+    expect(opening).toThrow(/No storage has the scheme "mysql"/);
     expect(opening).toThrow(UnsupportedOperationError);
     expect(opening).not.toThrow(/secret/);
+  });
+
+  it.each(["postgres", "postgresql", "POSTGRES"])("opens %s://, with the schema that the URL names", async (scheme) => {
+    const { url, schema } = await newSchema();
+    const named = `${scheme}${url.slice(url.indexOf(":"))}?schema=${schema}&connect_timeout=9`;
+    const manager = new CheckpointManager({ storage: openStorage(named) });
+    await manager.save("t", { n: 1 });
+    await manager.close();
+    expect(await administer(url, `SELECT task_id FROM "${schema}".tasks`)).toEqual([{ task_id: "t" }]);
+    expect(storageLocation(named)).toMatchObject({ name: expect.not.stringMatching(/secret/), schema });
+  });
+
+  it.each(["postgres:db", "postgres://user:sec ret@host name/db"])("refuses %s, and doesn't show it", (url) => {
+    const opening = () => openStorage(url);
+    expect(opening).toThrow(TypeError);
+    expect(opening).toThrow(/A PostgreSQL URL is like/);
+    expect(opening).not.toThrow(/sec ret/);
   });
 
   it.each(["files:store", "tasks:store", "sqlite:store/x.db"])("opens %s at its first use, not before", async (url) => {

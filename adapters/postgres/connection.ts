@@ -1,0 +1,231 @@
+import { hash } from "node:crypto";
+import { createRequire } from "node:module";
+import { setTimeout as sleep } from "node:timers/promises";
+import { StorageError } from "../../src/contract/errors.js";
+import type { SqlRow } from "../sql/rows.js";
+import { isLost, isPassing, isUnreachable } from "./errors.js";
+import { fromColumn, toColumn } from "./text.js";
+
+/** A statement as the adapter gives it to pg. */
+export interface PostgresQuery {
+  readonly text: string;
+  readonly values: unknown[];
+  readonly rowMode: "array";
+  /** Only with `prepare: true`. */
+  readonly name?: string;
+}
+
+/** What the adapter uses of pg's `QueryResult`. */
+export interface PostgresResult {
+  readonly rows: unknown[];
+  readonly rowCount: number | null;
+}
+
+/** What the adapter uses of pg's `PoolClient`. */
+export interface PostgresClient {
+  query(query: PostgresQuery): Promise<PostgresResult>;
+  release(destroy?: boolean): void;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  removeListener(event: "error", listener: (error: Error) => void): unknown;
+}
+
+/**
+ * What the adapter uses of pg's `Pool`. A structural type: these declarations need neither that package nor its types,
+ * and another pool that works like it fits too.
+ */
+export interface PostgresPool {
+  query(query: PostgresQuery): Promise<PostgresResult>;
+  connect(done: (error: Error | undefined, client: PostgresClient | undefined) => void): void;
+  end(): Promise<void>;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  removeListener(event: "error", listener: (error: Error) => void): unknown;
+}
+
+/** Runs statements: each by itself, or within a transaction. */
+export interface Statements {
+  /** The rows that the statement gives. */
+  rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]>;
+  /** How many rows the statement changed. */
+  change(text: string, ...values: readonly unknown[]): Promise<number>;
+}
+
+export interface PostgresConnectionOptions {
+  /** The user's pool, or how to make one of our own. */
+  readonly pool: PostgresPool | (() => PostgresPool);
+  readonly prepare: boolean;
+  readonly retryForMs: number;
+  /** Where the tables are, for messages. */
+  readonly place: string;
+}
+
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 1000;
+
+/** A pool of connections. What fails in passing is tried again, with growing pauses, where that is safe. */
+export class PostgresConnection implements Statements {
+  readonly #options: PostgresConnectionOptions;
+  #pool: PostgresPool | undefined;
+  #hasConnected = false;
+
+  constructor(options: PostgresConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** Closes our own pool. The user's stays open. */
+  async close(): Promise<void> {
+    const { pool } = this.#options;
+    if (typeof pool === "function") await this.#pool?.end();
+    else this.#pool?.removeListener("error", ignore);
+  }
+
+  /** The statement by itself: in one round trip. It must be safe to run it twice. */
+  rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
+    const query = this.#query(text, values);
+    return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
+  }
+
+  /** As {@link rows}. */
+  change(text: string, ...values: readonly unknown[]): Promise<number> {
+    const query = this.#query(text, values);
+    return this.#untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);
+  }
+
+  /**
+   * Does the work in one transaction: all of it is stored, or nothing. It is done again if the server undid it.
+   *
+   * @param options.twice - It may be done again where nobody knows whether it was stored.
+   * @throws {StorageError} The connection broke at COMMIT: nobody knows whether it was stored.
+   */
+  atomically<Result>(
+    work: (statements: Statements) => Promise<Result>,
+    { twice = false }: { readonly twice?: boolean } = {},
+  ): Promise<Result> {
+    return this.#untilDone(() => this.#transaction(work, twice));
+  }
+
+  /** Calls again for as long as what fails may pass, and there is time. */
+  async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
+    const deadline = performance.now() + this.#options.retryForMs;
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      try {
+        const result = await attempt();
+        this.#hasConnected = true;
+        return result;
+      } catch (error) {
+        const leftMs = deadline - performance.now();
+        const isHopeless = isUnreachable(error) && !this.#hasConnected;
+        if (!isPassing(error) || isHopeless || leftMs <= 0) throw error;
+        // At random times: processes that wait for each other would meet again and again.
+        await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
+      }
+    }
+  }
+
+  async #transaction<Result>(work: (statements: Statements) => Promise<Result>, twice: boolean): Promise<Result> {
+    let isBroken = false;
+    const broke = () => {
+      isBroken = true;
+    };
+    const client = await this.#connected(broke);
+    const run = (text: string, values: readonly unknown[] = []) => client.query(this.#query(text, values));
+    let isCommitting = false;
+    try {
+      // Each statement sees what was committed before it began, so what is read under the task's lock is the newest.
+      await run("BEGIN ISOLATION LEVEL READ COMMITTED");
+      const result = await work({
+        rows: async (text, ...values) => rowsOf(await run(text, values)),
+        change: async (text, ...values) => (await run(text, values)).rowCount ?? 0,
+      });
+      isCommitting = true;
+      await run("COMMIT");
+      return result;
+    } catch (error) {
+      if (isLost(error)) isBroken = true;
+      if (isBroken && isCommitting && !twice) throw this.#unknown(error);
+      if (!isBroken) {
+        await run("ROLLBACK").catch(() => {
+          // The error that matters is the first; the connection is closed.
+          isBroken = true;
+        });
+      }
+      throw error;
+    } finally {
+      client.removeListener("error", broke);
+      client.release(isBroken);
+    }
+  }
+
+  /** A client whose connection tells when it breaks: without a listener, that would end the process. */
+  #connected(broke: () => void): Promise<PostgresClient> {
+    return new Promise((resolve, reject) => {
+      this.#opened().connect((error, client) => {
+        // At once: the server's last message may stand right behind the one that says it is ready.
+        client?.on("error", broke);
+        if (client) resolve(client);
+        else reject(error ?? new Error("The pool gave no connection."));
+      });
+    });
+  }
+
+  #unknown(cause: unknown): StorageError {
+    return new StorageError(
+      `The connection to ${this.#options.place} broke while the change was committed, so it was stored as a whole or not ` +
+        "at all. What was saved before is intact. Look at what is stored now, then decide.",
+      { cause, retryable: true },
+    );
+  }
+
+  #opened(): PostgresPool {
+    if (this.#pool === undefined) {
+      const { pool } = this.#options;
+      this.#pool = typeof pool === "function" ? pool() : pool;
+      // The pool drops an idle connection that breaks, and says so. Without a listener, that would end the process.
+      this.#pool.on("error", ignore);
+    }
+    return this.#pool;
+  }
+
+  #query(text: string, values: readonly unknown[]): PostgresQuery {
+    const query = { text, values: values.map(toParameter), rowMode: "array" } as const;
+    return this.#options.prepare && values.length > 0 ? { ...query, name: nameOf(text) } : query;
+  }
+}
+
+function ignore(): void {}
+
+const NAMES = new Map<string, string>();
+
+/** Programs of different versions that share a connection through a pooler must not use one name for two statements. */
+function nameOf(text: string): string {
+  let name = NAMES.get(text);
+  if (name === undefined) {
+    name = `waymark_${hash("sha256", text, "hex").slice(0, 32)}`;
+    NAMES.set(text, name);
+  }
+  return name;
+}
+
+function toParameter(value: unknown): unknown {
+  if (typeof value === "string") return toColumn(value);
+  return Array.isArray(value) ? value.map(toParameter) : value;
+}
+
+function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
+  return rows
+    .filter(Array.isArray)
+    .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
+}
+
+/** Makes a pool with pg, an optional peer, which is loaded here. */
+export function newPool(url: string): PostgresPool {
+  // Only the package's own declarations could prove what it exports.
+  const { Pool } = createRequire(import.meta.url)("pg") as { Pool: new (options: object) => PostgresPool };
+  return new Pool({
+    connectionString: url,
+    fallback_application_name: "waymark",
+    connectionTimeoutMillis: 10_000,
+    keepAlive: true,
+    // A program that doesn't close its storage may end all the same.
+    allowExitOnIdle: true,
+  });
+}

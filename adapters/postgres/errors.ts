@@ -1,0 +1,106 @@
+import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/contract/errors.js";
+
+/** The connection broke, or none could be made: the call may have been carried out. */
+const LOST = [
+  ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
+  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"],
+];
+/** What pg says without a code. */
+const LOST_MESSAGE =
+  /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
+/** The server undid the transaction, or never began it. */
+const UNDONE = ["40001", "40P01", "53300"];
+/** No server at that address. */
+const UNREACHABLE = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
+const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
+
+/** The connection is lost, so nobody knows what became of a COMMIT. */
+export function isLost(error: unknown): boolean {
+  if (LOST.includes(codeOf(error))) return true;
+  return error instanceof Error && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
+}
+
+/** The same call may succeed in a moment: the server restarts or is full, or another transaction was in the way. */
+export function isPassing(error: unknown): boolean {
+  return isLost(error) || UNDONE.includes(codeOf(error));
+}
+
+/** Nothing answers at the server's address: right after a start, it is probably wrong. */
+export function isUnreachable(error: unknown): boolean {
+  return UNREACHABLE.includes(codeOf(error));
+}
+
+/** A row with that key is there. */
+export function isTaken(error: unknown): boolean {
+  return codeOf(error) === "23505";
+}
+
+/** A table or column isn't there. */
+export function isMissing(error: unknown): boolean {
+  return ["42P01", "3F000", "42703"].includes(codeOf(error));
+}
+
+/**
+ * What PostgreSQL, pg or the network threw, as an error that a caller of the adapter can act on.
+ *
+ * @param place - Where the tables are, without a password.
+ */
+export function explain(error: unknown, place: string): unknown {
+  if (!(error instanceof Error) || error instanceof CheckpointError) return error;
+  const code = codeOf(error);
+  const reason = error.message.trim();
+  const intact = "This call changed nothing, and what was saved before is intact.";
+  const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
+
+  if (code === "MODULE_NOT_FOUND" || code === "ERR_MODULE_NOT_FOUND") {
+    const what = reason.split("\n", 1)[0] ?? reason;
+    return failure(`pg can't be loaded: ${what}. Nothing was read or written. Run \`npm install pg\`.`);
+  }
+  if (isPassing(error)) {
+    const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for the moment";
+    return failure(
+      `${place} ${what}: ${reason}${code === "" ? "" : ` (${code})`}. What was saved before is intact. ` +
+        "Try again; a save under the same id is stored once.",
+      true,
+    );
+  }
+  if (["28P01", "28000", "3D000"].includes(code)) {
+    return failure(`${place} refuses the connection: ${reason} (${code}). Nothing was read or written.`);
+  }
+  if (code === "42501") {
+    return failure(
+      `${place}: ${reason} (${code}). ${intact} docs/postgres.md says which rights each call needs; ` +
+        "`waymark postgres ddl` prints what an administrator can apply.",
+    );
+  }
+  if (code === "25006") {
+    return failure(`${place} is read-only, as a standby is: ${reason} (${code}). ${intact}`, true);
+  }
+  if (["55P03", "57014"].includes(code)) {
+    return failure(`${place} gave up the call: ${reason} (${code}). ${intact} Try again.`, true);
+  }
+  if (NO_SPACE.includes(code)) {
+    return failure(`${place} has no space or memory left: ${reason} (${code}). ${intact}`, true);
+  }
+  if (isMissing(error)) {
+    return failure(
+      `${place}: ${reason} (${code}). ${intact} Somebody has removed or changed the tables; the next call looks for them again.`,
+    );
+  }
+  if (code.startsWith("XX")) {
+    return new CheckpointCorruptError(
+      `${place} is damaged: ${reason} (${code}). Nothing was changed. Copy the server's data before anything else; then ` +
+        "look into its log, and put back a backup.",
+      { cause: error },
+    );
+  }
+  // A mistake in a program has no code of PostgreSQL's.
+  if (!/^[0-9A-Z]{5}$/.test(code)) return error;
+  return failure(`PostgreSQL failed on ${place}: ${reason} (${code}). ${intact}`);
+}
+
+/** The code of an error of PostgreSQL's or Node's; `""` for one without, such as a mistake in a program. */
+function codeOf(error: unknown): string {
+  // Node gives an AggregateError if a name has several addresses, with the code of the first.
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}

@@ -1,0 +1,339 @@
+import {
+  type AppendCondition,
+  type CheckpointQuery,
+  type CorruptRecord,
+  checkExpected,
+  checkKeys,
+  isCorrupt,
+  nextSequence,
+  type StorageAdapter,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
+import {
+  CHECKPOINT_STATUSES,
+  type CheckpointDraft,
+  type CheckpointSummary,
+  copyOf,
+  copyOfPayload,
+  type Payload,
+  type StatusChange,
+  type StoredCheckpoint,
+  type TaskSummary,
+} from "../../src/contract/checkpoint.js";
+import { ClosedError, StorageError } from "../../src/contract/errors.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
+import { explain, isMissing } from "./errors.js";
+import { PostgresMaintenance } from "./maintenance.js";
+import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
+import { isPresent, migrate, quoted } from "./schema.js";
+import { statementsOn } from "./statements.js";
+import { PostgresWriter, valuesOf } from "./writer.js";
+
+export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
+export { postgresDdl } from "./schema.js";
+
+/** Where the tables are: a pool of yours, or a URL. */
+export type PostgresAdapterOptions = PostgresTablesOptions &
+  (
+    | {
+        /** pg's `Pool`, or one that works like it. It stays open when the adapter is closed. */
+        readonly pool: PostgresPool;
+        readonly url?: undefined;
+      }
+    | {
+        /** `postgres://user:password@host:5432/database`: the adapter makes a pool of its own, with the installed pg. */
+        readonly url: string;
+        readonly pool?: undefined;
+      }
+  );
+
+/** The options that are the same for a pool and a URL. */
+export interface PostgresTablesOptions {
+  /** The schema of the tables. Default `waymark`. */
+  readonly schema?: string | undefined;
+  /** Whether the first write may make schema and tables. Default true; see `postgresDdl` for making them by hand. */
+  readonly migrate?: boolean | undefined;
+  /**
+   * Whether statements are prepared under names, once per connection, which saves the server planning them. Default false:
+   * a pooler in transaction mode may not know such statements.
+   */
+  readonly prepare?: boolean | undefined;
+  /**
+   * For how long a call is tried again, in milliseconds, where that is safe: after a broken connection, a failover, a
+   * deadlock, "too many clients". Default 10,000.
+   */
+  readonly retryForMs?: number | undefined;
+}
+
+/** The most rows of summaries that are read at a time. */
+const PAGE_ROWS = 256;
+/** The most bytes of payloads that are read at a time, but for the first. */
+const PAGE_BYTES = 256 * 1024;
+
+/**
+ * Checkpoints in a PostgreSQL database, for many machines: what was acknowledged survives what the server's own commits
+ * survive. Needs the package pg.
+ *
+ * @example
+ * ```ts
+ * import { CheckpointManager } from "waymark";
+ * import { PostgresAdapter } from "waymark/adapters/postgres";
+ *
+ * const url = "postgres://localhost:5432/app";
+ * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
+ * ```
+ *
+ * No call leaves anything behind in its connection, so a pooler in transaction mode fits.
+ */
+export class PostgresAdapter implements StorageAdapter {
+  readonly name = "postgres";
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly maintenance: StorageMaintenance;
+  readonly #schema: string;
+  readonly #mayMigrate: boolean;
+  readonly #place: string;
+  readonly #connection: PostgresConnection;
+  readonly #tables: Tables;
+  /** The last append of each task that has one under way: an instance's appends of a task follow each other. */
+  readonly #appends = new Map<string, Promise<unknown>>();
+  readonly #underWay = new Set<Promise<unknown>>();
+  #looking: Promise<boolean> | undefined;
+  #isPresent = false;
+  #closing: Promise<void> | undefined;
+
+  /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
+  constructor(options: PostgresAdapterOptions) {
+    checkOptions(options);
+    const { pool, url, schema = "waymark", migrate = true, prepare = false, retryForMs = 10_000 } = options;
+    this.#schema = schema;
+    this.#mayMigrate = migrate;
+    this.#place = `PostgreSQL${url === undefined ? "" : ` at ${new URL(url).host}`}, schema ${quoted(schema)}`;
+    const place = this.#place;
+    // checkOptions has seen one of them.
+    const source = pool ?? (() => newPool(url ?? ""));
+    this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
+    const sql = statementsOn(schema);
+    const reader = new PostgresReader(sql, place);
+    const writer = new PostgresWriter(this.#connection, sql, reader, { retryForMs });
+    this.#tables = { connection: this.#connection, sql, reader, writer };
+    this.maintenance = new PostgresMaintenance({ place, call: (work) => this.#call(() => this.#ifPresent(work)) });
+  }
+
+  append(draft: CheckpointDraft, condition: AppendCondition = {}): Promise<number> {
+    // Before the first wait: the caller may change what it gave as soon as it has its promise.
+    const [copy, values, asked] = [copyOf(draft), valuesOf(draft), { ...condition }];
+    const before = this.#appends.get(draft.taskId);
+    const appended = this.#call(async () => {
+      await before;
+      return this.#append(copy, values, asked);
+    });
+    const settled = appended.then(ignore, ignore);
+    this.#appends.set(draft.taskId, settled);
+    void settled.then(() => {
+      if (this.#appends.get(draft.taskId) === settled) this.#appends.delete(draft.taskId);
+    });
+    return appended;
+  }
+
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#read(({ reader, connection }) => reader.get(connection, taskId, id));
+  }
+
+  read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
+    // Most reads want the newest one alone. Rows that a filter drops come without their payloads.
+    const isFiltered = query.stage !== undefined || query.status !== undefined;
+    const first = { rows: isFiltered ? 64 : 1, bytes: 1 };
+    return this.#select(query, first, ({ reader, connection }, rest, range, size) =>
+      reader.checkpoints(connection, rest, range, size),
+    );
+  }
+
+  list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
+    return this.#select(query, { rows: PAGE_ROWS, bytes: 1 }, ({ reader, connection }, rest, range, size) =>
+      reader.summaries(connection, rest, range, size),
+    );
+  }
+
+  async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    const { status = CHECKPOINT_STATUSES, limit = Number.POSITIVE_INFINITY } = query;
+    this.#assertOpen();
+    let rest = query;
+    let passed = 0;
+    for (let wanted = limit; wanted > 0; ) {
+      // By recency, all ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
+      const asked = query.order === "recent" ? wanted : Math.min(wanted, PAGE_ROWS);
+      const skip = query.order === "recent" ? passed : 0;
+      const ids = (await this.#read(({ reader, connection }) => reader.taskIds(connection, rest, asked, skip))) ?? [];
+      for (let at = 0; at < ids.length; at += PAGE_ROWS) {
+        const page = ids.slice(at, at + PAGE_ROWS);
+        const found = await this.#read(({ reader, connection }) => reader.tasks(connection, page, status));
+        for (const item of found ?? []) {
+          yield item;
+          if (!isCorrupt(item)) wanted -= 1;
+        }
+      }
+      if (ids.length < asked) return;
+      passed += ids.length;
+      if (query.order === "taskId") rest = { ...query, after: ids.at(-1) };
+    }
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const [copy, asked] = [structuredClone(change), { ...condition }];
+    return (await this.#read(({ writer }) => writer.setStatus(taskId, id, copy, asked))) ?? false;
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const copy = copyOfPayload(payload);
+    return (await this.#read(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
+    const removed = await this.#read(({ writer }) => writer.remove(taskId, copy, asked));
+    if (removed === undefined) checkExpected(taskId, 0, asked);
+    return removed ?? 0;
+  }
+
+  async removeTasks(prefix: string): Promise<number> {
+    return (await this.#read(({ writer }) => writer.removeTasks(prefix))) ?? 0;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.#connection.close());
+    return this.#closing;
+  }
+
+  async #append(draft: CheckpointDraft, values: readonly unknown[], condition: AppendCondition): Promise<number> {
+    if (!(await this.#looked())) {
+      // A refused append makes no tables.
+      nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
+      await this.#migrate();
+    }
+    return this.#tables.writer.append(draft, values, condition);
+  }
+
+  async *#select<Found extends CheckpointSummary>(
+    query: CheckpointQuery,
+    firstSize: PageSize,
+    page: (tables: Tables, query: CheckpointQuery, range: Range, size: PageSize) => Promise<Page<Found>>,
+  ): AsyncGenerator<Found | CorruptRecord, void, void> {
+    this.#assertOpen();
+    let rest = query;
+    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+    let size = firstSize;
+    for (let range = rangeOf(query); wanted > 0; ) {
+      const asked = { ...size, rows: Math.min(size.rows, wanted) };
+      const found = await this.#read((tables) => page(tables, rest, range, asked));
+      for (const { found: item } of found?.entries ?? []) {
+        if (wanted === 0) return;
+        yield item;
+        if (!isCorrupt(item)) wanted -= 1;
+      }
+      if (found?.rest === undefined) return;
+      rest = { ...query, skip: 0 };
+      range = found.rest;
+      size = { rows: Math.min(size.rows * 8, PAGE_ROWS), bytes: PAGE_BYTES };
+    }
+  }
+
+  /** Works with the tables, if there are any. */
+  #read<Result>(work: (tables: Tables) => Promise<Result>): Promise<Result | undefined> {
+    return this.#call(() => this.#ifPresent(work));
+  }
+
+  async #ifPresent<Result>(work: (tables: Tables) => Promise<Result>): Promise<Result | undefined> {
+    return (await this.#looked()) ? work(this.#tables) : undefined;
+  }
+
+  /** Whether the tables are there. Once they are, nobody looks again. */
+  async #looked(): Promise<boolean> {
+    if (this.#isPresent) return true;
+    this.#looking ??= isPresent(this.#connection, this.#schema, this.#place).finally(() => {
+      this.#looking = undefined;
+    });
+    this.#isPresent = await this.#looking;
+    return this.#isPresent;
+  }
+
+  async #migrate(): Promise<void> {
+    if (!this.#mayMigrate) {
+      throw new StorageError(
+        `${this.#place} has no tables, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
+      );
+    }
+    await migrate(this.#connection, this.#schema, this.#place);
+    this.#isPresent = true;
+  }
+
+  async #call<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.#assertOpen();
+    const called = call();
+    const settled = called.then(ignore, ignore);
+    this.#underWay.add(settled);
+    try {
+      return await called;
+    } catch (error) {
+      if (isMissing(error)) this.#isPresent = false;
+      throw explain(error, this.#place);
+    } finally {
+      this.#underWay.delete(settled);
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new ClosedError("The postgres adapter");
+  }
+}
+
+/** What works with the tables. */
+interface Tables {
+  readonly connection: PostgresConnection;
+  readonly sql: ReturnType<typeof statementsOn>;
+  readonly reader: PostgresReader;
+  readonly writer: PostgresWriter;
+}
+
+function ignore(): void {}
+
+const OPTIONS = [
+  "pool",
+  "url",
+  "schema",
+  "migrate",
+  "prepare",
+  "retryForMs",
+] satisfies (keyof PostgresAdapterOptions)[];
+const LONGEST_RETRY_MS = 2 ** 31 - 1;
+
+/** No message repeats the URL: it may hold a password. */
+function checkOptions(options: PostgresAdapterOptions): void {
+  checkKeys("PostgresAdapterOptions", options, OPTIONS);
+  const { pool, url, schema = "waymark", migrate, prepare, retryForMs = 0 } = options;
+  if ((pool === undefined) === (url === undefined)) {
+    throw new TypeError("PostgresAdapterOptions needs a `pool` or a `url`, not both.");
+  }
+  if (url !== undefined && !isPostgresUrl(url)) {
+    throw new TypeError("PostgresAdapterOptions.url must be like postgres://user:password@host:5432/database.");
+  }
+  if (pool !== undefined && typeof pool?.query !== "function") {
+    throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or one that works like it.");
+  }
+  if (typeof schema !== "string" || schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0")) {
+    throw new TypeError("PostgresAdapterOptions.schema must be a name of at most 63 bytes.");
+  }
+  for (const [name, value] of Object.entries({ migrate, prepare })) {
+    if (value === undefined || typeof value === "boolean") continue;
+    throw new TypeError(`PostgresAdapterOptions.${name} must be true or false.`);
+  }
+  if (!Number.isSafeInteger(retryForMs) || retryForMs < 0 || retryForMs > LONGEST_RETRY_MS) {
+    throw new RangeError(
+      `PostgresAdapterOptions.retryForMs must be whole milliseconds, from 0 to ${LONGEST_RETRY_MS}.`,
+    );
+  }
+}
+
+function isPostgresUrl(url: unknown): boolean {
+  return typeof url === "string" && URL.canParse(url) && ["postgres:", "postgresql:"].includes(new URL(url).protocol);
+}

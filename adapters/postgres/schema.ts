@@ -1,0 +1,136 @@
+import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
+import type { PostgresConnection, Statements } from "./connection.js";
+
+const VERSION = 1;
+const NOTE = "Waymark's checkpoints, version ";
+/** `WYMK`: nobody else should lock this number. */
+const ADVISORY_LOCK = 0x57594d4b;
+
+/** The name as a statement writes it. */
+export function quoted(schema: string): string {
+  return `"${schema.replaceAll('"', '""')}"`;
+}
+
+/**
+ * The statements that make the tables, for those who apply DDL by hand: see `migrate: false`. They may be applied again.
+ *
+ * @param schema - Default `waymark`.
+ */
+export function postgresDdl(schema = "waymark"): string {
+  return `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)};\n\n${tablesIn(schema)}`;
+}
+
+/**
+ * A small payload is kept in its checkpoint's row; PostgreSQL keeps a large one apart, so lists don't pass over it, and a
+ * new status doesn't write it again.
+ *
+ * Every append writes the task's row. It gives the sequences under its lock, makes the task's position one look-up, and
+ * shows a list that is shorter than it should be.
+ *
+ * COLLATE "C": by code point, which is the contract's order. An id is found by its SHA-256: ids may be longer than a key.
+ */
+function tablesIn(schema: string): string {
+  const name = quoted(schema);
+  return `CREATE TABLE IF NOT EXISTS ${name}.tasks (
+  task_id text COLLATE "C" NOT NULL PRIMARY KEY,
+  last_sequence bigint NOT NULL, -- the last one given; it outlives its checkpoint
+  count bigint NOT NULL,
+  newest_sequence bigint, -- NULL in a task without checkpoints, as the rest of the row
+  newest_created_at text COLLATE "C",
+  newest_status text COLLATE "C"
+) WITH (fillfactor = 80);
+CREATE INDEX IF NOT EXISTS tasks_by_recency ON ${name}.tasks (newest_status, newest_created_at DESC, task_id);
+
+CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
+  task_id text COLLATE "C" NOT NULL,
+  sequence bigint NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  id_digest bytea NOT NULL, -- the SHA-256 of id
+  created_at text COLLATE "C" NOT NULL,
+  stage text COLLATE "C",
+  label text COLLATE "C",
+  parent_id text COLLATE "C",
+  metadata text COLLATE "C", -- JSON
+  status text COLLATE "C" NOT NULL,
+  error text COLLATE "C", -- JSON
+  state_version bigint NOT NULL,
+  size_bytes bigint NOT NULL,
+  encoding text COLLATE "C" NOT NULL,
+  sha256 text COLLATE "C" NOT NULL,
+  seal text COLLATE "C" NOT NULL,
+  is_text boolean NOT NULL, -- true: the body is JSON in UTF-8; false: it is what the encoding says
+  body bytea NOT NULL,
+  PRIMARY KEY (task_id, sequence)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task_id, id_digest);
+
+-- Where repair puts damaged rows. Of a task's row, the reason says what it held.
+CREATE TABLE IF NOT EXISTS ${name}.quarantine (
+  task_id text COLLATE "C" NOT NULL,
+  number bigint GENERATED ALWAYS AS IDENTITY,
+  quarantined_at text NOT NULL,
+  reason text NOT NULL,
+  sequence bigint,
+  id text,
+  id_digest bytea,
+  created_at text,
+  stage text,
+  label text,
+  parent_id text,
+  metadata text,
+  status text,
+  error text,
+  state_version bigint,
+  size_bytes bigint,
+  encoding text,
+  sha256 text,
+  seal text,
+  is_text boolean,
+  body bytea,
+  PRIMARY KEY (task_id, number)
+);
+
+-- By this the program knows its tables.
+COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
+`;
+}
+
+const LOOK = "SELECT to_regclass($1)::text, obj_description(to_regclass($1)::oid, 'pg_class')";
+
+/**
+ * Whether the schema has our tables. If not, they may be added.
+ *
+ * @throws {UnsupportedFormatError} A newer program or another program made what is there.
+ */
+export async function isPresent(statements: Statements, schema: string, place: string): Promise<boolean> {
+  const [[table, note] = []] = await statements.rows(LOOK, `${quoted(schema)}.tasks`);
+  if (typeof table !== "string") return false;
+  const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
+  if (version === VERSION) return true;
+  throw new UnsupportedFormatError(
+    version === undefined
+      ? `${place} has a table "tasks" of another program. It was left untouched; choose another schema.`
+      : `${place} has version ${version} of the tables; this program knows versions up to ${VERSION}. ` +
+          "They were left untouched; run the newer program, or choose another schema.",
+  );
+}
+
+/** Makes the tables, in one transaction, unless another process has made them in the meantime. */
+export async function migrate(connection: PostgresConnection, schema: string, place: string): Promise<void> {
+  const make = async (statements: Statements) => {
+    await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
+    if (await isPresent(statements, schema, place)) return;
+    const [[encoding, existing] = []] = await statements.rows(
+      "SELECT current_setting('server_encoding'), to_regnamespace($1)::text",
+      quoted(schema),
+    );
+    if (encoding !== "UTF8") {
+      throw new StorageError(
+        `The database of ${place} has the encoding ${String(encoding)}. Nothing was made; choose a database with UTF8.`,
+      );
+    }
+    // Who may not make schemas can use one that an administrator has made.
+    await statements.change(existing === null ? postgresDdl(schema) : tablesIn(schema));
+  };
+  await connection.atomically(make, { twice: true });
+}

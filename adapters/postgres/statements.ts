@@ -1,0 +1,135 @@
+import { COLUMNS } from "../sql/rows.js";
+import { quoted } from "./schema.js";
+
+/** The highest safe integer: a task has no sequence above it. */
+const HIGHEST_SEQUENCE = "9007199254740991";
+
+/**
+ * Every statement on a schema's tables. Each carries the task's id, so that a database which spreads the tables over
+ * machines by it asks one of them; but for those across tasks.
+ */
+export function statementsOn(schema: string) {
+  const [tasks, checkpoints, quarantine] = ["tasks", "checkpoints", "quarantine"].map(
+    (table) => `${quoted(schema)}.${table}`,
+  );
+  const columns = COLUMNS.map((name) => `c.${name}`).join(", ");
+  const names = COLUMNS.join(", ");
+  const inRange = (order: "ASC" | "DESC") =>
+    `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order} LIMIT $4 OFFSET $5`;
+  const whole = `c.is_text, encode(c.body, 'hex')`;
+  const newestIn = `(SELECT max(sequence) AS newest FROM ${checkpoints} WHERE task_id = $1) p`;
+  /** A row that isn't asked for comes without its body, and weighs nothing. $8: the page's budget of bytes. */
+  const page = (order: "ASC" | "DESC") => `
+    SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN encode(c.body, 'hex') END, c.weight
+    FROM (SELECT r.*, sum(r.weight) OVER (ORDER BY r.sequence ${order}) - r.weight AS before FROM (
+      SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
+        ELSE 0 END AS weight FROM ${checkpoints} c ${inRange(order)}) r) c
+    WHERE c.before < $8 ORDER BY c.sequence ${order}`;
+  /** Each status is in order by itself. */
+  const byRecency = (range: string) => `
+    SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
+      SELECT task_id, newest_created_at FROM ${tasks} WHERE newest_status = s.status ${range}
+      ORDER BY newest_created_at DESC, task_id LIMIT $2::bigint + $3::bigint) t
+    ORDER BY t.newest_created_at DESC, t.task_id LIMIT $2 OFFSET $3`;
+
+  return {
+    byId: `SELECT ${columns} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
+    wholeById: `SELECT ${columns}, ${whole} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
+    wholeAt: `SELECT ${columns}, ${whole} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = $2`,
+    summaries: {
+      newest: `SELECT ${columns} FROM ${checkpoints} c ${inRange("DESC")}`,
+      oldest: `SELECT ${columns} FROM ${checkpoints} c ${inRange("ASC")}`,
+    },
+    checkpoints: { newest: page("DESC"), oldest: page("ASC") },
+
+    /**
+     * The whole append. `advanced` waits for the task's row and reads what its holder has committed; nothing but that row
+     * is read anew, so whatever else changes meanwhile gives no row or a taken key, and the caller looks again.
+     */
+    append: `
+      WITH advanced AS (
+        UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
+          last_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1),
+          newest_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1)
+        FROM ${newestIn}
+        WHERE t.task_id = $1 AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
+          AND coalesce($20 > greatest(t.last_sequence, p.newest), greatest(t.last_sequence, p.newest) < ${HIGHEST_SEQUENCE})
+        RETURNING t.last_sequence
+      ), begun AS (
+        INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
+        SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1)
+        FROM ${newestIn}
+        WHERE NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
+          AND coalesce($20::bigint > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
+        ON CONFLICT DO NOTHING RETURNING last_sequence
+      ), given AS (SELECT last_sequence AS sequence FROM advanced UNION ALL SELECT last_sequence FROM begun)
+      INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
+      SELECT $1, $2::boolean, $3::bytea, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
+        $15, $16, encode(sha256($17::bytea || convert_to(sequence::text, 'UTF8') || $18::bytea), 'hex') FROM given
+      RETURNING sequence`,
+    /** What decided: see `append`. The last sequence given, and the newest one's. */
+    position: `
+      SELECT greatest(t.last_sequence, p.newest, 0),
+        CASE WHEN t.task_id IS NULL THEN coalesce(p.newest, 0) ELSE coalesce(t.newest_sequence, 0) END
+      FROM ${newestIn} LEFT JOIN ${tasks} t ON t.task_id = $1`,
+
+    lock: `SELECT last_sequence FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
+    newest: `SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1`,
+    setStatus: `UPDATE ${checkpoints} SET status = $3, error = $4, seal = $5 WHERE task_id = $1 AND sequence = $2`,
+    setTaskStatus: `UPDATE ${tasks} SET newest_status = $3 WHERE task_id = $1 AND newest_sequence = $2`,
+    replacePayload: `
+      UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
+      WHERE task_id = $1 AND sequence = $2`,
+    removeTask: `DELETE FROM ${tasks} WHERE task_id = $1`,
+    removeAll: `DELETE FROM ${checkpoints} WHERE task_id = $1`,
+    removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2)`,
+    removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
+    shortenTask: `
+      UPDATE ${tasks} SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
+        SELECT sequence, created_at, status FROM ${checkpoints} c WHERE c.task_id = $1 ORDER BY sequence DESC LIMIT 1)
+      WHERE task_id = $1`,
+
+    /** A task's row, and what it must say, in one statement: other processes may write between two. */
+    taskRow: `
+      SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
+        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status
+      FROM (SELECT $1::text AS task_id) i LEFT JOIN ${tasks} t ON t.task_id = $1
+      LEFT JOIN ${checkpoints} c ON c.task_id = $1
+        AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,
+    replaceTask: `
+      INSERT INTO ${tasks} (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status)
+      VALUES ($1, $2, $3, $4, $5, $6)
+      ON CONFLICT (task_id) DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
+        newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
+        newest_status = excluded.newest_status`,
+    quarantineCheckpoint: `
+      INSERT INTO ${quarantine} (task_id, quarantined_at, reason, ${names}, id_digest, is_text, body)
+      SELECT c.task_id, $3, $4, ${columns}, c.id_digest, c.is_text, c.body
+      FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = $2`,
+    quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
+
+    /** Across tasks. */
+    acrossTasks: {
+      idsByTaskId: `
+        SELECT task_id FROM ${tasks}
+        WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5
+        ORDER BY task_id LIMIT $2 OFFSET $3`,
+      idsByRecency: byRecency(""),
+      idsByRecencyInRange: byRecency("AND task_id >= $4 AND task_id < $5"),
+      /** LEFT: a newest checkpoint that isn't there is damage. LIMIT: each by its key, however many there are. */
+      tasks: `
+        SELECT t.task_id, t.count, t.newest_sequence, ${columns} FROM unnest($1::text[]) AS i (task_id)
+        CROSS JOIN LATERAL (SELECT * FROM ${tasks} t WHERE t.task_id = i.task_id LIMIT 1) t
+        LEFT JOIN LATERAL (
+          SELECT * FROM ${checkpoints} c WHERE c.task_id = t.task_id AND c.sequence = t.newest_sequence LIMIT 1) c ON true`,
+      allIds: `
+        (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
+        UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
+        ORDER BY task_id LIMIT $2`,
+      removeTasks: `DELETE FROM ${tasks} WHERE task_id >= $1 AND task_id < $2`,
+      removeCheckpoints: `DELETE FROM ${checkpoints} WHERE task_id >= $1 AND task_id < $2`,
+    },
+  } as const;
+}
+
+export type PostgresStatements = ReturnType<typeof statementsOn>;

@@ -1,0 +1,168 @@
+import {
+  type AppendCondition,
+  type CorruptRecord,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+  sequenceOfSame,
+} from "../../src/contract/adapter.js";
+import {
+  type CheckpointDraft,
+  type Payload,
+  type SealedSummary,
+  type StatusChange,
+  sealedParts,
+  withPayload,
+  withStatus,
+} from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
+import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
+import type { PostgresConnection, Statements } from "./connection.js";
+import { isTaken } from "./errors.js";
+import { digestOf, numberIn, type PostgresReader } from "./reader.js";
+import type { PostgresStatements } from "./statements.js";
+
+/** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
+export class PostgresWriter {
+  readonly #connection: PostgresConnection;
+  readonly #sql: PostgresStatements;
+  readonly #reader: PostgresReader;
+  readonly #retryForMs: number;
+
+  constructor(
+    connection: PostgresConnection,
+    sql: PostgresStatements,
+    reader: PostgresReader,
+    { retryForMs }: { readonly retryForMs: number },
+  ) {
+    this.#connection = connection;
+    this.#sql = sql;
+    this.#reader = reader;
+    this.#retryForMs = retryForMs;
+  }
+
+  /**
+   * One statement, and one round trip. Its answer may be lost: then the same statement finds the id taken, and the
+   * checkpoint under that id is this one.
+   */
+  async append(draft: CheckpointDraft, values: readonly unknown[], condition: AppendCondition = {}): Promise<number> {
+    const deadline = performance.now() + this.#retryForMs;
+    do {
+      const sequence = await this.#tryAppend(values, condition);
+      if (sequence !== undefined) return sequence;
+      // In this order: whoever appends the same draft at the same time may store it in between.
+      const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
+      const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
+      if (existing !== undefined) return sequenceOfSame(readable(existing), draft);
+      nextSequence(draft.taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
+      // Another process has written to this task or removed it meanwhile.
+    } while (performance.now() < deadline);
+    throw new StorageError(
+      `Task ${JSON.stringify(draft.taskId)} was changed by others again and again for ${this.#retryForMs} ms, or its row ` +
+        "is damaged (`waymark verify` shows that). Nothing was stored, and what is there is intact.",
+      { retryable: true },
+    );
+  }
+
+  async #tryAppend(values: readonly unknown[], condition: AppendCondition): Promise<number | undefined> {
+    const { expectedSequence = null, sequence = null } = condition;
+    try {
+      const [[given] = []] = await this.#connection.rows(this.#sql.append, ...values, expectedSequence, sequence);
+      return given === undefined ? undefined : Number(given);
+    } catch (error) {
+      if (!isTaken(error)) throw error;
+      return undefined;
+    }
+  }
+
+  async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition: AppendCondition | undefined,
+  ): Promise<boolean> {
+    return this.#change(taskId, id, async (record, run) => {
+      checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
+      const { sequence, status, error, seal } = withStatus(record, change);
+      await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
+      await run.change(this.#sql.setTaskStatus, taskId, sequence, status);
+      return true;
+    });
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    return this.#change(taskId, id, async (record, run) => {
+      if (record.payload.sha256 !== expectedSha256) return false;
+      const { sequence, sizeBytes, seal } = withPayload(record, payload);
+      const described = [sizeBytes, payload.encoding, payload.sha256, seal];
+      await run.change(this.#sql.replacePayload, taskId, sequence, ...described, ...bodyOf(payload));
+      return true;
+    });
+  }
+
+  async remove(
+    taskId: string,
+    ids: readonly string[] | "all",
+    condition: AppendCondition | undefined,
+  ): Promise<number> {
+    return this.#connection.atomically(async (run) => {
+      await run.rows(this.#sql.lock, taskId);
+      checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
+      if (ids === "all") {
+        await run.change(this.#sql.removeTask, taskId);
+        return run.change(this.#sql.removeAll, taskId);
+      }
+      const removed = await run.change(this.#sql.removeSome, taskId, ids.map(digestOf));
+      if (removed > 0) await run.change(this.#sql.shortenTask, taskId, removed);
+      return removed;
+    });
+  }
+
+  async removeTasks(prefix: string): Promise<number> {
+    const { removeTasks, removeCheckpoints } = this.#sql.acrossTasks;
+    return this.#connection.atomically(async (run) => {
+      await run.change(removeTasks, prefix, prefix + HIGHEST);
+      return run.change(removeCheckpoints, prefix, prefix + HIGHEST);
+    });
+  }
+
+  /** Gives false if there is no such checkpoint. */
+  #change(
+    taskId: string,
+    id: string,
+    change: (record: SealedSummary, run: Statements) => Promise<boolean>,
+  ): Promise<boolean> {
+    return this.#connection.atomically(async (run) => {
+      await run.rows(this.#sql.lock, taskId);
+      const found = await this.#reader.sealed(run, taskId, id);
+      return found !== undefined && change(readable(found), run);
+    });
+  }
+
+  async #newestSequence(run: Statements, taskId: string): Promise<number> {
+    const [[newest] = []] = await run.rows(this.#sql.newest, taskId);
+    return Number(numberIn(newest ?? 0));
+  }
+}
+
+/** The values of an append but for its condition. They share nothing with the draft, which may change meanwhile. */
+export function valuesOf(draft: CheckpointDraft): readonly unknown[] {
+  const [before, after] = sealedParts(draft).map((part) => Buffer.from(part));
+  const columns = columnsOf(draft).map((value) => value ?? null);
+  return [draft.taskId, ...bodyOf(draft.payload), digestOf(draft.id), ...columns, before, after];
+}
+
+/** For the columns is_text and body. */
+function bodyOf({ body }: Payload): readonly [boolean, Buffer] {
+  return typeof body === "string" ? [true, Buffer.from(body)] : [false, Buffer.from(body)];
+}
+
+/** @throws {CheckpointCorruptError} The row can't be read. */
+function readable(found: SealedSummary | CorruptRecord): SealedSummary {
+  if (!isCorrupt(found)) return found;
+  throw new CheckpointCorruptError(
+    `Checkpoint ${found.id ?? "?"} of task ${JSON.stringify(found.taskId)} can't be read: ${found.reason} (${found.location}). ` +
+      "Nothing was changed, and it was left untouched.",
+    { cause: found.cause },
+  );
+}

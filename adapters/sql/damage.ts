@@ -1,0 +1,41 @@
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { DamagedFinding } from "../../src/contract/findings.js";
+import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
+
+/** What verification says of a row; `undefined` if it is intact. Of a summary, the reader has checked the seal. */
+export function findingOf(
+  found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
+  locate: () => string,
+): DamagedFinding | undefined {
+  if (isCorrupt(found)) return damaged(found);
+  const reason = "payload" in found ? damageIn(found) : undefined;
+  return reason === undefined
+    ? undefined
+    : { ...damaged(damagedRow(locate(), found, reason)), createdAt: found.createdAt };
+}
+
+function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): DamagedFinding {
+  return { kind: "damaged", ...found };
+}
+
+/**
+ * How a task's row differs from the task's checkpoints.
+ *
+ * @param row - The last sequence; the count and the newest one's sequence, time and status as the row says; the same four
+ *   as they are.
+ */
+export function damageInTaskRow(row: SqlRow): string | undefined {
+  const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(5)];
+  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which has its numbering, is gone";
+  const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
+  if (isNumbered && said.every((value, column) => value === actual[column])) return undefined;
+  const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
+  return `it says ${told(said)}, the last sequence ${String(last)}; it has ${told(actual)}`;
+}
+
+/** The values for a task's row that says what its checkpoints say, but for its id. `row`: see {@link damageInTaskRow}. */
+export function taskRowOf([last, , , , , count, sequence, ...newest]: SqlRow): SqlRow {
+  const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
+  return [lastSequence, count, sequence, ...newest];
+}

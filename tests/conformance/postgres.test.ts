@@ -1,0 +1,3 @@
+import { registerPostgres } from "./postgres.js";
+
+registerPostgres("quick");

@@ -1,0 +1,95 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { inject, onTestFinished } from "vitest";
+import {
+  PostgresAdapter,
+  type PostgresClient,
+  type PostgresPool,
+  type PostgresQuery,
+  type PostgresTablesOptions,
+} from "waymark/adapters/postgres";
+
+/** The URL of the server of all tests. */
+export async function serverUrl(): Promise<string> {
+  const answer = await fetch(inject("postgresDesk"));
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text);
+  return text;
+}
+
+/** A schema of the test's own, which doesn't exist yet. It is gone when the test is over. */
+export async function newSchema(): Promise<{ readonly url: string; readonly schema: string }> {
+  const url = await serverUrl();
+  const schema = `test_${randomUUID()}`;
+  onTestFinished(async () => void (await administer(url, `DROP SCHEMA IF EXISTS "${schema}" CASCADE`)));
+  return { url, schema };
+}
+
+/** Runs a statement on a connection of its own, and gives its rows. */
+export async function administer(url: string, sql: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** An adapter on a schema of its own, closed when the test is over. */
+export async function newStore(options: PostgresTablesOptions = {}) {
+  const place = await newSchema();
+  return { ...place, adapter: openAdapter({ ...place, ...options }) };
+}
+
+/** An adapter that is closed when the test is over. */
+export function openAdapter(options: ConstructorParameters<typeof PostgresAdapter>[0]): PostgresAdapter {
+  const adapter = new PostgresAdapter(options);
+  onTestFinished(() => adapter.close());
+  return adapter;
+}
+
+/** A pool of pg's, closed when the test is over. */
+export function newPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, ...options });
+  onTestFinished(() => pool.end());
+  return pool;
+}
+
+/** What happens around each statement of a pool. Both may throw. */
+export interface PoolSpy {
+  readonly before?: (query: PostgresQuery) => void;
+  readonly after?: (query: PostgresQuery) => void;
+}
+
+/** A pool that tells of each statement. */
+export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresPool {
+  const spied = (source: Pick<PostgresClient, "query">) => async (query: PostgresQuery) => {
+    before?.(query);
+    const result = await source.query(query);
+    after?.(query);
+    return result;
+  };
+  return {
+    query: spied(pool),
+    connect: (done) =>
+      pool.connect((error, client) => {
+        if (!client) return done(error, client);
+        done(undefined, {
+          query: spied(client),
+          release: (destroy) => client.release(destroy),
+          on: (event, listener) => client.on(event, listener),
+          removeListener: (event, listener) => client.removeListener(event, listener),
+        });
+      }),
+    end: () => pool.end(),
+    on: (event, listener) => pool.on(event, listener),
+    removeListener: (event, listener) => pool.removeListener(event, listener),
+  };
+}
+
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}

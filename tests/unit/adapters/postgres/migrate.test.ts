@@ -1,0 +1,67 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager } from "waymark";
+import { postgresDdl } from "waymark/adapters/postgres";
+import { draft } from "../../../../src/conformance/drafts.js";
+import { administer, collect, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
+
+describe("the tables", () => {
+  it("are made once, though fifty programs save at once into an empty database", async () => {
+    const place = await newSchema();
+    const adapters = Array.from({ length: 50 }, () => openAdapter({ ...place, retryForMs: 60_000 }));
+    const sequences = await Promise.all(adapters.map((adapter, index) => adapter.append(draft("t", `c${index}`))));
+    expect(new Set(sequences).size).toBe(50);
+  });
+
+  it("are made by nobody with `migrate: false`, and may be made by hand, more than once", async () => {
+    const { url, schema, adapter } = await newStore({ migrate: false });
+    expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/no tables.*waymark postgres ddl/);
+    for (let time = 0; time < 2; time++) await administer(url, postgresDdl(schema));
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+  });
+
+  it("of a newer program are left alone", async () => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await administer(url, `COMMENT ON TABLE "${schema}".tasks IS 'Waymark''s checkpoints, version 2'`);
+    const older = openAdapter({ url, schema });
+    await expect(older.get("t", "c1")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
+    await expect(older.append(draft("t", "c2"))).rejects.toThrow(/version 2 of the tables/);
+  });
+
+  it("of another program are left alone", async () => {
+    const { url, schema, adapter } = await newStore();
+    await administer(url, `CREATE SCHEMA "${schema}"`);
+    await administer(url, `CREATE TABLE "${schema}".tasks (name text)`);
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/of another program/);
+  });
+
+  it("are enough for a role that may only read and append: save, latest and lists", async () => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    const role = `role_${randomUUID()}`;
+    for (const sql of [
+      `CREATE ROLE "${role}" LOGIN PASSWORD 'secret'`,
+      `GRANT USAGE ON SCHEMA "${schema}" TO "${role}"`,
+      `GRANT SELECT, INSERT ON "${schema}".checkpoints TO "${role}"`,
+      `GRANT SELECT, INSERT, UPDATE ON "${schema}".tasks TO "${role}"`,
+    ]) {
+      await administer(url, sql);
+    }
+    onTestFinished(async () => {
+      await administer(url, `DROP OWNED BY "${role}"`);
+      await administer(url, `DROP ROLE "${role}"`);
+    });
+    const as = new URL(url);
+    as.username = role;
+    as.password = "secret";
+    const limited = openAdapter({ url: as.href, schema });
+    const manager = new CheckpointManager({ storage: limited });
+    await manager.save("u", { n: 1 });
+    expect((await manager.latest("u"))?.state).toEqual({ n: 1 });
+    expect(await manager.tasks()).toHaveLength(2);
+    await expect(limited.remove("t", ["c1"])).rejects.toThrow(/permission denied.*docs\/postgres\.md/);
+    expect(await limited.get("t", "c1")).toMatchObject({ id: "c1" });
+  });
+});

@@ -1,0 +1,108 @@
+import { inspect } from "node:util";
+import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { PostgresAdapter, type PostgresAdapterOptions } from "waymark/adapters/postgres";
+import { draft } from "../../../../src/conformance/drafts.js";
+import {
+  administer,
+  collect,
+  newPool,
+  newSchema,
+  newStore,
+  openAdapter,
+  serverUrl,
+} from "../../../support/postgres.js";
+
+const LOCAL = "postgres://me:hunter2@127.0.0.1:1/app";
+
+describe("the options of PostgresAdapter", () => {
+  it.each([
+    [{}, /needs a `pool` or a `url`/],
+    [{ url: LOCAL, pool: {} }, /needs a `pool` or a `url`/],
+    [{ url: "mysql://me:hunter2@host/app" }, /url must be like/],
+    [{ url: "postgres://me:hunter2@ho st/app" }, /url must be like/],
+    [{ pool: {} }, /pool must be pg's Pool/],
+    [{ url: LOCAL, schema: "" }, /schema must be/],
+    [{ url: LOCAL, schema: "x".repeat(64) }, /schema must be/],
+    [{ url: LOCAL, migrate: "no" }, /migrate must be/],
+    [{ url: LOCAL, prepare: 1 }, /prepare must be/],
+    [{ url: LOCAL, retryForMs: -1 }, /retryForMs must be/],
+    [{ url: LOCAL, shema: "x" }, /has no "shema"/],
+  ])("refuses %j and keeps the password to itself", (options, message) => {
+    // What a program without types may pass.
+    const making = () => new PostgresAdapter(options as unknown as PostgresAdapterOptions);
+    expect(making).toThrow(message);
+    expect(making).not.toThrow(/hunter2/);
+  });
+
+  it("connects at the first use, not before", async () => {
+    await new PostgresAdapter({ url: LOCAL }).close();
+  });
+
+  it("takes a pool of the user's, and leaves it open", async () => {
+    const { url, schema } = await newSchema();
+    const pool = newPool(url);
+    const before = pool.listenerCount("error");
+    const manager = new CheckpointManager({ storage: new PostgresAdapter({ pool, schema }) });
+    await manager.save("t", { n: 1 });
+    await manager.close();
+    expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
+    expect(pool.listenerCount("error")).toBe(before);
+  });
+
+  it("takes any name for a schema", async () => {
+    const { url, schema } = await newSchema();
+    const adapter = openAdapter({ url, schema: `${schema.slice(0, 20)}"; é` });
+    expect(await adapter.append(draft("t", "c1"))).toBe(1);
+    await administer(url, `DROP SCHEMA "${schema.slice(0, 20)}""; é" CASCADE`);
+  });
+
+  it("prepares statements under names with `prepare`", async () => {
+    const { url, schema } = await newSchema();
+    const pool = newPool(url, { max: 1 });
+    const adapter = openAdapter({ pool, schema, prepare: true });
+    for (const id of ["c1", "c2"]) await adapter.append(draft("t", id));
+    expect(await collect(adapter.list({ taskId: "t", order: "newest" }))).toHaveLength(2);
+    const { rows } = await pool.query("SELECT name FROM pg_prepared_statements WHERE name LIKE 'waymark_%'");
+    expect(rows.length).toBeGreaterThan(2);
+  });
+
+  it("prepares nothing without it", async () => {
+    const { url, schema } = await newSchema();
+    const pool = newPool(url, { max: 1 });
+    const adapter = openAdapter({ pool, schema });
+    await adapter.append(draft("t", "c1"));
+    expect((await pool.query("SELECT name FROM pg_prepared_statements")).rows).toEqual([]);
+  });
+});
+
+describe("errors", () => {
+  it("of a server that isn't there come at once, and can be tried again", async () => {
+    const error = await openAdapter({ url: LOCAL })
+      .append(draft("t", "c1"))
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
+    expect(String(error)).toMatch(/at 127\.0\.0\.1:1, schema "waymark" can't be reached/);
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("hunter2");
+  });
+
+  it("of a refused password don't show it", async () => {
+    const url = new URL(await serverUrl());
+    url.username = "nobody";
+    url.password = "hunter2";
+    const error = await openAdapter({ url: url.href })
+      .get("t", "c1")
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: false });
+    expect(String(error)).toMatch(/refuses the connection/);
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("hunter2");
+  });
+
+  it("say what to do when somebody has removed the tables, and the next call makes them again", async () => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await administer(url, `DROP SCHEMA "${schema}" CASCADE`);
+    await expect(adapter.append(draft("t", "c2"))).rejects.toThrow(/removed or changed the tables/);
+    expect(await adapter.append(draft("t", "c3"))).toBe(1);
+  });
+});

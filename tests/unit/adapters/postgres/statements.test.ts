@@ -1,0 +1,143 @@
+import { describe, expect, it } from "vitest";
+import { isCorrupt } from "waymark/adapter";
+import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
+import { statementsOn } from "../../../../adapters/postgres/statements.js";
+import { draft, drafts } from "../../../../src/conformance/drafts.js";
+import {
+  administer,
+  collect,
+  newPool,
+  newSchema,
+  newStore,
+  openAdapter,
+  spyingPool,
+} from "../../../support/postgres.js";
+
+/** An adapter, and the statements that it makes from now on. */
+async function spied() {
+  const { url, schema } = await newSchema();
+  const seen: PostgresQuery[] = [];
+  const pool = spyingPool(newPool(url), { before: (query) => void seen.push(query) });
+  const adapter = openAdapter({ pool, schema });
+  return { url, schema, adapter, seen };
+}
+
+async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
+  for (const one of [...drafts("t", 3), ...drafts("u", 2)]) await adapter.append(one);
+  await adapter.append(draft("t", "c1"));
+  await adapter.get("t", "c1");
+  for (const order of ["newest", "oldest"] as const) {
+    await collect(adapter.list({ taskId: "t", order, limit: 2, skip: 1 }));
+    await collect(adapter.read({ taskId: "t", order, stage: "s", status: ["failed"] }));
+  }
+  for (const order of ["recent", "taskId"] as const) await collect(adapter.tasks({ order, prefix: "t" }));
+  await adapter.setStatus("t", "c3", { status: "paused" }, { expectedSequence: 3 });
+  const { payload } = draft("t", "x");
+  await adapter.replacePayload("t", "c2", payload, draft("t", "c2").payload.sha256);
+  await adapter.remove("t", ["c3"]);
+  await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
+  await adapter.remove("t", "all");
+  await adapter.removeTasks("u");
+}
+
+describe("statements", () => {
+  it("name the one task that they are about, but for those across tasks", async () => {
+    const { adapter, schema, seen } = await spied();
+    await aLifeOn(adapter);
+    const across = new Set<string>(Object.values(statementsOn(schema).acrossTasks));
+    const opening =
+      /^(BEGIN|COMMIT|SELECT pg_advisory_xact_lock|SELECT to_regclass|SELECT current_setting|CREATE SCHEMA)/;
+    const ofATask = seen.filter(({ text }) => !across.has(text) && !opening.test(text));
+    expect(ofATask.length).toBeGreaterThan(30);
+    for (const { text, values } of ofATask) {
+      expect(text).toMatch(/task_id = \$1|INSERT INTO \S+ \(task_id/);
+      expect(["t", "u"]).toContain(values[0]);
+    }
+  });
+
+  it("that somebody may make are all among them", () => {
+    const { acrossTasks: _named, summaries, checkpoints, ...others } = statementsOn("s");
+    for (const text of Object.values({ ...others, ...summaries, ...checkpoints }).flatMap((part) =>
+      typeof part === "string" ? part : Object.values(part),
+    )) {
+      expect(text).toMatch(/task_id = \$1|INSERT INTO \S+ \(task_id/);
+    }
+  });
+
+  it("of a save and of the latest are one round trip", async () => {
+    const { adapter, seen } = await spied();
+    await adapter.append(draft("t", "c1"));
+    seen.length = 0;
+    await adapter.append(draft("t", "c2"), { expectedSequence: 1 });
+    expect(seen).toHaveLength(1);
+    await adapter.read({ taskId: "t", order: "newest" }).next();
+    expect(seen).toHaveLength(2);
+    await collect(adapter.read({ taskId: "t", order: "newest", stage: "nowhere" }));
+    expect(seen).toHaveLength(3);
+  });
+
+  it("for lists and tasks read no payload", async () => {
+    const { url, schema, adapter } = await newStore();
+    const text = JSON.stringify(Array.from({ length: 40_000 }, (_, index) => index * 7919));
+    for (const id of ["c1", "c2", "c3", "c4"]) await adapter.append(draft("t", id, { body: text }));
+    const sql = statementsOn(schema);
+    const range = ["t", "0", "100", 100, 0];
+    expect(await blocksOf(url, sql.summaries.newest, range)).toBeLessThan(20);
+    expect(await blocksOf(url, sql.acrossTasks.tasks, [["t"]])).toBeLessThan(20);
+    expect(await blocksOf(url, sql.acrossTasks.idsByRecency, [["running"], 20, 0])).toBeLessThan(20);
+    // What a filter drops isn't read either.
+    const page = sql.checkpoints.newest;
+    expect(await blocksOf(url, page, [...range, "nowhere", ["running"], 2 ** 30])).toBeLessThan(20);
+    expect(await blocksOf(url, page, [...range, null, ["running"], 2 ** 30])).toBeGreaterThan(100);
+  });
+
+  it("reach every row by a key or an index, however many there are", async () => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    // As many rows as make the planner choose, from one that was saved.
+    await administer(
+      url,
+      `INSERT INTO "${schema}".tasks SELECT 'task-' || n, 5, 5, 5, '2026-01-02T03:04:05.678Z',
+         CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'completed' END FROM generate_series(1, 20000) n`,
+    );
+    await administer(
+      url,
+      `INSERT INTO "${schema}".checkpoints (task_id, sequence, id, id_digest, created_at, status, state_version,
+         size_bytes, encoding, sha256, seal, is_text, body)
+       SELECT 'task-' || n, s, 'c' || s, sha256(('c' || s)::bytea), created_at, status, 1, 2, encoding, sha256, seal, true, '{}'
+       FROM generate_series(1, 20000) n, generate_series(1, 5) s, "${schema}".checkpoints WHERE task_id = 't'`,
+    );
+    await administer(url, `ANALYZE "${schema}".tasks`);
+    await administer(url, `ANALYZE "${schema}".checkpoints`);
+    const sql = statementsOn(schema);
+    const range = ["task-7", "0", "100", 100, 0];
+    const incomplete = ["running", "paused", "failed"];
+    const plans = await Promise.all([
+      planOf(url, sql.wholeById, ["task-7", Buffer.alloc(32)]),
+      planOf(url, sql.summaries.newest, range),
+      planOf(url, sql.checkpoints.newest, [...range, null, ["running"], 1]),
+      planOf(url, sql.position, ["task-7"]),
+      planOf(url, sql.acrossTasks.idsByTaskId, [["running", "completed"], 256, 0, "task-1", "task-2"]),
+      planOf(url, sql.acrossTasks.idsByRecency, [incomplete, 20, 0]),
+      planOf(url, sql.acrossTasks.idsByRecencyInRange, [incomplete, 20, 0, "task-1", "task-2"]),
+      planOf(url, sql.acrossTasks.tasks, [Array.from({ length: 256 }, (_, n) => `task-${n}`)]),
+    ]);
+    for (const plan of plans) expect(plan).not.toMatch(/Seq Scan/);
+    const found = await collect(adapter.tasks({ order: "recent", status: ["running"], limit: 20 }));
+    // Of the rows made by hand, no seal holds.
+    expect(found.filter((item) => !isCorrupt(item))).toHaveLength(1);
+  });
+});
+
+async function planOf(url: string, sql: string, values: unknown[], options = ""): Promise<string> {
+  const rows = await administer(url, `EXPLAIN (COSTS OFF${options}) ${sql}`, values);
+  return rows.map((row) => String(row["QUERY PLAN"])).join("\n");
+}
+
+/** How many blocks of 8 KiB the statement touches. */
+async function blocksOf(url: string, sql: string, values: unknown[]): Promise<number> {
+  const [whole = ""] = (await planOf(url, sql, values, ", ANALYZE, BUFFERS")).split("Planning");
+  const [, hit = 0] = /Buffers: shared hit=(\d+)/.exec(whole) ?? [];
+  const [, read = 0] = /Buffers: shared.*read=(\d+)/.exec(whole) ?? [];
+  return Number(hit) + Number(read);
+}
