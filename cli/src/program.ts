@@ -56,8 +56,7 @@ function overview(rows: readonly string[]): string {
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
     ...rows,
     "Storage: --storage files:DIR, tasks:DIR, sqlite:FILE or postgres://…; or",
-    "  WAYMARK_STORAGE; or waymark.config.{js,mjs,ts,json}. Checkpoint: id, @7, @latest",
-    "Also: --verbose, --version, and --json where a command's --help has it",
+    "  WAYMARK_STORAGE; or waymark.config.{js,mjs,ts,json}. Checkpoint: id or @latest",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;
 }

@@ -9,6 +9,8 @@ import { StorageError } from "../../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const POLL_MS = 20;
+/** What a run has forked when it is killed holds its pipe until it is executed, which takes some milliseconds. */
+const MAX_WAITS = 10;
 
 /** Where the lock of a task is. */
 export function runLockPath(folder: string, taskId: string): string {
@@ -58,7 +60,11 @@ export class RunLock {
     try {
       await makeFolders(dirname(resolve(path)));
       await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
-      return isBeingRun(path) ? undefined : new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
+      for (let waits = 0; isBeingRun(path); waits++) {
+        if (waits === MAX_WAITS) return undefined;
+        await delay(POLL_MS);
+      }
+      return new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
     } catch (error) {
       throw error instanceof StorageError ? error : failed(path, error);
     }
