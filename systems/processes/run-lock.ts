@@ -59,12 +59,13 @@ export class RunLock {
   static async take(path: string): Promise<RunLock | undefined> {
     try {
       await makeFolders(dirname(resolve(path)));
-      await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
-      for (let waits = 0; isBeingRun(path); waits++) {
-        if (waits === MAX_WAITS) return undefined;
-        await delay(POLL_MS);
+      for (let waits = 0; waits <= MAX_WAITS; waits++) {
+        if (waits > 0) await delay(POLL_MS);
+        // Each time: who held it may have removed it.
+        await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
+        if (!isBeingRun(path)) return new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
       }
-      return new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
+      return undefined;
     } catch (error) {
       throw error instanceof StorageError ? error : failed(path, error);
     }
