@@ -1,5 +1,5 @@
 import { open, readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { StorageError } from "waymark";
 import { type FileLocation, type OpenStorageOptions, type ServerLocation, storageLocation } from "waymark/adapters";
 
@@ -15,6 +15,8 @@ export interface FilePlace extends FileLocation {
    * is no storage. `undefined` if neither is seen.
    */
   readonly holds: FileScheme | "text" | undefined;
+  /** What else is there, if it holds nothing: `a database of another program`. */
+  readonly other?: string;
 }
 
 /** A database of a server. Nobody asks it before the command does: tables that aren't there are no checkpoints. */
@@ -45,9 +47,11 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
   try {
     const stats = await ifThere(stat(path));
     const isThere = stats !== undefined;
-    if (stats?.isFile()) return { ...location, isThere, holds: await kindOf(path) };
-    const kinds = stats?.isDirectory() ? await kindsBelow(path, scheme) : new Set<FileScheme>();
-    return { ...location, isThere, holds: kinds.has(scheme) ? scheme : [...kinds][0] };
+    if (stats?.isFile()) return { ...location, isThere, ...(await kindOf(path)) };
+    if (!stats?.isDirectory()) return { ...location, isThere, holds: undefined };
+    const { kinds, other } = await kindsBelow(path, scheme);
+    const holds = kinds.has(scheme) ? scheme : [...kinds][0];
+    return { ...location, isThere, holds, ...(holds === undefined && other !== undefined && { other }) };
   } catch (cause) {
     if (!(cause instanceof Error && "code" in cause)) throw cause;
     throw new StorageError(`Could not look for a storage at ${path}: ${cause.message}.`, { cause });
@@ -55,28 +59,43 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
 }
 
 /** Looks until it meets the wanted kind. */
-async function kindsBelow(root: string, wanted: FileScheme): Promise<Set<FileScheme>> {
+async function kindsBelow(root: string, wanted: FileScheme) {
   const kinds = new Set<FileScheme>();
+  let other: string | undefined;
   for (const entry of await readdir(root, { withFileTypes: true })) {
-    if (!entry.isDirectory() || entry.name.startsWith(".")) continue;
-    for (const name of (await ifThere(readdir(join(root, entry.name)))) ?? []) {
-      if (name === "checkpoints.json") kinds.add("tasks");
-      if (/^\d{12,15}(-.+\.json|\.removed)$/.test(name)) kinds.add("files");
-    }
+    const { name } = entry;
+    if (name.startsWith(".")) continue;
+    const inside = entry.isDirectory() ? ((await ifThere(readdir(join(root, name)))) ?? []) : [name];
+    const found = inside.map(kindOfName);
+    if (!entry.isDirectory() && found[0]) other = `the folder of one task: write ${found[0]}:${dirname(root)}`;
+    else if (inside.some((its) => !its.startsWith("."))) other ??= `a folder with other files, such as ${name}`;
+    if (!entry.isDirectory()) continue;
+    for (const kind of found) if (kind) kinds.add(kind);
     if (kinds.has(wanted)) break;
   }
-  return kinds;
+  return { kinds, other };
+}
+
+/** The kind of storage that writes files of that name into a task's folder. */
+function kindOfName(name: string): "files" | "tasks" | undefined {
+  if (name === "checkpoints.json") return "tasks";
+  return /^\d{12,15}(-.+\.json|\.removed)$/.test(name) ? "files" : undefined;
 }
 
 /** By the size of a database's header: what that begins with, and the application id `WYMK`. */
-async function kindOf(path: string): Promise<"sqlite" | "text" | undefined> {
+async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">> {
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(100), 0, 100, 0);
     const start = buffer.toString("latin1", 0, bytesRead);
-    if (start.startsWith("SQLite format 3\0")) return start.slice(68, 72) === "WYMK" ? "sqlite" : undefined;
+    if (start.startsWith("SQLite format 3\0")) {
+      if (start.slice(68, 72) === "WYMK") return { holds: "sqlite" };
+      // One that is being made has its first page before its tables.
+      const isNew = (await file.stat()).size <= 4096;
+      return { holds: undefined, ...(!isNew && { other: "a database without tables of Waymark" }) };
+    }
     // Only line breaks, tabs and the like, while a database's header has zeros, even a damaged one.
-    return /^[\s -\xff]+$/.test(start) ? "text" : undefined;
+    return { holds: /^[\s -\xff]+$/.test(start) ? "text" : undefined };
   } finally {
     await file.close();
   }

@@ -93,6 +93,12 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   }
   assertKind(place, url);
   const owner = await ownerOf(place);
+  if (owner === undefined && place.holds === undefined && place.other !== undefined && purpose === "read") {
+    throw new CommandError(
+      ExitCode.notFound,
+      `There are no checkpoints at ${url}: ${place.path} is ${place.other}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was changed.`,
+    );
+  }
   if (owner === undefined) return { name, place, storage: openStorage(url, { relativeTo }) };
   if (purpose === "write") throw notAStorage(place, owner, url);
   return { name, place, owner, storage: await owner.open() };

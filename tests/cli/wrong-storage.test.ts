@@ -1,6 +1,7 @@
 // A storage that doesn't exist or is of another kind is an error: an empty answer would look true.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { newPlace, waymark } from "./waymark.js";
 
@@ -130,5 +131,30 @@ describe("a storage of another kind", () => {
     const imported = await waymark({ cwd }, ["import", "--storage", asked], exported.stdout);
     expect([imported.code, imported.stderr]).toEqual([2, expect.stringContaining(`Write ${there}.`)]);
     expect(JSON.parse((await waymark({ cwd }, ["tasks", "--json", "--storage", there])).stdout)).toHaveLength(1);
+  });
+});
+
+describe("what is there, and no storage", () => {
+  it("is named by what it is, and never an empty storage", async () => {
+    const { cwd, manager } = await newPlace("files:store");
+    await manager.save("build-42", 1);
+    await manager.close();
+    const database = new Database(join(cwd, "other.db"));
+    database.exec("CREATE TABLE foo (bar)");
+    database.close();
+    mkdirSync(join(cwd, "foreign", "sub"), { recursive: true });
+    writeFileSync(join(cwd, "foreign", "a.json"), "{}");
+    for (const [url, what] of [
+      ["sqlite:other.db", "is a database without tables of Waymark"],
+      ["files:foreign", "is a folder with other files, such as a.json"],
+      ["files:store/build-42", "is the folder of one task: write files:"],
+    ] as const) {
+      for (const command of [["tasks"], ["verify"], ["resume"], ["stats"], ["export"], ["repair", "--yes"]]) {
+        const { code, stdout, stderr } = await waymark({ cwd }, [...command, "--storage", url]);
+        expect([code, stdout, stderr]).toEqual([3, "", expect.stringContaining(what)]);
+      }
+    }
+    const imported = await waymark({ cwd }, ["copy", "--storage", "files:store", "--to", "files:foreign"]);
+    expect(imported).toMatchObject({ code: 0 });
   });
 });

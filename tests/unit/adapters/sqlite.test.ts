@@ -337,7 +337,7 @@ describe("a store that was there before", () => {
       new Database(":memory:").close();
       // The super-user may write anywhere.
       if (process.getuid() === 0) process.setuid(65534);
-      const adapter = new SqliteAdapter({ path: ${JSON.stringify(path)} });
+      const adapter = new SqliteAdapter({ path: ${JSON.stringify(path)}, database: Database });
       for await (const item of adapter.maintenance.verify({ quick: false })) if (item.kind !== "checked") throw item;
       for await (const task of adapter.tasks({ order: "taskId" })) {
         if (task.newest.id !== "c-" + task.count) throw new Error("The log is missing: " + JSON.stringify(task));
