@@ -3,7 +3,7 @@ import { openStorage } from "waymark/adapters";
 import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { type OtherSystem, otherSystemAt } from "./other-systems/index.js";
+import { type OtherSystem, otherSystemsAt } from "./other-systems/index.js";
 import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place.js";
 
 /** The open storage of a command, and how it was found. */
@@ -109,7 +109,10 @@ function nameOf(place: StoragePlace, url: string): string {
 }
 
 async function ownerOf({ holds, isThere, path }: FilePlace): Promise<OtherSystem | undefined> {
-  return holds === undefined && isThere ? otherSystemAt(path) : undefined;
+  const [owner, ...others] = holds === undefined && isThere ? await otherSystemsAt(path) : [];
+  if (owner === undefined || others.length === 0) return owner;
+  const each = [owner, ...others].map(({ what, url }) => `${what} (--storage ${url})`).join(", ");
+  throw new CommandError(ExitCode.usage, `${path} has ${each}. Name one of them. Nothing was read or changed.`);
 }
 
 function assertKind({ scheme, path, holds }: FilePlace, url: string): void {

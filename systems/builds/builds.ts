@@ -20,7 +20,7 @@ import type {
 import { type BuildCheckpointsOptions, checkOptions } from "./options.js";
 import type { BuildStore, SaveOutcome } from "./store.js";
 import {
-  type CheckpointDraft,
+  type BuildDraft,
   checkBuildId,
   draftOf,
   type Encoding,
@@ -206,7 +206,7 @@ export class Builds {
   }
 
   /** What was stored. Logs what could not be removed after it. */
-  #saved({ buildId }: CheckpointDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
+  #saved({ buildId }: BuildDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
     if (retentionError !== undefined) {
       this.#logger.error(
         { buildId, error: retentionError },

@@ -22,7 +22,7 @@ import {
   STATE,
   STATES,
 } from "./statements.js";
-import type { CheckpointDraft, StateDraft } from "./stored-form.js";
+import type { BuildDraft, StateDraft } from "./stored-form.js";
 
 /** What a save has done. */
 export interface SaveOutcome {
@@ -53,7 +53,7 @@ export class BuildStore {
   }
 
   /** Stores the draft as its build's newest checkpoint, and removes what the policy no longer keeps. */
-  save(draft: CheckpointDraft, policy: RetentionPolicy): SaveOutcome {
+  save(draft: BuildDraft, policy: RetentionPolicy): SaveOutcome {
     let isRetaining = false;
     try {
       const saved = this.#database.atomically(() => {
@@ -72,7 +72,7 @@ export class BuildStore {
   }
 
   /** As {@link save}, unless the build's newest checkpoint says the same: then nothing is done. */
-  saveIfChanged(draft: CheckpointDraft, policy: RetentionPolicy): SaveOutcome | undefined {
+  saveIfChanged(draft: BuildDraft, policy: RetentionPolicy): SaveOutcome | undefined {
     const newest = this.#readable(() => this.#database.one(NEWEST, draft.buildId));
     return newest !== undefined && holdsSame(newest, draft) ? undefined : this.save(draft, policy);
   }
@@ -150,7 +150,7 @@ export class BuildStore {
     return { item, damage };
   }
 
-  #insert(draft: CheckpointDraft): SavedCheckpoint {
+  #insert(draft: BuildDraft): SavedCheckpoint {
     const { buildId, tasks, currentPhase, metadata } = draft;
     const existing = draft.id === undefined ? undefined : this.#database.one(BY_ID, draft.id);
     if (existing !== undefined) return this.#sameAs(existing, draft);
@@ -163,7 +163,7 @@ export class BuildStore {
   }
 
   /** The save of an id that exists: the same again, as after a lost answer, or a conflict. */
-  #sameAs(existing: SqliteRow, draft: CheckpointDraft): SavedCheckpoint {
+  #sameAs(existing: SqliteRow, draft: BuildDraft): SavedCheckpoint {
     const [id, buildId, timestamp] = existing;
     if (buildId === draft.buildId && holdsSame(existing, draft)) {
       return { id: String(id), buildId: draft.buildId, timestamp: String(timestamp) };
@@ -242,7 +242,7 @@ function isoOf(timestamp: unknown): string {
 }
 
 /** Whether a row of `CHECKPOINT_COLUMNS` says what the draft says. */
-function holdsSame(row: SqliteRow, draft: CheckpointDraft): boolean {
+function holdsSame(row: SqliteRow, draft: BuildDraft): boolean {
   const [, , , tasks, currentPhase, metadata] = row;
   return (
     currentPhase === draft.currentPhase &&

@@ -12,7 +12,7 @@ export interface Encoding {
 }
 
 /** A checkpoint as it goes into its row: the JSON of its parts, read once and at once. */
-export interface CheckpointDraft {
+export interface BuildDraft {
   /** Without one, it gets one that no other checkpoint has. */
   readonly id: string | undefined;
   readonly buildId: string;
@@ -33,12 +33,7 @@ export interface StateDraft {
  * @throws {StateInvalidError} The schema refuses a task.
  * @throws {StateNotSerializableError} JSON would lose something.
  */
-export function draftOf(
-  buildId: string,
-  id: string | undefined,
-  given: BuildProgress,
-  encoding: Encoding,
-): CheckpointDraft {
+export function draftOf(buildId: string, id: string | undefined, given: BuildProgress, encoding: Encoding): BuildDraft {
   const subject = id === undefined ? `A checkpoint of build ${JSON.stringify(buildId)}` : `Checkpoint ${id}`;
   checkParts(subject, given);
   if (given.buildId !== undefined && given.buildId !== buildId) {

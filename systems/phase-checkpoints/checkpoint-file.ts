@@ -4,7 +4,7 @@ import { decodeMetadata, encodeMetadata } from "./metadata.js";
 import { type CheckpointState, checkpointStateSchema, type IscCriterionSnapshot } from "./schema.js";
 
 /** A checkpoint without its time. */
-interface CheckpointDraft extends Omit<CheckpointState, "createdAt" | "iscCriteria" | "metadata"> {
+interface PhaseDraft extends Omit<CheckpointState, "createdAt" | "iscCriteria" | "metadata"> {
   readonly iscCriteria: readonly IscCriterionSnapshot[];
   readonly metadata: Readonly<Record<string, unknown>>;
 }
@@ -16,7 +16,7 @@ interface CheckpointDraft extends Omit<CheckpointState, "createdAt" | "iscCriter
  * @throws {StateNotSerializableError} Its metadata holds something that has no stored form.
  * @throws {PayloadTooLargeError} Its metadata is too large.
  */
-export function prepareCheckpointFile(draft: CheckpointDraft): (createdAt: string) => Buffer {
+export function prepareCheckpointFile(draft: PhaseDraft): (createdAt: string) => Buffer {
   const { success, data, error } = checkpointStateSchema.omit({ createdAt: true }).safeParse(draft);
   if (!success) throw invalidCheckpoint(error);
   const { id, sessionId, phase, phaseNumber, completed, taskSummary, iscCriteria } = data;

@@ -1,5 +1,5 @@
 // Checkpoints in a system's own format are looked at like any others, and named as that system's.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBuildCheckpoints } from "waymark/builds";
@@ -10,7 +10,6 @@ import { newPlace, waymark } from "./waymark.js";
 const SYSTEMS = [
   ["sqlite:builds.db", "a database of waymark/builds", "b"],
   ["files:.sdp/checkpoints", "checkpoints of waymark oneshot", "F01"],
-  ["files:.", "checkpoints of waymark oneshot", "F01"],
   ["tasks:.pai/checkpoints", "checkpoints of waymark/phase-checkpoints", "s1"],
   ["tasks:session", "a session of waymark prp", "P1"],
 ] as const;
@@ -60,6 +59,37 @@ describe("checkpoints of a system that has a format of its own", () => {
     expect(await run(url, "diff", task)).toMatchObject({ code: 0, stdout: expect.stringContaining("@1") });
   });
 
+  it("are named, each with its URL, where several systems share a folder", async () => {
+    const { cwd, run } = await placeOfAll();
+    for (const command of ["tasks", "verify", "export"]) {
+      const { code, stdout, stderr } = await run("files:.", command);
+      expect([code, stdout]).toEqual([2, ""]);
+      for (const folder of [".sdp", ".pai"])
+        expect(stderr).toContain(`--storage files:${join(cwd, folder, "checkpoints")}`);
+    }
+  });
+
+  it("of builds are in their order and at their times, also what a killed program has left in the log", async () => {
+    const { cwd, run } = await placeOfAll();
+    const builds = createBuildCheckpoints({ path: join(cwd, "builds.db") });
+    const saved = builds.saveCheckpoint({ id: "c3", buildId: "b", tasks: [], currentPhase: 2 });
+    mkdirSync(join(cwd, "killed"));
+    for (const suffix of ["", "-wal"])
+      copyFileSync(join(cwd, `builds.db${suffix}`), join(cwd, "killed", `b.db${suffix}`));
+    builds.close();
+    const before = contentOf(cwd);
+    for (const url of ["sqlite:builds.db", "sqlite:killed/b.db"]) {
+      const list = JSON.parse((await run(url, "list", "b", "--json")).stdout);
+      expect(list.map(({ id, sequence }: { id: string; sequence: number }) => [id, sequence])).toEqual([
+        ["c3", 3],
+        ["c2", 2],
+        ["c1", 1],
+      ]);
+      expect(list[0].createdAt).toBe(new Date(`${saved.timestamp}Z`).toISOString());
+    }
+    expect(contentOf(cwd)).toEqual(before);
+  });
+
   it.each(SYSTEMS)("can't be changed where %s is asked for", async (url, what, task) => {
     const { cwd, run } = await placeOfAll();
     const before = contentOf(cwd);
@@ -95,9 +125,9 @@ describe("checkpoints of a system that has a format of its own", () => {
   });
 });
 
-/** Every file of the folder but those that SQLite keeps beside an open database. */
+/** Every file of the folder. */
 function contentOf(folder: string): Readonly<Record<string, string>> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const paths = files.map(({ parentPath, name }) => join(parentPath, name)).filter((path) => !/-(wal|shm)$/.test(path));
+  const paths = files.map(({ parentPath, name }) => join(parentPath, name));
   return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(path, "latin1")]));
 }

@@ -1,5 +1,7 @@
-import { open } from "node:fs/promises";
-import type { CorruptRecord } from "waymark";
+import { copyFile, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type CorruptRecord, StorageError } from "waymark";
 import type { OtherSystem } from "./index.js";
 import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
 
@@ -12,20 +14,31 @@ export async function buildsAt(path: string): Promise<OtherSystem | undefined> {
   if (!(await isBuilds(path)) && !(await isBuilds(`${path}-wal`))) return undefined;
   const how = "Its createBuildCheckpoints works on it.";
   const what = "a database of waymark/builds";
-  return { what, how, open: async () => ReadOnlyStorage.of(await checkpointsIn(path), `${path} is ${what}. ${how}`) };
+  return {
+    url: `sqlite:${path}`,
+    what,
+    how,
+    open: async () => ReadOnlyStorage.of(await checkpointsIn(path), `${path} is ${what}. ${how}`),
+  };
 }
 
 async function checkpointsIn(path: string): Promise<(SeenCheckpoint | CorruptRecord)[]> {
   const { default: Database } = await import("better-sqlite3");
-  const database = new Database(path, { readonly: true, fileMustExist: true });
+  // SQLite makes files beside a database that it opens, so it gets a copy.
+  const folder = await mkdtemp(join(tmpdir(), "waymark-"));
   try {
-    return database
-      .prepare(ROWS)
-      .raw()
-      .all()
-      .map((row) => checkpointOf(path, row));
-  } finally {
+    const copy = join(folder, "builds.db");
+    await copyFile(path, copy);
+    await copyFile(`${path}-wal`, `${copy}-wal`).catch(unlessMissing);
+    const database = new Database(copy);
+    const rows = database.prepare(ROWS).raw().all();
     database.close();
+    return rows.map((row) => checkpointOf(path, row));
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StorageError(`The database ${path} can't be read: ${reason}. Nothing was changed.`, { cause });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
 }
 
@@ -50,6 +63,10 @@ function checkpointOf(path: string, row: unknown): SeenCheckpoint | CorruptRecor
     const location = `${path}, table checkpoints, id ${JSON.stringify(known)}`;
     return { corrupt: true, location, reason: "a column can't be read", taskId, id: known, cause };
   }
+}
+
+function unlessMissing(error: unknown): void {
+  if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
 }
 
 function textOf(value: unknown): string {

@@ -6,6 +6,8 @@ import { prpAt } from "./prp.js";
 
 /** Checkpoints in a format of their own, and how to get at them. */
 export interface OtherSystem {
+  /** The URL of what it has alone. */
+  readonly url: string;
   /** What is there: `checkpoints of waymark oneshot`. */
   readonly what: string;
   /** The command or the function that works on it. */
@@ -15,13 +17,10 @@ export interface OtherSystem {
 }
 
 /**
- * The system of ours that has left checkpoints at a path where no storage has. Without it, a look at them by the wrong
- * means would find nothing and say so.
+ * The systems of ours that have left checkpoints at a path where no storage has. Without them, a look by the wrong means
+ * would find nothing and say so.
  */
-export async function otherSystemAt(path: string): Promise<OtherSystem | undefined> {
-  for (const look of [buildsAt, oneshotAt, phasesAt, prpAt]) {
-    const found = await look(path);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+export async function otherSystemsAt(path: string): Promise<readonly OtherSystem[]> {
+  const found = await Promise.all([buildsAt, oneshotAt, phasesAt, prpAt].map((look) => look(path)));
+  return found.filter((system) => system !== undefined);
 }

@@ -12,6 +12,7 @@ export async function oneshotAt(path: string): Promise<OtherSystem | undefined> 
   const what = "checkpoints of waymark oneshot";
   const how = `In ${project}, "waymark oneshot FEATURE --resume" continues a feature.`;
   return {
+    url: `files:${folder}`,
     what,
     how,
     open: async () => ReadOnlyStorage.of(await featuresOf(project), `${folder} has ${what}. ${how}`),
@@ -30,7 +31,7 @@ async function featuresOf(project: string): Promise<(SeenCheckpoint | CorruptRec
       found.push({ taskId, id: taskId, createdAt: lastUpdate.toISOString(), ...stage, status, state });
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      found.push({ corrupt: true, location: join(repository.checkpointDir, taskId), reason, taskId, cause });
+      found.push({ corrupt: true, location: join(repository.checkpointDir, `${taskId}.json`), reason, taskId, cause });
     }
   }
   return found;

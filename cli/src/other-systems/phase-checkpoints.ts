@@ -10,6 +10,7 @@ export async function phasesAt(path: string): Promise<OtherSystem | undefined> {
   const what = "checkpoints of waymark/phase-checkpoints";
   const how = "Its detectIncompleteCheckpoint finds the newest.";
   return {
+    url: `files:${folder}`,
     what,
     how,
     open: async () => ReadOnlyStorage.of(await checkpointsIn(folder), `${folder} has ${what}. ${how}`),

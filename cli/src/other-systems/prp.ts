@@ -12,7 +12,12 @@ export async function prpAt(path: string): Promise<OtherSystem | undefined> {
     const what = "a session of waymark prp";
     const how = `"waymark prp status --session ${path}" shows it, and --storage tasks:${artifacts} its checkpoints.`;
     const advice = `${path} is ${what}. ${how}`;
-    return { what, how, open: async () => new ReadOnlyStorage(openStorage(`tasks:${artifacts}`), advice) };
+    return {
+      url: `tasks:${artifacts}`,
+      what,
+      how,
+      open: async () => new ReadOnlyStorage(openStorage(`tasks:${artifacts}`), advice),
+    };
   }
   return undefined;
 }
