@@ -7,6 +7,7 @@ type Colors = ReturnType<typeof pc.createColors>;
 export type OutputStream = NodeJS.WritableStream & {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
+  readonly rows?: number | undefined;
 };
 
 export interface OutputOptions {
@@ -47,6 +48,11 @@ export class Output {
   /** How many columns a table may have. Unlimited if this is not a terminal. */
   get columns(): number {
     return this.isTerminal ? Math.max(this.#stream.columns || 80, 40) : Number.POSITIVE_INFINITY;
+  }
+
+  /** How many rows the terminal has. Unlimited if this is not one. */
+  get rows(): number {
+    return this.isTerminal ? this.#stream.rows || 24 : Number.POSITIVE_INFINITY;
   }
 
   /** Whether the reader is gone. Then a loop that only prints can stop. */

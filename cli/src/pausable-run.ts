@@ -7,7 +7,7 @@ import { resumeLine } from "./resume-line.js";
 /** A run of a feature or of a PRP: what it did is saved, and `--resume` continues it. */
 export interface PausableRun<Result> {
   /** What shows it while it runs; {@link JsonEvents} is all that goes to standard output. */
-  readonly view?: { end(): Promise<void> } | undefined;
+  readonly view?: { end(): Promise<void>; readonly isLive?: boolean } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */
   work(signal: AbortSignal): Promise<Result>;
   /** Says how it ended, if no signal ended it. */
@@ -35,8 +35,15 @@ export async function runPausably<Result extends { readonly success: boolean }>(
   };
   const signal = cli.interruptible(async () => {
     await ended({ status: "killed", resume });
-    await stopped("Ended at once: what was running is not saved, and its next run does all of it again.");
+    await stopped(
+      "Ended at once: commands that don't end by themselves are killed in 5 s. What was running is not saved, and its next " +
+        "run does all of it again.",
+    );
   });
+  // A list that changes in place would be torn by it.
+  const pausing = (): void =>
+    void cli.errors.line("Pausing, once its commands have ended. Ctrl-C again ends it at once.");
+  signal.addEventListener("abort", () => view?.isLive !== true && pausing(), { once: true });
   let result: Result;
   try {
     result = await work(signal);

@@ -5,7 +5,6 @@ import { PayloadTooLargeError } from "../contract/errors.js";
 import { checkInteger } from "../manager/arguments.js";
 import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
-const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 
@@ -25,7 +24,7 @@ export function gzip(
   } = {},
 ): Transform {
   checkKeys("GzipOptions", options, ["level", "maxBytes"]);
-  const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = DEFAULT_MAX_BYTES } = options;
+  const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = 256 * 1024 * 1024 } = options;
   if (!Number.isInteger(level) || level < -1 || level > 9) {
     throw new RangeError(`gzip's level must be an integer from -1 to 9, not ${level}.`);
   }
@@ -38,9 +37,8 @@ export function gzip(
   return {
     name: "gzip",
     async encode(body, context) {
-      if (body.byteLength > maxBytes) {
+      if (body.byteLength > maxBytes)
         throw tooLarge(context, "saved", "Nothing was stored; raise maxBytes, or save less.");
-      }
       return await compress(body, { level });
     },
     async decode(body, context) {

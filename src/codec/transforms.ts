@@ -65,23 +65,14 @@ export function checkTransforms(transforms: readonly Transform[]): void {
   }
 }
 
-/** @param why - After "can't be loaded: ". */
-export function damagedPayload(owner: PayloadOwner | undefined, why: string, cause?: unknown): CheckpointCorruptError {
-  return new DamagedPayload(subjectOf(owner), why, cause);
-}
-
-/** Why a payload can't be loaded, for a CorruptRecord: that names the checkpoint by itself. */
-export function reasonOf(error: CheckpointCorruptError): string {
-  return error instanceof DamagedPayload ? error.why : error.message;
-}
-
-class DamagedPayload extends CheckpointCorruptError {
-  readonly why: string;
-
-  constructor(subject: string, why: string, cause: unknown) {
-    super(`${subject} can't be loaded: ${why}. It was left untouched.`, { cause });
-    this.why = why;
-  }
+/** @param reason - After "can't be loaded: ". */
+export function damagedPayload(
+  owner: PayloadOwner | undefined,
+  reason: string,
+  cause?: unknown,
+): CheckpointCorruptError {
+  const message = `${subjectOf(owner)} can't be loaded: ${reason}. It was left untouched.`;
+  return new CheckpointCorruptError(message, { cause, reason });
 }
 
 /** The subject of a message about a payload: the checkpoint, or the state alone if the checkpoint is unknown. */

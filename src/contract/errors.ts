@@ -80,9 +80,12 @@ export class CheckpointNotFoundError extends CheckpointError {
 export class CheckpointCorruptError extends CheckpointError {
   static override readonly code = "CHECKPOINT_CORRUPT";
   override readonly name = "CheckpointCorruptError";
+  /** What is wrong, as the end of a sentence that names the checkpoint; the message names it by itself. */
+  readonly reason: string;
 
-  constructor(message: string, options: CheckpointErrorOptions = {}) {
+  constructor(message: string, options: CheckpointErrorOptions & { readonly reason?: string } = {}) {
     super("CHECKPOINT_CORRUPT", message, options);
+    this.reason = options.reason ?? message;
   }
 }
 

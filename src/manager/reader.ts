@@ -1,5 +1,4 @@
 import { openPayload } from "../codec/payload.js";
-import { reasonOf } from "../codec/transforms.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import {
   brokenSeal,
@@ -281,7 +280,7 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 }
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
-  if (error instanceof CheckpointCorruptError) return corruptRecord(record, reasonOf(error), error);
+  if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
   // A schema or a migration that walked through it came to the end of the stack.
   if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
   throw error;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type MadePayload, openToRenew } from "../codec/payload.js";
-import { reasonOf, type Transform } from "../codec/transforms.js";
+import type { Transform } from "../codec/transforms.js";
 import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
@@ -182,7 +182,7 @@ class Rekey {
       if (renew === undefined) this.#current += 1;
       return renew;
     } catch (error) {
-      if (error instanceof CheckpointCorruptError) this.reportDamage(corruptRecord(record, reasonOf(error), error));
+      if (error instanceof CheckpointCorruptError) this.reportDamage(corruptRecord(record, error.reason, error));
       // A key that can't be fetched now says nothing about the record.
       else if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError)) this.#refuse(record, error);
       else throw error;

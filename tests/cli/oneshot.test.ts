@@ -356,7 +356,7 @@ describe("waymark oneshot", () => {
       const { child, ended, lines, stderr } = startOneshot(cwd, ...args);
       for await (const line of lines) if (line === "a | waiting") child.kill(signal);
       expect(await ended).toEqual([null, signal]);
-      const [, resume = ""] = /^Paused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
+      const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
       expect(resume).toBe("waymark oneshot '$HOME' --plan 'it'\\''s my plan.json' --jobs 2 --resume");
       writeFileSync(join(cwd, "go"), "");
       expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
@@ -383,9 +383,26 @@ describe("waymark oneshot", () => {
     for await (const line of lines) if (/waiting|stopping/.test(line)) child.kill("SIGINT");
     expect(await ended).toEqual([null, "SIGINT"]);
     expect(stderr()).toMatch(
-      /^Ended at once: what was running is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
+      /^Pausing, once its commands have ended\. Ctrl-C again ends it at once\.\nEnded at once: commands that don't end.* What was running is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
     );
     expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
+  });
+
+  it("tells in JSON that it was ended at once", async () => {
+    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const { cwd } = await project([{ id: "a", command: stubborn }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
+    let last = "";
+    for await (const line of lines) {
+      last = line;
+      if (/"line":"(waiting|stopping)"/.test(line)) child.kill("SIGINT");
+    }
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(JSON.parse(last)).toEqual({
+      type: "ended",
+      status: "killed",
+      resume: "waymark oneshot F01 --json --resume",
+    });
   });
 
   it.each([

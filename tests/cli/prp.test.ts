@@ -113,7 +113,7 @@ describe("waymark prp", () => {
     const said: string[] = [];
     expect(await interrupted("SIGINT", said)).toEqual([null, "SIGINT"]);
     expect(said.join("")).toMatch(
-      /^Ended at once: what was running is not saved.* Continue with: waymark prp run .*\n$/,
+      /^Pausing, once its commands have ended\. Ctrl-C again ends it at once\.\nEnded at once: commands that don't end.* What was running is not saved.* Continue with: waymark prp run .*\n$/,
     );
     expect((await status()).stdout).toMatch(/P1\.M1 +died/);
   });

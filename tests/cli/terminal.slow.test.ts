@@ -171,6 +171,17 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     await manager.close();
   });
 
+  it("shows a feature's workstreams as lines where the screen has fewer rows", async () => {
+    const place = await newPlace();
+    const steps = Array.from({ length: 29 }, (_, n) => ({ id: `step-${n}`, command: `echo done-${n}` }));
+    writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: steps }));
+    const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json --jobs 4");
+    expect(code).toBe(0);
+    for (const { id } of steps) expect(screen).toMatch(new RegExp(`^${id} .*done`, "m"));
+    expect(screen).not.toContain("\u001b[?25l");
+    await place.manager.close();
+  });
+
   it("shows a feature's workstreams as a list that changes in place, and leaves the cursor as it was", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
@@ -216,7 +227,9 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
       next: [/› stopping/, "\u0003"],
     });
     expect(code).toBe(130);
-    expect(screen).toMatch(/\nEnded at once: what was running is not saved.* F01 --plan plan\.json --resume\n/);
+    expect(screen).toMatch(
+      /\nEnded at once: commands that don't end.* What was running is not saved.* F01 --plan plan\.json --resume\n/,
+    );
     expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
   });
 

@@ -69,7 +69,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
       const view = options.json
         ? new JsonEvents(cli.output)
         : cli.output.isTerminal
-          ? new (await import("../oneshot/live-list.js")).LiveList(cli.output.colors)
+          ? new (await import("../oneshot/terminal-view.js")).TerminalView(cli.output)
           : new EventLines(cli.output, plainLine);
       // Warnings come before the run begins, so they don't break its list.
       const warn = (_details: object, message: string) => void cli.warn(message);
