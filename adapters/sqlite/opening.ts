@@ -3,8 +3,8 @@ import {
   closeSync,
   constants,
   copyFileSync,
+  existsSync,
   fsyncSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   rmSync,
@@ -14,7 +14,8 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { StorageError } from "../../src/contract/errors.js";
-import { unlessAbsent } from "../files/file-io.js";
+import { codeOf } from "../files/failure.js";
+import { makeFolder, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
 
@@ -204,9 +205,18 @@ function isWritable(folder: string): boolean {
 
 /** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. */
 function makeFolders(folder: string): void {
-  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (first === undefined) return;
-  for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
+  const above = dirname(folder);
+  if (above !== folder && !existsSync(folder)) {
+    makeFolders(above);
+    makeFolder(folder);
+  }
+  try {
+    // Also if it exists: who made it may have died, or failed, before its name was on the disk.
+    syncFolder(above);
+  } catch (error) {
+    // If we may not read a folder, we have made nothing in it.
+    if (codeOf(error) !== "EACCES") throw error;
+  }
 }
 
 /** Makes the names in the folder durable. */
