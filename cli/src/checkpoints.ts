@@ -6,13 +6,22 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { managerOf } from "./store.js";
 
-/** @throws {CommandError} The task has no checkpoint. */
-export async function requireTask({ manager, name }: Session, taskId: string): Promise<void> {
-  if (await manager.has(taskId)) return;
-  throw new CommandError(
-    ExitCode.notFound,
-    `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. "waymark tasks" lists the tasks.`,
-  );
+/**
+ * The id of the task that a word on the command line names: the id, or its beginning if no other task begins so.
+ *
+ * @throws {CommandError} There is no such task.
+ */
+export async function requireTask({ manager, storage, name }: Session, word: string): Promise<string> {
+  if (await manager.has(word)) return word;
+  const found: string[] = [];
+  for await (const task of storage.tasks({ prefix: word, order: "taskId", limit: 4 })) {
+    if (!isCorrupt(task) && word !== "") found.push(task.taskId);
+  }
+  const [taskId, ...others] = found;
+  if (taskId !== undefined && others.length === 0) return taskId;
+  const several = found.length > 3 ? [...found.slice(0, 3), "…"] : found;
+  const hint = several.length > 0 ? `These begin so: ${several.join(", ")}` : '"waymark tasks" lists the tasks';
+  throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(word)} has no checkpoint in ${name}. ${hint}.`);
 }
 
 /** Says that a command had nothing to do. Silence, or "0 of 0", would look like success. */
@@ -41,10 +50,10 @@ export async function findCheckpoint(session: Session, taskId: string, word: str
  */
 export async function findStored(
   session: Session,
-  taskId: string,
+  task: string,
   word: string,
 ): Promise<CheckpointSummary | CorruptRecord> {
-  await requireTask(session, taskId);
+  const taskId = await requireTask(session, task);
   // An id may look like @7, so ids come first.
   const byId = word === "" ? undefined : await session.storage.get(taskId, word);
   // A record that lost its id could be any checkpoint. It counts only if nothing else matches.

@@ -34,6 +34,30 @@ async function placeWithTasks() {
   return place;
 }
 
+it("a task may be named by the beginning of its id, if no other one begins so", async () => {
+  const { manager, run } = await newPlace();
+  for (const taskId of ["build-42", "build-43", "done-1", "done"]) await manager.save(taskId, taskId);
+  for (const args of [
+    ["show", "build-42"],
+    ["show", "done-"],
+    ["list", "done-"],
+    ["diff", "done-", "@1", "@1"],
+  ]) {
+    expect((await run(...args)).code, args.join(" ")).toBe(0);
+  }
+  expect((await run("show", "done", "--state")).stdout).toBe('"done"\n');
+  expect(await run("show", "build")).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining("These begin so: build-42, build-43."),
+  });
+  expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
+  expect((await run("complete", "done-", "--yes")).stdout).toContain('"done-1" is completed');
+  expect((await run("delete", "done-", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
+  expect((await run("export", "build-42", "don")).stdout).toContain('"taskId":"done"');
+  expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["build-42", "build-43", "done"]);
+  await manager.close();
+});
+
 it("tasks and show say who runs a task", async () => {
   const { manager, run } = await newPlace();
   for (const taskId of ["free", "leased"]) await manager.save(taskId, 1, { label: "After step 1" });

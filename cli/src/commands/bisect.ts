@@ -25,9 +25,9 @@ export const bisect: CommandFile = {
       .option("--good <id>", "begin here: an id or @7; default: the oldest")
       .option("--bad <id>", "end here; default: the newest")
       .option("--json", "for programs: the checkpoint found, and the last good one or null")
-      .action((taskId, options) =>
+      .action((task, options) =>
         cli.withStore(async (session) => {
-          await requireTask(session, taskId);
+          const taskId = await requireTask(session, task);
           const good = options.good === undefined ? undefined : await findCheckpoint(session, taskId, options.good);
           const bad = options.bad === undefined ? undefined : await findCheckpoint(session, taskId, options.bad);
           const search = new Search(session, options.command, await between(session, taskId, good, bad));

@@ -14,30 +14,34 @@ export const complete: CommandFile = {
       .description("Marks a task's newest checkpoint as completed, so it is no longer offered for resuming.")
       .argument("<task>")
       .option("--yes", "don't ask")
-      .action((taskId, options) =>
+      .action((task, options) =>
         cli.withStore(async (session) => {
           const { output, manager, storage } = session;
-          await requireTask(session, taskId);
-          const task = JSON.stringify(taskId);
+          const taskId = await requireTask(session, task);
+          const quoted = JSON.stringify(taskId);
           let expectedSequence: number | undefined;
           for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
             if (isCorrupt(newest)) {
-              throw new DamagedCheckpointError(`The newest checkpoint of task ${task}`, newest, "Nothing was changed.");
+              throw new DamagedCheckpointError(
+                `The newest checkpoint of task ${quoted}`,
+                newest,
+                "Nothing was changed.",
+              );
             }
             if (newest.status === "completed") {
-              await output.line(printable(`Task ${task} is completed already.`));
+              await output.line(printable(`Task ${quoted} is completed already.`));
               return;
             }
             expectedSequence = newest.sequence;
             await confirm(
               session,
-              `Task ${task} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`,
+              `Task ${quoted} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`,
               options.yes === true,
             );
           }
           // Only the checkpoint of the question: a save meanwhile reopens the task.
           await manager.complete(taskId, { expectedSequence });
-          await output.line(printable(`Task ${task} is completed.`));
+          await output.line(printable(`Task ${quoted} is completed.`));
         }),
       );
   },

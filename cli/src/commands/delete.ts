@@ -21,9 +21,9 @@ export const deleteCommand: CommandFile = {
       .argument("[id]")
       .option("--yes", "don't ask")
       .option("--json", "for programs: how many were removed")
-      .action((taskId, id, options) =>
+      .action((task, id, options) =>
         cli.withStore(async (session) => {
-          await requireTask(session, taskId);
+          const taskId = await requireTask(session, task);
           const doomed = id === undefined ? await wholeTask(session, taskId) : await oneOf(session, taskId, id);
           await confirm(session, `Remove ${doomed.what} from ${session.name}?`, options.yes === true);
           const removed = await doomed.remove();

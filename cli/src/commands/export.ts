@@ -25,8 +25,9 @@ export const exportCommand: CommandFile = {
       .action((tasks, options) =>
         cli.withStore(async (session) => {
           const { storage, damage, output } = session;
-          for (const taskId of tasks) await requireTask(session, taskId);
-          const chosen = tasks.length > 0 ? new Set(tasks) : taskIds(storage, options.prefix, damage);
+          const named = new Set<string>();
+          for (const task of tasks) named.add(await requireTask(session, task));
+          const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
           if (options.out === undefined) {
             const { records } = await writeExport(session, chosen, (text) => output.line(text));
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);

@@ -21,9 +21,9 @@ export const list: CommandFile = {
       .option("--limit <n>", "at most n", countArgument(1))
       .option("--oldest", "the oldest first")
       .option("--json", "for programs: a JSON array, one checkpoint per line")
-      .action((taskId, options) =>
+      .action((task, options) =>
         cli.withStore(async (session) => {
-          await requireTask(session, taskId);
+          const taskId = await requireTask(session, task);
           const printer = options.json ? new JsonArrayPrinter(session.output) : tableOf(session);
           for await (const checkpoint of session.storage.list({
             taskId,

@@ -22,10 +22,10 @@ export const show: CommandFile = {
       .option("--state", "print its state alone, as JSON")
       .option("--path <path>", "print that part of the state alone: messages[3].role")
       .option("--json", "for programs: the checkpoint with its state, in one line")
-      .action((taskId, id, options) =>
+      .action((task, id, options) =>
         cli.withStore(async (session) => {
           const steps = options.path === undefined ? undefined : parsePath(options.path);
-          await requireTask(session, taskId);
+          const taskId = await requireTask(session, task);
           const indent = options.json ? undefined : 2;
           if (steps === undefined && !options.state && !options.json) {
             const { checkpoint, state } = await readOne(session, taskId, id, outlineOf);

@@ -127,8 +127,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "No policy is given. Pass one, such as --keep-last 10 or --max-age 30d, or set retention in waymark.config.js.",
     );
   }
-  if (taskId !== undefined) await requireTask(session, taskId);
-  return new PolicyPlans(session, policy, taskId);
+  return new PolicyPlans(session, policy, taskId && (await requireTask(session, taskId)));
 }
 
 /** What plans would keep and remove in all. */
