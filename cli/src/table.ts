@@ -27,6 +27,8 @@ export class TablePrinter {
   readonly #output: Output;
   readonly #columns: readonly Column[];
   readonly #widths: number[];
+  /** Of the cells alone, without the heads. */
+  readonly #cellWidths: number[];
   #page: (readonly Cell[])[] = [];
   #isFirst = true;
 
@@ -34,6 +36,7 @@ export class TablePrinter {
     this.#output = output;
     this.#columns = columns;
     this.#widths = columns.map(({ head }) => stringWidth(head));
+    this.#cellWidths = columns.map(() => 1);
   }
 
   async add(...cells: readonly (Cell | string)[]): Promise<void> {
@@ -50,7 +53,9 @@ export class TablePrinter {
     if (this.#page.some((row) => row.some(({ text }) => !isAscii(text)))) await loadDisplayWidth();
     for (const row of this.#page) {
       row.forEach(({ text }, i) => {
-        this.#widths[i] = Math.max(this.#widths[i] ?? 0, Math.min(stringWidth(text), WIDEST));
+        const width = Math.min(stringWidth(text), WIDEST);
+        this.#widths[i] = Math.max(this.#widths[i] ?? 0, width);
+        this.#cellWidths[i] = Math.max(this.#cellWidths[i] ?? 0, width);
       });
     }
     const widths = this.#fittingWidths();
@@ -76,21 +81,42 @@ export class TablePrinter {
     await this.#output.line(cells.join(" ".repeat(GAP)).trimEnd());
   }
 
-  /** The widest flexible column shrinks first; where that isn't enough, every column but the numbers. */
+  /**
+   * The widest flexible column shrinks first; where that isn't enough, the heads of numbers, then every column but the
+   * numbers, and the first one, which names the row, last.
+   */
   #fittingWidths(): number[] {
     const widths = [...this.#widths];
     let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - this.#output.columns;
-    const shrink = (canShrink: (column: Column) => boolean, narrowest: number) => {
+    const shrink = (isMeant: (column: Column, at: number) => boolean, narrowest: (at: number) => number) => {
+      const canShrink = (at: number) => {
+        const column = this.#columns[at];
+        return column !== undefined && isMeant(column, at) && (widths[at] ?? 0) > narrowest(at);
+      };
       while (excess > 0) {
-        const most = Math.max(...this.#columns.map((column, i) => (canShrink(column) ? (widths[i] ?? 0) : 0)));
-        if (most <= narrowest) return;
-        const widest = widths.findIndex((width, i) => width === most && canShrink(this.#columns[i] ?? { head: "" }));
+        const most = Math.max(...widths.map((width, at) => (canShrink(at) ? width : 0)));
+        const widest = widths.findIndex((width, at) => width === most && canShrink(at));
+        if (widest === -1) return;
         widths[widest] = most - 1;
         excess -= 1;
       }
     };
-    shrink(({ flexible }) => flexible === true, NARROWEST);
-    shrink(({ align }) => align === undefined, 1);
+    shrink(
+      ({ flexible }) => flexible === true,
+      () => NARROWEST,
+    );
+    shrink(
+      ({ align }) => align === "right",
+      (at) => this.#cellWidths[at] ?? 1,
+    );
+    shrink(
+      ({ align }, at) => align === undefined && at > 0,
+      () => 1,
+    );
+    shrink(
+      ({ align }) => align === undefined,
+      () => 1,
+    );
     return widths;
   }
 }

@@ -280,6 +280,9 @@ describe("completion", () => {
     [["oneshot", "l"], ["list"]],
     [["oneshot", "F01", "l"], []],
     [["oneshot", "list", "--js"], ["--json"]],
+    // Without candidates, the shell completes file names.
+    [["oneshot", "--plan", ""], []],
+    [["oneshot", "F01", "--jobs", ""], []],
     [["list", "--limit", "bu"], []],
     [["help", "prp", "r"], ["run"]],
     [["prp", "help", "s"], ["status"]],

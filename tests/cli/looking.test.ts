@@ -58,6 +58,14 @@ it("a task may be named by the beginning of its id, if no other one begins so", 
   await manager.close();
 });
 
+it("diff shows of two long texts without spaces what differs, and some characters around it", async () => {
+  const { manager, run } = await newPlace();
+  for (const middle of ["X", "YY"]) await manager.save("t", `${"a".repeat(3_000)}${middle}${"b".repeat(3_000)}`);
+  const shown = `… "${"a".repeat(24)}X${"b".repeat(24)}" … => … "${"a".repeat(24)}YY${"b".repeat(24)}" …`;
+  expect((await run("diff", "t")).stdout).toContain(`~ the state: ${shown}\n`);
+  await manager.close();
+});
+
 it("tasks and show say who runs a task", async () => {
   const { manager, run } = await newPlace();
   for (const taskId of ["free", "leased"]) await manager.save(taskId, 1, { label: "After step 1" });

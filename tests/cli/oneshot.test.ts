@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
-import { eventsIn, inShell } from "./waymark.js";
+import { eventsIn, inShell, waymark } from "./waymark.js";
 
 describe("waymark oneshot", () => {
   it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
@@ -362,6 +362,13 @@ describe("waymark oneshot", () => {
       expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
     },
   );
+
+  it("has its features completed", async () => {
+    const { cwd } = await project([{ id: "a", command: "exit 1" }]);
+    await waymark({ cwd }, ["oneshot", "F01"]);
+    expect((await waymark({ cwd }, ["__complete", "--", "oneshot", "status", "F"])).stdout).toBe("F01\n");
+    expect((await waymark({ cwd }, ["__complete", "--", "oneshot", "status", "G"])).stdout).toBe("");
+  });
 
   it("tells in JSON that it paused", async () => {
     const { cwd } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);

@@ -49,6 +49,7 @@ const VALUE_COLUMNS = 240;
 /** Of longer texts only what changed is shown. */
 const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
+const CONTEXT_CHARACTERS = 24;
 
 async function print(
   { output }: Session,
@@ -97,19 +98,19 @@ function isLong(value: unknown): value is string {
   return typeof value === "string" && value.length > LONG_TEXT;
 }
 
-/** Of two long texts, the words that differ, with some around them. */
+/** Of two long texts, the words that differ, with some around them; the characters where there are hardly any spaces. */
 function changedWords(from: string, to: string): [from: string, to: string] {
-  const [old, current] = [from.split(/(?<=\s)/), to.split(/(?<=\s)/)];
+  const isProse = ![from, to].some((text) => /\S{60}/.test(text));
+  const wordsOf = (text: string) => (isProse ? text.split(/(?<=\s)/) : [...text]);
+  const context = isProse ? CONTEXT_WORDS : CONTEXT_CHARACTERS;
+  const [old, current] = [wordsOf(from), wordsOf(to)];
   const shorter = Math.min(old.length, current.length);
   let before = 0;
   while (before < shorter && old[before] === current[before]) before += 1;
   let after = 0;
   while (after < shorter - before && old.at(-1 - after) === current.at(-1 - after)) after += 1;
   const part = (words: readonly string[]) => {
-    const [start, end] = [
-      Math.max(0, before - CONTEXT_WORDS),
-      Math.min(words.length, words.length - after + CONTEXT_WORDS),
-    ];
+    const [start, end] = [Math.max(0, before - context), Math.min(words.length, words.length - after + context)];
     const text = jsonText(words.slice(start, end).join(""));
     return `${start > 0 ? "… " : ""}${text}${end < words.length ? " …" : ""}`;
   };

@@ -48,9 +48,9 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
-      const option = [...command.options, ...program.options].find(
-        ({ long, short }) => name === long || name === short,
-      );
+      // As the help has them: a command may show those of its default subcommand.
+      const options = [...command.createHelp().visibleOptions(command), ...program.options];
+      const option = options.find(({ long, short }) => name === long || name === short);
       if (value === undefined) openOption = option?.required || option?.optional ? option : undefined;
       else if (name === "--storage") storage = value;
     } else {
@@ -88,7 +88,13 @@ async function argumentCandidates(
     command.registeredArguments[position] ?? command.registeredArguments.findLast(({ variadic }) => variadic);
   if (argument?.argChoices !== undefined) return [...argument.argChoices];
   if (argument?.name() === "task") return taskCandidates(storage, current).catch(() => []);
+  if (argument?.name() === "feature") return featureCandidates().catch(() => []);
   return ["id", "a", "b"].includes(argument?.name() ?? "") ? ["@latest"] : [];
+}
+
+async function featureCandidates(): Promise<string[]> {
+  const { CheckpointRepository } = await import("waymark/oneshot");
+  return new CheckpointRepository().list();
 }
 
 async function taskCandidates(storage: string | undefined, prefix: string): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointStaleError } from "waymark";
+import { CheckpointCorruptError, CheckpointStaleError, StorageError } from "waymark";
 import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
 import type { Cli } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -60,7 +60,13 @@ async function load(repository: CheckpointRepository, featureId: string): Promis
   const checkpoint = await repository.load(featureId, { force: true });
   // Other programs that write these files don't take our lock.
   if (checkpoint.status !== "running" || checkpoint.waymark === undefined) return checkpoint;
-  return { ...checkpoint, runner: repository.isBeingRun(featureId) ? "alive" : "died" };
+  try {
+    return { ...checkpoint, runner: repository.isBeingRun(featureId) ? "alive" : "died" };
+  } catch (error) {
+    // It can't be told, as in another user's folder: the checkpoint can be shown all the same.
+    if (error instanceof StorageError) return checkpoint;
+    throw error;
+  }
 }
 
 async function resumeLineOf(repository: CheckpointRepository, featureId: string): Promise<string> {
