@@ -20,15 +20,14 @@ export async function benchImporting(folder) {
   const manager = new CheckpointManager({ storage });
   for (let n = 0; n < 20; n++) await manager.save("build-42", { n }, { label: `After step ${n}` });
   await manager.close();
-  const command = (/** @type {string[]} */ ...words) =>
-    runNode([COMMAND, ...words, "--storage", `files:${join(folder, "starting")}`]);
+  const named = ["--storage", `files:${join(folder, "starting")}`];
   const start = await medians(
     {
       node: () => runNode(["--input-type=module", "--eval", ""]),
       waymark: () => runNode(["--input-type=module", "--eval", 'import "waymark";']),
       version: () => runNode([COMMAND, "--version"]),
-      tab: () => command("__complete", "list", "b"),
-      list: () => command("list", "build-42"),
+      tab: () => runNode([COMMAND, "__complete", "--", ...named, "list", "b"]),
+      list: () => runNode([COMMAND, ...named, "list", "build-42"]),
     },
     { rounds: 20, warmup: 3 },
   );
