@@ -50,7 +50,7 @@ export class PostgresWriter {
     do {
       const sequence = await this.#tryAppend(values, condition);
       if (sequence !== undefined) return sequence;
-      // In this order: whoever appends the same draft at the same time may store it in between.
+      // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
       const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
       if (existing !== undefined) return sequenceOfSame(readable(existing), draft);
