@@ -22,8 +22,10 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkLease, type LeaseStore } from "../../src/contract/leases.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
+import { PostgresLeases } from "./leases.js";
 import { PostgresMaintenance } from "./maintenance.js";
 import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
 import { isPresent, migrate, quoted } from "./schema.js";
@@ -90,6 +92,12 @@ export class PostgresAdapter implements StorageAdapter {
   readonly name = "postgres";
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly maintenance: StorageMaintenance;
+  readonly leases: LeaseStore = {
+    claim: (...args) => this.#call(async () => (await this.#madeTables()).leases.claim(...args)),
+    renew: async (...args) => (await this.#read(({ leases }) => leases.renew(...args))) ?? false,
+    release: (...args) => this.#read(({ leases }) => leases.release(...args)),
+    current: (taskId) => this.#read(({ leases }) => leases.current(taskId)),
+  };
   readonly #schema: string;
   readonly #mayMigrate: boolean;
   readonly #place: string;
@@ -115,8 +123,9 @@ export class PostgresAdapter implements StorageAdapter {
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
     const reader = new PostgresReader(sql, place);
-    const writer = new PostgresWriter(this.#connection, sql, reader, { retryForMs });
-    this.#tables = { connection: this.#connection, sql, reader, writer };
+    const leases = new PostgresLeases(this.#connection, sql);
+    const writer = new PostgresWriter(this.#connection, sql, { reader, leases }, { retryForMs });
+    this.#tables = { connection: this.#connection, sql, reader, leases, writer };
     this.maintenance = new PostgresMaintenance({ place, call: (work) => this.#call(() => this.#ifPresent(work)) });
   }
 
@@ -192,7 +201,10 @@ export class PostgresAdapter implements StorageAdapter {
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
     const removed = await this.#read(({ writer }) => writer.remove(taskId, copy, asked));
-    if (removed === undefined) checkExpected(taskId, 0, asked);
+    if (removed === undefined) {
+      checkLease(taskId, NO_LEASE, asked);
+      checkExpected(taskId, 0, asked);
+    }
     return removed ?? 0;
   }
 
@@ -208,10 +220,10 @@ export class PostgresAdapter implements StorageAdapter {
   async #append(draft: CheckpointDraft, values: readonly unknown[], condition: AppendCondition): Promise<number> {
     if (!(await this.#looked())) {
       // A refused append makes no tables.
+      checkLease(draft.taskId, NO_LEASE, condition);
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
-      await this.#migrate();
     }
-    return this.#tables.writer.append(draft, values, condition);
+    return (await this.#madeTables()).writer.append(draft, values, condition);
   }
 
   async *#select<Found extends CheckpointSummary>(
@@ -257,7 +269,9 @@ export class PostgresAdapter implements StorageAdapter {
     return this.#isPresent;
   }
 
-  async #migrate(): Promise<void> {
+  /** The tables, made if they are missing. */
+  async #madeTables(): Promise<Tables> {
+    if (await this.#looked()) return this.#tables;
     if (!this.#mayMigrate) {
       throw new StorageError(
         `${this.#place} has no tables, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
@@ -265,6 +279,7 @@ export class PostgresAdapter implements StorageAdapter {
     }
     await migrate(this.#connection, this.#schema, this.#place);
     this.#isPresent = true;
+    return this.#tables;
   }
 
   async #call<Result>(call: () => Promise<Result>): Promise<Result> {
@@ -287,11 +302,15 @@ export class PostgresAdapter implements StorageAdapter {
   }
 }
 
+/** Where there are no tables, nobody has a lease, whatever the time. */
+const NO_LEASE = { lease: undefined, nowMs: 0 };
+
 /** What works with the tables. */
 interface Tables {
   readonly connection: PostgresConnection;
   readonly sql: ReturnType<typeof statementsOn>;
   readonly reader: PostgresReader;
+  readonly leases: PostgresLeases;
   readonly writer: PostgresWriter;
 }
 

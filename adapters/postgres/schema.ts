@@ -64,6 +64,14 @@ CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task_id, id_digest);
 
+-- Who runs a task. A row outlives its task, so that tokens only grow.
+CREATE TABLE IF NOT EXISTS ${name}.leases (
+  task_id text COLLATE "C" NOT NULL PRIMARY KEY,
+  holder text NOT NULL,
+  token bigint NOT NULL,
+  expires_at timestamptz NOT NULL
+);
+
 -- Where repair puts damaged rows. Of a task's row, the reason says what it held.
 CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   task_id text COLLATE "C" NOT NULL,

@@ -9,7 +9,7 @@ const HIGHEST_SEQUENCE = "9007199254740991";
  * machines by it asks one of them; but for those across tasks.
  */
 export function statementsOn(schema: string) {
-  const [tasks, checkpoints, quarantine] = ["tasks", "checkpoints", "quarantine"].map(
+  const [tasks, checkpoints, leases, quarantine] = ["tasks", "checkpoints", "leases", "quarantine"].map(
     (table) => `${quoted(schema)}.${table}`,
   );
   const columns = COLUMNS.map((name) => `c.${name}`).join(", ");
@@ -31,6 +31,33 @@ export function statementsOn(schema: string) {
       SELECT task_id, newest_created_at FROM ${tasks} WHERE newest_status = s.status ${range}
       ORDER BY newest_created_at DESC, task_id LIMIT $2::bigint + $3::bigint) t
     ORDER BY t.newest_created_at DESC, t.task_id LIMIT $2 OFFSET $3`;
+  const lease = `
+    SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
+  /**
+   * The whole append. `advanced` waits for the task's row and reads what its holder has committed; nothing but that row
+   * is read anew, so whatever else changes meanwhile gives no row or a taken key, and the caller looks again.
+   */
+  const append = (fence: string, isFenced: string) => `
+      WITH ${fence} advanced AS (
+        UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
+          last_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1),
+          newest_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1)
+        FROM ${newestIn}
+        WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
+          AND coalesce($20 > greatest(t.last_sequence, p.newest), greatest(t.last_sequence, p.newest) < ${HIGHEST_SEQUENCE})
+        RETURNING t.last_sequence
+      ), begun AS (
+        INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
+        SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1)
+        FROM ${newestIn}
+        WHERE NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced} AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
+          AND coalesce($20::bigint > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
+        ON CONFLICT DO NOTHING RETURNING last_sequence
+      ), given AS (SELECT last_sequence AS sequence FROM advanced UNION ALL SELECT last_sequence FROM begun)
+      INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
+      SELECT $1, $2::boolean, $3::bytea, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
+        $15, $16, encode(sha256($17::bytea || convert_to(sequence::text, 'UTF8') || $18::bytea), 'hex') FROM given
+      RETURNING sequence`;
 
   return {
     byId: `SELECT ${columns} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
@@ -42,31 +69,12 @@ export function statementsOn(schema: string) {
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
 
-    /**
-     * The whole append. `advanced` waits for the task's row and reads what its holder has committed; nothing but that row
-     * is read anew, so whatever else changes meanwhile gives no row or a taken key, and the caller looks again.
-     */
-    append: `
-      WITH advanced AS (
-        UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
-          last_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1),
-          newest_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1)
-        FROM ${newestIn}
-        WHERE t.task_id = $1 AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
-          AND coalesce($20 > greatest(t.last_sequence, p.newest), greatest(t.last_sequence, p.newest) < ${HIGHEST_SEQUENCE})
-        RETURNING t.last_sequence
-      ), begun AS (
-        INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
-        SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1)
-        FROM ${newestIn}
-        WHERE NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
-          AND coalesce($20::bigint > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
-        ON CONFLICT DO NOTHING RETURNING last_sequence
-      ), given AS (SELECT last_sequence AS sequence FROM advanced UNION ALL SELECT last_sequence FROM begun)
-      INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
-      SELECT $1, $2::boolean, $3::bytea, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
-        $15, $16, encode(sha256($17::bytea || convert_to(sequence::text, 'UTF8') || $18::bytea), 'hex') FROM given
-      RETURNING sequence`,
+    append: append("", ""),
+    /** The same under a lease, $21 its token: until the commit, nobody can claim it. */
+    appendUnderLease: append(
+      `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = $21 AND expires_at > clock_timestamp() FOR SHARE),`,
+      "AND EXISTS (SELECT FROM fence)",
+    ),
     /** What decided: see `append`. The last sequence given, and the newest one's. */
     position: `
       SELECT greatest(t.last_sequence, p.newest, 0),
@@ -88,6 +96,20 @@ export function statementsOn(schema: string) {
       UPDATE ${tasks} SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
         SELECT sequence, created_at, status FROM ${checkpoints} c WHERE c.task_id = $1 ORDER BY sequence DESC LIMIT 1)
       WHERE task_id = $1`,
+
+    leases: {
+      claim: `
+        INSERT INTO ${leases} (task_id, holder, token, expires_at)
+        VALUES ($1, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond')
+        ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, token = leases.token + 1,
+          expires_at = excluded.expires_at
+        WHERE leases.expires_at <= clock_timestamp() RETURNING token`,
+      renew: `
+        UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
+        WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,
+      read: lease,
+      lock: `${lease} FOR SHARE`,
+    },
 
     /** A task's row, and what it must say, in one statement: other processes may write between two. */
     taskRow: `

@@ -19,6 +19,7 @@ import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isTaken } from "./errors.js";
+import type { PostgresLeases } from "./leases.js";
 import { digestOf, numberIn, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
@@ -27,17 +28,19 @@ export class PostgresWriter {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #reader: PostgresReader;
+  readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
 
   constructor(
     connection: PostgresConnection,
     sql: PostgresStatements,
-    reader: PostgresReader,
+    { reader, leases }: { readonly reader: PostgresReader; readonly leases: PostgresLeases },
     { retryForMs }: { readonly retryForMs: number },
   ) {
     this.#connection = connection;
     this.#sql = sql;
     this.#reader = reader;
+    this.#leases = leases;
     this.#retryForMs = retryForMs;
   }
 
@@ -50,6 +53,7 @@ export class PostgresWriter {
     do {
       const sequence = await this.#tryAppend(values, condition);
       if (sequence !== undefined) return sequence;
+      await this.#leases.check(this.#connection, draft.taskId, condition);
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
       const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
@@ -65,9 +69,13 @@ export class PostgresWriter {
   }
 
   async #tryAppend(values: readonly unknown[], condition: AppendCondition): Promise<number | undefined> {
-    const { expectedSequence = null, sequence = null } = condition;
+    const { expectedSequence = null, sequence = null, fencingToken } = condition;
+    const asked = [...values, expectedSequence, sequence];
     try {
-      const [[given] = []] = await this.#connection.rows(this.#sql.append, ...values, expectedSequence, sequence);
+      const [[given] = []] =
+        fencingToken === undefined
+          ? await this.#connection.rows(this.#sql.append, ...asked)
+          : await this.#connection.rows(this.#sql.appendUnderLease, ...asked, fencingToken);
       return given === undefined ? undefined : Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
@@ -81,7 +89,7 @@ export class PostgresWriter {
     change: StatusChange,
     condition: AppendCondition | undefined,
   ): Promise<boolean> {
-    return this.#change(taskId, id, async (record, run) => {
+    return this.#change(taskId, id, condition, async (record, run) => {
       checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
@@ -91,7 +99,7 @@ export class PostgresWriter {
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    return this.#change(taskId, id, async (record, run) => {
+    return this.#change(taskId, id, undefined, async (record, run) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sequence, sizeBytes, seal } = withPayload(record, payload);
       const described = [sizeBytes, payload.encoding, payload.sha256, seal];
@@ -106,6 +114,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
   ): Promise<number> {
     return this.#connection.atomically(async (run) => {
+      await this.#leases.check(run, taskId, condition);
       await run.rows(this.#sql.lock, taskId);
       checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
       if (ids === "all") {
@@ -130,9 +139,11 @@ export class PostgresWriter {
   #change(
     taskId: string,
     id: string,
+    condition: AppendCondition | undefined,
     change: (record: SealedSummary, run: Statements) => Promise<boolean>,
   ): Promise<boolean> {
     return this.#connection.atomically(async (run) => {
+      await this.#leases.check(run, taskId, condition);
       await run.rows(this.#sql.lock, taskId);
       const found = await this.#reader.sealed(run, taskId, id);
       return found !== undefined && change(readable(found), run);

@@ -6,7 +6,7 @@ const HARNESS: ConformanceHarness = {
   name: "postgres",
   module: new URL("./stores/postgres.js", import.meta.url),
   capabilities: { durable: true, multiProcess: true },
-  offers: ["maintenance", "removeTasks", "replacePayload"],
+  offers: ["leases", "maintenance", "removeTasks", "replacePayload"],
   newLocation: async () => {
     const { url, schema } = await newSchema();
     return `${url} ${schema}`;

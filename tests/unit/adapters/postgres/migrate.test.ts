@@ -63,5 +63,9 @@ describe("the tables", () => {
     expect(await manager.tasks()).toHaveLength(2);
     await expect(limited.remove("t", ["c1"])).rejects.toThrow(/permission denied.*docs\/postgres\.md/);
     expect(await limited.get("t", "c1")).toMatchObject({ id: "c1" });
+    await expect(limited.leases.claim("t", "limited", 1000)).rejects.toThrow(/permission denied.*docs\/postgres\.md/);
+    await administer(url, `GRANT SELECT, INSERT, UPDATE ON "${schema}".leases TO "${role}"`);
+    await using lease = await manager.lease("u");
+    await manager.save("u", { n: 2 }, { lease });
   });
 });

@@ -35,6 +35,9 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   const { payload } = draft("t", "x");
   await adapter.replacePayload("t", "c2", payload, draft("t", "c2").payload.sha256);
   await adapter.remove("t", ["c3"]);
+  const { token } = await adapter.leases.claim("t", "holder", 60_000);
+  await adapter.append(draft("t", "c4"), { fencingToken: token });
+  await adapter.leases.release("t", token);
   await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
   await adapter.remove("t", "all");
   await adapter.removeTasks("u");

@@ -1,0 +1,59 @@
+import type { AppendCondition } from "../../src/contract/adapter.js";
+import { checkLease, type HeldLease, type LeaseClaim } from "../../src/contract/leases.js";
+import type { PostgresConnection, Statements } from "./connection.js";
+import { numberIn } from "./reader.js";
+import type { PostgresStatements } from "./statements.js";
+
+/** The table of leases. Each call is one statement, and the server's clock judges. */
+export class PostgresLeases {
+  readonly #connection: PostgresConnection;
+  readonly #sql: PostgresStatements["leases"];
+
+  constructor(connection: PostgresConnection, sql: PostgresStatements) {
+    this.#connection = connection;
+    this.#sql = sql.leases;
+  }
+
+  async claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim> {
+    for (;;) {
+      const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, holder, ttlMs);
+      if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
+      const held = await this.current(taskId);
+      // Otherwise it has ended since.
+      if (held) return { ...held, isGranted: false };
+    }
+  }
+
+  async renew(taskId: string, token: number, ttlMs: number): Promise<boolean> {
+    return (await this.#connection.change(this.#sql.renew, taskId, token, ttlMs)) > 0;
+  }
+
+  async release(taskId: string, token: number): Promise<void> {
+    await this.renew(taskId, token, 0);
+  }
+
+  async current(taskId: string): Promise<HeldLease | undefined> {
+    const [row] = await this.#connection.rows(this.#sql.read, taskId);
+    const lease = row && leaseIn(row);
+    return lease && lease.remainingMs > 0 ? lease : undefined;
+  }
+
+  /**
+   * In a transaction, it also keeps the lease from being claimed before the transaction ends.
+   *
+   * @throws {LeaseLostError} See `checkLease`.
+   */
+  async check(run: Statements, taskId: string, condition: AppendCondition = {}): Promise<void> {
+    if (condition.fencingToken === undefined) return;
+    const [row] = await run.rows(this.#sql.lock, taskId);
+    const { holder, token, remainingMs } = row ? leaseIn(row) : NOBODYS;
+    const lease = { holder, token, renewedAtMs: 0, expiresAtMs: remainingMs };
+    checkLease(taskId, { lease, nowMs: 0 }, condition);
+  }
+}
+
+const NOBODYS: HeldLease = { holder: "", token: 0, remainingMs: 0 };
+
+function leaseIn([holder, token, remainingMs]: readonly unknown[]): HeldLease {
+  return { holder: String(holder), token: Number(numberIn(token)), remainingMs: Number(remainingMs) };
+}
