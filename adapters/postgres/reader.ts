@@ -119,9 +119,18 @@ export class PostgresReader {
     { low, high }: Range,
     size: PageSize,
   ): Promise<Page<StoredCheckpoint>> {
-    const { taskId, order, stage, status = CHECKPOINT_STATUSES, skip = 0 } = query;
-    const filter = [stage ?? null, status, size.bytes];
-    const rows = await from.rows(this.#sql.checkpoints[order], taskId, low, high, size.rows, skip, ...filter);
+    const { taskId, order, stage, status, skip = 0 } = query;
+    const part = [taskId, low, high, size.rows, skip];
+    const rows =
+      size.rows === 1 && stage === undefined && status === undefined
+        ? await from.rows(this.#sql.checkpoint[order], ...part)
+        : await from.rows(
+            this.#sql.checkpoints[order],
+            ...part,
+            stage ?? null,
+            status ?? CHECKPOINT_STATUSES,
+            size.bytes,
+          );
     const entries: Entry<StoredCheckpoint>[] = [];
     let bytes = 0;
     for (const row of rows) {

@@ -59,6 +59,9 @@ export function statementsOn(schema: string) {
         $15, $16, encode(sha256($17::bytea || convert_to(sequence::text, 'UTF8') || $18::bytea), 'hex') FROM given
       RETURNING sequence`;
 
+  const removeBy = (range: string) =>
+    `WITH removed AS (DELETE FROM ${tasks} ${range}) DELETE FROM ${checkpoints} ${range}`;
+
   return {
     byId: `SELECT ${columns} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
     wholeById: `SELECT ${columns}, ${whole} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
@@ -68,6 +71,11 @@ export function statementsOn(schema: string) {
       oldest: `SELECT ${columns} FROM ${checkpoints} c ${inRange("ASC")}`,
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
+    /** One row of a page that nothing is filtered from: what most reads want. */
+    checkpoint: {
+      newest: `SELECT ${columns}, ${whole}, 1 FROM ${checkpoints} c ${inRange("DESC")}`,
+      oldest: `SELECT ${columns}, ${whole}, 1 FROM ${checkpoints} c ${inRange("ASC")}`,
+    },
 
     append: append("", ""),
     /** The same under a lease, $21 its token: until the commit, nobody can claim it. */
@@ -88,8 +96,8 @@ export function statementsOn(schema: string) {
     replacePayload: `
       UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
       WHERE task_id = $1 AND sequence = $2`,
-    removeTask: `DELETE FROM ${tasks} WHERE task_id = $1`,
-    removeAll: `DELETE FROM ${checkpoints} WHERE task_id = $1`,
+    /** In one statement, as `removeTasks`: between two, somebody could begin the task anew. */
+    removeAll: removeBy("WHERE task_id = $1"),
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2)`,
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
     shortenTask: `
@@ -148,8 +156,7 @@ export function statementsOn(schema: string) {
         (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         ORDER BY task_id LIMIT $2`,
-      removeTasks: `DELETE FROM ${tasks} WHERE task_id >= $1 AND task_id < $2`,
-      removeCheckpoints: `DELETE FROM ${checkpoints} WHERE task_id >= $1 AND task_id < $2`,
+      removeTasks: removeBy("WHERE task_id >= $1 AND task_id < $2"),
     },
   } as const;
 }

@@ -117,10 +117,7 @@ export class PostgresWriter {
       await this.#leases.check(run, taskId, condition);
       await run.rows(this.#sql.lock, taskId);
       checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
-      if (ids === "all") {
-        await run.change(this.#sql.removeTask, taskId);
-        return run.change(this.#sql.removeAll, taskId);
-      }
+      if (ids === "all") return run.change(this.#sql.removeAll, taskId);
       const removed = await run.change(this.#sql.removeSome, taskId, ids.map(digestOf));
       if (removed > 0) await run.change(this.#sql.shortenTask, taskId, removed);
       return removed;
@@ -128,11 +125,8 @@ export class PostgresWriter {
   }
 
   async removeTasks(prefix: string): Promise<number> {
-    const { removeTasks, removeCheckpoints } = this.#sql.acrossTasks;
-    return this.#connection.atomically(async (run) => {
-      await run.change(removeTasks, prefix, prefix + HIGHEST);
-      return run.change(removeCheckpoints, prefix, prefix + HIGHEST);
-    });
+    const { removeTasks } = this.#sql.acrossTasks;
+    return this.#connection.atomically((run) => run.change(removeTasks, prefix, prefix + HIGHEST));
   }
 
   /** Gives false if there is no such checkpoint. */

@@ -58,14 +58,14 @@ export function newPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
 
 /** What happens around each statement of a pool. Both may throw. */
 export interface PoolSpy {
-  readonly before?: (query: PostgresQuery) => void;
+  readonly before?: (query: PostgresQuery) => void | Promise<void>;
   readonly after?: (query: PostgresQuery) => void;
 }
 
 /** A pool that tells of each statement. */
 export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresPool {
   const spied = (source: Pick<PostgresClient, "query">) => async (query: PostgresQuery) => {
-    before?.(query);
+    await before?.(query);
     const result = await source.query(query);
     after?.(query);
     return result;

@@ -1,0 +1,21 @@
+import { expect, it } from "vitest";
+import { draft } from "../../../../src/conformance/drafts.js";
+import { collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
+
+it.each(["of the task", "by prefix"])(
+  "a removal %s takes all or nothing of a task that is begun meanwhile",
+  async (how) => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("other", "c1"));
+    let begun: Promise<number> | undefined;
+    const before = async ({ text }: { text: string }) => {
+      // The task begins right before its checkpoints are removed.
+      if (/DELETE FROM \S+\.checkpoints/.test(text)) await (begun ??= adapter.append(draft("t", "c1")));
+    };
+    const remover = openAdapter({ pool: spyingPool(newPool(url), { before }), schema });
+    await (how === "by prefix" ? remover.removeTasks("t") : remover.remove("t", "all"));
+    expect(await begun).toBe(1);
+    const checked = await collect(adapter.maintenance.verify({ quick: false }));
+    expect(checked.filter(({ kind }) => kind !== "checked")).toEqual([]);
+  },
+);
