@@ -8,7 +8,7 @@ import { cpus, totalmem } from "node:os";
  * @property {string} what
  * @property {number} measuredMs
  * @property {number} [againstMs] - The baseline, for a bar that is a ratio.
- * @property {number} limit - The highest ratio that passes, or the highest time in milliseconds.
+ * @property {number} [limit] - The highest ratio that passes, or the highest time in milliseconds; none for a comparison.
  */
 
 /**
@@ -29,10 +29,10 @@ export function printMachine(folder) {
 /** @param {Row} row */
 export function printRow({ what, measuredMs, againstMs, limit }) {
   const ratio = againstMs === undefined ? undefined : measuredMs / againstMs;
-  const passes = (ratio ?? measuredMs) <= limit;
+  const verdict = limit === undefined ? "" : (ratio ?? measuredMs) <= limit ? "PASS" : "FALLS SHORT";
   const against = againstMs === undefined ? "" : time(againstMs);
   const result = ratio === undefined ? time(measuredMs) : `${ratio.toFixed(2)}×`;
-  const bar = ratio === undefined ? `≤ ${limit} ms` : `≤ ${limit}×`;
+  const bar = limit === undefined ? "" : ratio === undefined ? `≤ ${limit} ms` : `≤ ${limit}×`;
   const columns = [
     what.padEnd(62),
     time(measuredMs).padStart(10),
@@ -40,7 +40,7 @@ export function printRow({ what, measuredMs, againstMs, limit }) {
     result.padStart(10),
     bar.padStart(9),
   ];
-  console.log(`${columns.join(" ")}  ${passes ? "PASS" : "FALLS SHORT"}`);
+  console.log(`${columns.join(" ")}  ${verdict}`.trimEnd());
 }
 
 /** @param {string} title */

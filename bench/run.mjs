@@ -8,6 +8,7 @@ import { benchAdapters } from "./adapters.mjs";
 import { benchFiles } from "./files.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
+import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchSqlite } from "./sqlite.mjs";
 
@@ -16,6 +17,7 @@ const benchmarks = {
   adapters: benchAdapters,
   files: benchFiles,
   sqlite: benchSqlite,
+  postgres: benchPostgres,
   "phase-checkpoints": benchPhaseCheckpoints,
 };
 

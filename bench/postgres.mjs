@@ -1,0 +1,220 @@
+// @ts-check
+import { createHash, randomUUID } from "node:crypto";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import pg from "pg";
+import { CheckpointManager } from "waymark";
+import { PostgresAdapter } from "waymark/adapters/postgres";
+import { bundled } from "../tests/support/bundled.mjs";
+import { medians } from "./compare.mjs";
+import { printHeading, printRow } from "./report.mjs";
+import { agentState } from "./state.mjs";
+
+const TASKS = 10;
+const LARGE = 1_000_000;
+const LARGE_TASKS = 100_000;
+const AT_ONCE = 16;
+const ROUNDS = 400;
+/** Until V8 has compiled what runs often, and the server has the statements' plans. */
+const WARMUP = 400;
+
+/**
+ * Save and latest against bare pg, with statements prepared on both sides, on one server of this machine with its own
+ * defaults: every commit is synced. The bare table has the same columns, and a primary key of task and sequence.
+ */
+export async function benchPostgres() {
+  const given = process.env["DATABASE_URL"];
+  const server = given
+    ? undefined
+    : await (await import(await bundled("tests/support/postgres-server.ts"))).startPostgres();
+  try {
+    await compareOn(given ?? server.url);
+  } finally {
+    await server?.stop();
+  }
+}
+
+/** @param {string} url */
+async function compareOn(url) {
+  const pool = new pg.Pool({ connectionString: url, max: AT_ONCE });
+  const schemas = [`bench_${randomUUID()}`, `bench_${randomUUID()}`];
+  try {
+    console.log("\nFilling two stores on PostgreSQL, one of them with 1,000,000 checkpoints of 100,000 tasks …");
+    const [small, large] = [await openPair(pool, schemas[0] ?? ""), await openPair(pool, schemas[1] ?? "")];
+    await fill(pool, schemas[1] ?? "", large.manager);
+    const saver = await openSaver(url);
+    await benchSaves(small, saver);
+    await saver.close();
+    await benchLatest(small, large);
+    const { incomplete } = await medians(
+      { incomplete: () => large.manager.findIncomplete({ limit: 20 }) },
+      { rounds: 100 },
+    );
+    printRow({ what: "findIncomplete (limit 20) of 100,000 tasks", measuredMs: incomplete, limit: 20 });
+    await Promise.all([small.manager.close(), large.manager.close()]);
+  } finally {
+    for (const schema of schemas) await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
+    await pool.query("DROP SCHEMA IF EXISTS bench_langgraph CASCADE");
+    await pool.end();
+  }
+}
+
+/**
+ * @param {Pair} pair
+ * @param {Awaited<ReturnType<typeof openSaver>>} saver
+ */
+async function benchSaves(pair, saver) {
+  const lease = await pair.manager.lease("leased");
+  const save = await medians(
+    {
+      bare: pair.bareSave,
+      ours: pair.ourSave,
+      leased: () => pair.manager.save("leased", pair.state, { stage: "validation-gate-2", lease }),
+      theirs: saver.put,
+    },
+    { rounds: ROUNDS, warmup: WARMUP },
+  );
+  await lease.release();
+  const many = await medians(
+    {
+      bare: () => Promise.all(Array.from({ length: AT_ONCE }, pair.bareSave)),
+      ours: () => Promise.all(Array.from({ length: AT_ONCE }, pair.ourSave)),
+    },
+    { rounds: 100, warmup: 50 },
+  );
+  const latest = await medians({ ours: pair.ourLatest, theirs: saver.get }, { rounds: ROUNDS, warmup: WARMUP });
+
+  printHeading("PostgreSQL, on this machine, synchronous_commit on, states of 9 KB");
+  printRow({ what: "save: to a bare prepared insert", measuredMs: save.ours, againstMs: save.bare, limit: 1.3 });
+  printRow({
+    what: "16 saves at once: to 16 bare inserts (0.8 of their rate)",
+    measuredMs: many.ours,
+    againstMs: many.bare,
+    limit: 1.25,
+  });
+  printRow({ what: "save under a lease: to one without", measuredMs: save.leased, againstMs: save.ours, limit: 1.1 });
+  printRow({ what: "save: to LangGraph's PostgresSaver.put", measuredMs: save.ours, againstMs: save.theirs });
+  printRow({
+    what: "latest: to LangGraph's PostgresSaver.getTuple",
+    measuredMs: latest.ours,
+    againstMs: latest.theirs,
+  });
+}
+
+/**
+ * @param {Pair} small
+ * @param {Pair} large
+ */
+async function benchLatest(small, large) {
+  const latest = await medians(
+    { bareSmall: small.bareLatest, ourSmall: small.ourLatest, bareLarge: large.bareLatest, ourLarge: large.ourLatest },
+    { rounds: ROUNDS, warmup: WARMUP },
+  );
+  const bare = "to a bare select and JSON.parse";
+  printRow({ what: `latest: ${bare}`, measuredMs: latest.ourSmall, againstMs: latest.bareSmall, limit: 1.3 });
+  printRow({
+    what: `latest: 1,000,000 checkpoints, ${bare}`,
+    measuredMs: latest.ourLarge,
+    againstMs: latest.bareLarge,
+    limit: 1.3,
+  });
+  printRow({
+    what: "latest: 1,000,000 checkpoints, to 10",
+    measuredMs: latest.ourLarge,
+    againstMs: latest.ourSmall,
+    limit: 1.5,
+  });
+}
+
+/** @typedef {Awaited<ReturnType<typeof openPair>>} Pair */
+
+/**
+ * A store of ours and a bare table beside it; each call takes the next task.
+ *
+ * @param {pg.Pool} pool
+ * @param {string} schema
+ */
+async function openPair(pool, schema) {
+  const manager = new CheckpointManager({ storage: new PostgresAdapter({ pool, schema, prepare: true }) });
+  const state = agentState(0);
+  for (let task = 0; task < TASKS; task++) await manager.save(taskName(task), state, { stage: "validation-gate-2" });
+  await pool.query(`CREATE TABLE "${schema}".bare (LIKE "${schema}".checkpoints, PRIMARY KEY (task_id, sequence))`);
+  await pool.query(`INSERT INTO "${schema}".bare SELECT * FROM "${schema}".checkpoints`);
+  const { rows } = await pool.query(`SELECT * FROM "${schema}".bare LIMIT 1`);
+  const { task_id: _task, sequence: _sequence, ...row } = rows[0];
+  const names = Object.keys(row);
+  const insert = {
+    name: `insert into ${schema}`,
+    text: `INSERT INTO "${schema}".bare (task_id, sequence, ${names.join(", ")})
+      VALUES ($1, $2, ${names.map((_, index) => `$${index + 3}`).join(", ")})`,
+  };
+  const select = {
+    name: `select from ${schema}`,
+    text: `SELECT body FROM "${schema}".bare WHERE task_id = $1 ORDER BY sequence DESC LIMIT 1`,
+  };
+  let [turn, sequence] = [0, 1];
+  const nextTask = () => taskName(turn++ % TASKS);
+  return {
+    manager,
+    state,
+    bareSave: () => pool.query({ ...insert, values: [nextTask(), ++sequence, ...Object.values(row)] }),
+    ourSave: () => manager.save(nextTask(), state, { stage: "validation-gate-2" }),
+    bareLatest: async () => JSON.parse((await pool.query({ ...select, values: [nextTask()] })).rows[0].body.toString()),
+    ourLatest: () => manager.latest(nextTask()),
+  };
+}
+
+/**
+ * A thousand incomplete tasks by the manager, the rest by the server, in the store and in the bare table.
+ *
+ * @param {pg.Pool} pool
+ * @param {string} schema
+ * @param {CheckpointManager} manager
+ */
+async function fill(pool, schema, manager) {
+  for (let task = 0; task < LARGE_TASKS / 100; task++)
+    await manager.save(`incomplete-${(task * 7919) % 1000}`, { task });
+  const [each, digest] = [LARGE / LARGE_TASKS, createHash("sha256").update("{}").digest("hex")];
+  const at = "'2026-11-21T00:00:00.000Z'";
+  await pool.query(`INSERT INTO "${schema}".tasks
+    SELECT 'filler-' || n, ${each}, ${each}, ${each}, ${at}, 'completed' FROM generate_series(1, ${LARGE_TASKS}) n`);
+  for (const table of ["checkpoints", "bare"]) {
+    await pool.query(`INSERT INTO "${schema}".${table} (task_id, sequence, id, id_digest, created_at, status, state_version,
+        size_bytes, encoding, sha256, seal, is_text, body)
+      SELECT 'filler-' || n, s, n || '-' || s, sha256((n || '-' || s)::bytea), ${at}, 'completed', 1, 2, 'json', '${digest}', '${digest}', true, '{}'
+      FROM generate_series(1, ${LARGE_TASKS}) n, generate_series(1, ${each}) s`);
+    await pool.query(`VACUUM ANALYZE "${schema}".${table}`);
+  }
+  await pool.query(`VACUUM ANALYZE "${schema}".tasks`);
+  await pool.query("CHECKPOINT");
+}
+
+/**
+ * LangGraph's saver on the same server, with the same state as its one channel.
+ *
+ * @param {string} url
+ */
+async function openSaver(url) {
+  const saver = PostgresSaver.fromConnString(url, { schema: "bench_langgraph" });
+  await saver.setup();
+  const state = agentState(0);
+  let turn = 0;
+  const configOf = () => ({ configurable: { thread_id: taskName(turn++ % TASKS), checkpoint_ns: "" } });
+  const put = async () => {
+    const version = turn + 1;
+    const checkpoint = {
+      ...emptyCheckpoint(),
+      id: uuid6(turn),
+      channel_values: { state },
+      channel_versions: { state: version },
+    };
+    await saver.put(configOf(), checkpoint, { source: "loop", step: turn, parents: {} }, { state: version });
+  };
+  for (let task = 0; task < TASKS; task++) await put();
+  return { put, get: () => saver.getTuple(configOf()), close: () => saver.end() };
+}
+
+/** @param {number} number */
+function taskName(number) {
+  return `P1.M${number % 10}.T${number}`;
+}
