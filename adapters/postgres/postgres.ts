@@ -23,10 +23,11 @@ import {
 import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore } from "../../src/contract/leases.js";
+import { SqlMaintenance } from "../sql/maintenance.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { PostgresLeases } from "./leases.js";
-import { PostgresMaintenance } from "./maintenance.js";
+import { maintainedTables } from "./maintenance.js";
 import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
 import { isPresent, migrate, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
@@ -126,7 +127,7 @@ export class PostgresAdapter implements StorageAdapter {
     const leases = new PostgresLeases(this.#connection, sql);
     const writer = new PostgresWriter(this.#connection, sql, { reader, leases }, { retryForMs });
     this.#tables = { connection: this.#connection, sql, reader, leases, writer };
-    this.maintenance = new PostgresMaintenance({ place, call: (work) => this.#call(() => this.#ifPresent(work)) });
+    this.maintenance = new SqlMaintenance(maintainedTables(place, (work) => this.#read(work)));
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}): Promise<number> {

@@ -189,7 +189,8 @@ export class PostgresReader {
     // Somebody has removed its checkpoints since.
     if (sequence === null) return [];
     const newest = String(sequence);
-    const missing = () => damagedRow(this.locate(taskId, newest), { taskId, sequence: Number(newest) }, MISSING);
+    const missing = () =>
+      damagedRow(locationOf(this.#place, taskId, newest), { taskId, sequence: Number(newest) }, MISSING);
     const damaged: CorruptRecord[] = [];
     let page: Page<CheckpointSummary> = {
       entries: [{ sequence: newest, found: row[0] === null ? missing() : this.#summaryOf(taskId, row) }],
@@ -206,13 +207,8 @@ export class PostgresReader {
     }
   }
 
-  /** Where a checkpoint's row is, for messages. */
-  locate(taskId: string, sequence: unknown): string {
-    return `${this.#place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
-  }
-
   #sealedOf(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
-    return sealedSummaryOf(taskId, row.slice(0, WIDTH).map(numberAt), () => this.locate(taskId, row[0]));
+    return sealedSummaryOf(taskId, row.slice(0, WIDTH).map(numberAt), () => locationOf(this.#place, taskId, row[0]));
   }
 
   /** With the seal checked: of a summary, nobody above can check it. */
@@ -220,19 +216,25 @@ export class PostgresReader {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;
     const broken = brokenSeal(found);
-    return broken === undefined ? summaryOf(found) : damagedRow(this.locate(taskId, row[0]), found, broken);
+    return broken === undefined ? summaryOf(found) : damagedRow(locationOf(this.#place, taskId, row[0]), found, broken);
   }
 
   #wholeOf(taskId: string, row: SqlRow, hex: unknown): StoredCheckpoint | CorruptRecord {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;
-    if (typeof hex !== "string") return damagedRow(this.locate(taskId, row[0]), found, "its payload is missing");
+    if (typeof hex !== "string")
+      return damagedRow(locationOf(this.#place, taskId, row[0]), found, "its payload is missing");
     const bytes = Buffer.from(hex, "hex");
     const isText = row[WIDTH] === true;
     // Callers get a Uint8Array like any other, of memory that nobody shares.
     const body = isText ? bytes.toString("utf8") : new Uint8Array(bytes);
     return { ...found, payload: { ...found.payload, body } };
   }
+}
+
+/** Where a checkpoint's row is, for messages. */
+export function locationOf(place: string, taskId: string, sequence: unknown): string {
+  return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 
 const NUMBERS: readonly number[] = (["sequence", "state_version", "size_bytes"] as const).map((name) =>

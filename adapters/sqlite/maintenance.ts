@@ -1,17 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { isCorrupt } from "../../src/contract/adapter.js";
-import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
-import type {
-  CheckedRecord,
-  DamagedFinding,
-  RefusedFinding,
-  RepairStep,
-  StorageFinding,
-  StorageMaintenance,
-  StorageRepair,
-  StorageVerification,
-} from "../../src/contract/findings.js";
 import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
+import type { CheckpointRow, MaintainedTables } from "../sql/maintenance.js";
+import type { SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
@@ -27,12 +17,6 @@ export interface StoreAccess {
 type Store = { readonly database: SqliteConnection; readonly reader: SqliteReader };
 
 const PAGE_SIZE = 100;
-const ADVICE = {
-  refused: "It isn't damaged: its reason says what to do.",
-  damaged:
-    "Repair doesn't write to a malformed database. Copy the file and its -wal; then put back a backup, or save what can " +
-    "be read: sqlite3 FILE .recover | sqlite3 recovered.db",
-};
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /** A task's row, and what it must say, in one statement: other processes may write between two. */
@@ -48,80 +32,39 @@ const QUARANTINE_CHECKPOINT = `
   FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number WHERE c.number = ?`;
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 
-/** A finding, and how to move what it is about, in a transaction. */
-interface Damage {
-  readonly finding: DamagedFinding | RefusedFinding;
-  /** Gives false if another process has moved, removed or repaired it since. Without it, repair writes nothing. */
-  readonly move?: (store: Store) => boolean;
-}
+/** For SqlMaintenance. SQLite's own check reads the whole database and blocks this process; `quick` is quicker. */
+export function maintainedTables({ path, read, write }: StoreAccess): MaintainedTables {
+  const atomically = async (work: (store: Store) => boolean): Promise<boolean> =>
+    (await write((store) => store.database.atomically(() => work(store)))) ?? false;
+  return {
+    place: path,
+    names: { tasks: "waymark_tasks", quarantine: "waymark_quarantine" },
+    advice:
+      "Repair doesn't write to a malformed database. Copy the file and its -wal; then put back a backup, or save what can " +
+      "be read: sqlite3 FILE .recover | sqlite3 recovered.db",
 
-/** Finds damaged rows and moves them to the table waymark_quarantine. */
-export class SqliteMaintenance implements StorageMaintenance {
-  readonly #access: StoreAccess;
+    integrity: async (quick) => (await read(({ database }) => integrity(database, quick))) ?? [],
 
-  constructor(access: StoreAccess) {
-    this.#access = access;
-  }
+    async *taskIds() {
+      for (const [taskId] of (await read(({ database }) => database.all(TASK_IDS))) ?? []) yield String(taskId);
+    },
 
-  /** SQLite's own check reads the whole database and blocks this process; `quick` is quicker. */
-  async *verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-    for await (const item of this.#inspect(quick)) yield "finding" in item ? item.finding : item;
-  }
-
-  /** Moves each damaged row in one transaction. Writes nothing to a database that SQLite finds malformed. */
-  async *repair({ dryRun }: StorageRepair): AsyncGenerator<RepairStep, void, void> {
-    const { path, write } = this.#access;
-    for await (const item of this.#inspect(false)) {
-      if (!("finding" in item)) continue;
-      const { finding, move } = item;
-      if (move === undefined || finding.kind === "refused") {
-        yield { action: "left", finding, advice: ADVICE[finding.kind] };
-      } else if (dryRun || (await write((store) => store.database.atomically(() => move(store)))) === true) {
-        yield { action: "quarantined", finding, to: `${path}, table waymark_quarantine` };
+    async *checkpoints(taskId, quick): AsyncGenerator<CheckpointRow, void, void> {
+      for (let afterSequence: number | undefined; ; ) {
+        const query = { taskId, order: "oldest", afterSequence } as const;
+        const page = await read(({ reader }) => reader[quick ? "summaries" : "checkpoints"](query, PAGE_SIZE));
+        for (const { number, found } of page?.entries ?? []) yield { key: number, found };
+        await nextTurn();
+        if (page?.next === undefined) return;
+        afterSequence = page.next;
       }
-    }
-  }
+    },
 
-  /** Rows are looked at only if SQLite finds the database well formed. */
-  async *#inspect(quick: boolean): AsyncGenerator<Damage | CheckedRecord, void, void> {
-    const { path, read } = this.#access;
-    try {
-      const reasons = (await read(({ database }) => integrity(database, quick))) ?? [];
-      for (const reason of reasons) yield { finding: { kind: "damaged", location: path, reason } };
-      if (reasons.length > 0) return;
-      const rows = (await read(({ database }) => database.all(TASK_IDS))) ?? [];
-      for (const [taskId] of rows) yield* this.#inspectTask(String(taskId), quick);
-    } catch (error) {
-      const isRefused = error instanceof UnsupportedFormatError;
-      if (!isRefused && !(error instanceof CheckpointCorruptError)) throw error;
-      yield { finding: { kind: isRefused ? "refused" : "damaged", location: path, reason: error.message } };
-    }
-  }
-
-  async *#inspectTask(taskId: string, quick: boolean): AsyncGenerator<Damage | CheckedRecord, void, void> {
-    const { path, read } = this.#access;
-    let isIntact = true;
-    for (let afterSequence: number | undefined; ; ) {
-      const query = { taskId, order: "oldest", afterSequence } as const;
-      const page = await read(({ reader }) => reader[quick ? "summaries" : "checkpoints"](query, PAGE_SIZE));
-      for (const entry of page?.entries ?? []) {
-        yield { kind: "checked", taskId, sizeBytes: isCorrupt(entry.found) ? 0 : entry.found.sizeBytes };
-        const finding = findingOf(entry.found, () => locationOf(path, entry.number));
-        if (!finding) continue;
-        isIntact = false;
-        yield { finding, move: (store) => moveCheckpoint(store, path, taskId, entry.number) };
-      }
-      await nextTurn();
-      if (page?.next === undefined) break;
-      afterSequence = page.next;
-    }
-    // A damaged checkpoint may be why the task's row differs; moving it writes the row again.
-    const reason = isIntact ? await read(({ database }) => differenceOf(database, taskId)) : undefined;
-    if (reason === undefined) return;
-    const location = `${path}, table waymark_tasks, task ${JSON.stringify(taskId)}`;
-    const finding = { kind: "damaged", location, reason, taskId } as const;
-    yield { finding, move: ({ database }) => rewriteTaskRow(database, taskId) };
-  }
+    locate: (_taskId, number) => locationOf(path, number),
+    taskRow: (taskId) => read(({ database }) => taskRow(database, taskId)),
+    moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, number)),
+    rewriteTaskRow: (taskId) => atomically(({ database }) => rewriteTaskRow(database, taskId)),
+  };
 }
 
 /** What SQLite's own check reports. */
@@ -139,14 +82,13 @@ function moveCheckpoint({ database, reader }: Store, path: string, taskId: strin
   return true;
 }
 
-/** How a task's row differs from the task's checkpoints. */
-function differenceOf(database: SqliteConnection, taskId: string): string | undefined {
-  return damageInTaskRow(database.one(TASK_ROW, taskId) ?? []);
+function taskRow(database: SqliteConnection, taskId: string): SqlRow {
+  return database.one(TASK_ROW, taskId) ?? [];
 }
 
 /** Makes the task's row say what its checkpoints say. */
 function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
-  const row = database.one(TASK_ROW, taskId) ?? [];
+  const row = taskRow(database, taskId);
   const reason = damageInTaskRow(row);
   if (reason === undefined) return false;
   database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);

@@ -23,11 +23,12 @@ import {
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, leaseStore } from "../../src/contract/leases.js";
+import { SqlMaintenance } from "../sql/maintenance.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
 import { leaseIn, updateLease } from "./leases.js";
 import { LockQueue } from "./lock-queue.js";
-import { SqliteMaintenance } from "./maintenance.js";
+import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { type Page, SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, migrate } from "./schema.js";
@@ -96,11 +97,8 @@ export class SqliteAdapter implements StorageAdapter {
     const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: database };
     this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
     this.#queue = new LockQueue(busyTimeoutMs);
-    this.maintenance = new SqliteMaintenance({
-      path: this.#path,
-      read: (work) => this.#read(work),
-      write: (work) => this.#change(work),
-    });
+    const access = { path: this.#path, read: this.#read.bind(this), write: this.#change.bind(this) };
+    this.maintenance = new SqlMaintenance(maintainedTables(access));
   }
 
   append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {

@@ -1,0 +1,108 @@
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
+import type {
+  CheckedRecord,
+  DamagedFinding,
+  RefusedFinding,
+  RepairStep,
+  StorageFinding,
+  StorageMaintenance,
+  StorageRepair,
+  StorageVerification,
+} from "../../src/contract/findings.js";
+import { damageInTaskRow, findingOf } from "./damage.js";
+import type { SqlRow } from "./rows.js";
+
+/** A checkpoint's row. `key`: what {@link MaintainedTables.moveCheckpoint} finds it by. */
+export interface CheckpointRow {
+  readonly key: unknown;
+  readonly found: CheckpointSummary | StoredCheckpoint | CorruptRecord;
+}
+
+/** How maintenance gets at a database's tables. Where there are none, there is nothing. */
+export interface MaintainedTables {
+  /** Where the tables are, for messages. */
+  readonly place: string;
+  readonly names: { readonly tasks: string; readonly quarantine: string };
+  /** What to do about a database that is malformed as a whole. */
+  readonly advice: string;
+  /** What the database itself finds wrong. If there is something, nothing else is looked at. */
+  integrity?(quick: boolean): Promise<readonly string[]>;
+  taskIds(): AsyncIterable<string>;
+  /** The oldest first; with `quick` without payloads. */
+  checkpoints(taskId: string, quick: boolean): AsyncIterable<CheckpointRow>;
+  locate(taskId: string, key: unknown): string;
+  /** A task's row, as `damageInTaskRow` takes it. */
+  taskRow(taskId: string): Promise<SqlRow | undefined>;
+  /** Puts a damaged row into quarantine, in one transaction. False if another process has moved or removed it since. */
+  moveCheckpoint(taskId: string, key: unknown): Promise<boolean>;
+  /** Makes the task's row say what its checkpoints say, in one transaction. False if it says that by now. */
+  rewriteTaskRow(taskId: string): Promise<boolean>;
+}
+
+/** What is wrong, and how to move it away. Without `move`, repair writes nothing. */
+interface Wrong {
+  readonly finding: DamagedFinding | RefusedFinding;
+  readonly move?: () => Promise<boolean>;
+}
+
+/** Finds damaged rows, and moves each to the table of the quarantine. */
+export class SqlMaintenance implements StorageMaintenance {
+  readonly #tables: MaintainedTables;
+
+  constructor(tables: MaintainedTables) {
+    this.#tables = tables;
+  }
+
+  async *verify({ quick }: StorageVerification): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+    for await (const item of this.#inspect(quick)) yield "finding" in item ? item.finding : item;
+  }
+
+  async *repair({ dryRun }: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+    const { place, names, advice } = this.#tables;
+    for await (const item of this.#inspect(false)) {
+      if (!("finding" in item)) continue;
+      const { finding, move } = item;
+      if (finding.kind === "refused") {
+        yield { action: "left", finding, advice: "It isn't damaged: its reason says what to do." };
+      } else if (move === undefined) yield { action: "left", finding, advice };
+      else if (dryRun || (await move())) {
+        yield { action: "quarantined", finding, to: `${place}, table ${names.quarantine}` };
+      }
+    }
+  }
+
+  async *#inspect(quick: boolean): AsyncGenerator<Wrong | CheckedRecord, void, void> {
+    const tables = this.#tables;
+    const location = tables.place;
+    try {
+      const reasons = (await tables.integrity?.(quick)) ?? [];
+      for (const reason of reasons) yield { finding: { kind: "damaged", location, reason } };
+      if (reasons.length > 0) return;
+      for await (const taskId of tables.taskIds()) yield* this.#inspectTask(taskId, quick);
+    } catch (error) {
+      const isRefused = error instanceof UnsupportedFormatError;
+      if (!isRefused && !(error instanceof CheckpointCorruptError)) throw error;
+      yield { finding: { kind: isRefused ? "refused" : "damaged", location, reason: error.message } };
+    }
+  }
+
+  async *#inspectTask(taskId: string, quick: boolean): AsyncGenerator<Wrong | CheckedRecord, void, void> {
+    const tables = this.#tables;
+    let isIntact = true;
+    for await (const { key, found } of tables.checkpoints(taskId, quick)) {
+      yield { kind: "checked", taskId, sizeBytes: isCorrupt(found) ? 0 : found.sizeBytes };
+      const finding = findingOf(found, () => tables.locate(taskId, key));
+      if (finding === undefined) continue;
+      isIntact = false;
+      yield { finding, move: () => tables.moveCheckpoint(taskId, key) };
+    }
+    // A damaged checkpoint may be why the task's row differs; moving it writes the row again.
+    const row = isIntact ? await tables.taskRow(taskId) : undefined;
+    const reason = row && damageInTaskRow(row);
+    if (reason === undefined) return;
+    const location = `${tables.place}, table ${tables.names.tasks}, task ${JSON.stringify(taskId)}`;
+    yield { finding: { kind: "damaged", location, reason, taskId }, move: () => tables.rewriteTaskRow(taskId) };
+  }
+}
