@@ -22,7 +22,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkLease, type LeaseStore } from "../../src/contract/leases.js";
+import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
@@ -302,9 +302,6 @@ export class PostgresAdapter implements StorageAdapter {
     if (this.#closing !== undefined) throw new ClosedError("The postgres adapter");
   }
 }
-
-/** Where there are no tables, nobody has a lease, whatever the time. */
-const NO_LEASE = { lease: undefined, nowMs: 0 };
 
 /** What works with the tables. */
 interface Tables {

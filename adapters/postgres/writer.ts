@@ -1,11 +1,4 @@
-import {
-  type AppendCondition,
-  type CorruptRecord,
-  checkExpected,
-  isCorrupt,
-  nextSequence,
-  sequenceOfSame,
-} from "../../src/contract/adapter.js";
+import { type AppendCondition, checkExpected, nextSequence, sequenceOfSame } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -15,7 +8,8 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, StorageError } from "../../src/contract/errors.js";
+import { StorageError } from "../../src/contract/errors.js";
+import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isTaken } from "./errors.js";
@@ -160,14 +154,4 @@ export function valuesOf(draft: CheckpointDraft): readonly unknown[] {
 /** For the columns is_text and body. */
 function bodyOf({ body }: Payload): readonly [boolean, Buffer] {
   return typeof body === "string" ? [true, Buffer.from(body)] : [false, Buffer.from(body)];
-}
-
-/** @throws {CheckpointCorruptError} The row can't be read. */
-function readable(found: SealedSummary | CorruptRecord): SealedSummary {
-  if (!isCorrupt(found)) return found;
-  throw new CheckpointCorruptError(
-    `Checkpoint ${found.id ?? "?"} of task ${JSON.stringify(found.taskId)} can't be read: ${found.reason} (${found.location}). ` +
-      "Nothing was changed, and it was left untouched.",
-    { cause: found.cause },
-  );
 }

@@ -1,7 +1,24 @@
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
-import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import {
+  type CheckpointSummary,
+  damageIn,
+  type SealedSummary,
+  type StoredCheckpoint,
+} from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { DamagedFinding } from "../../src/contract/findings.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
+
+/** For a call that changes the checkpoint. @throws {CheckpointCorruptError} The row can't be read. */
+export function readable(found: SealedSummary | CorruptRecord): SealedSummary {
+  if (!isCorrupt(found)) return found;
+  const task = JSON.stringify(found.taskId);
+  throw new CheckpointCorruptError(
+    `Checkpoint ${found.id ?? "?"} of task ${task} can't be read: ${found.reason} (${found.location}). ` +
+      "Nothing was changed, and it was left untouched.",
+    { cause: found.cause },
+  );
+}
 
 /** What verification says of a row; `undefined` if it is intact. Of a summary, the reader has checked the seal. */
 export function findingOf(

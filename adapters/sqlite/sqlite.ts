@@ -22,7 +22,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkLease, type LeaseStore, leaseStore } from "../../src/contract/leases.js";
+import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
@@ -233,9 +233,6 @@ export class SqliteAdapter implements StorageAdapter {
     if (this.#closing !== undefined) throw new ClosedError("The sqlite adapter");
   }
 }
-
-/** Where there is no database, nobody has a lease, whatever the time. */
-const NO_LEASE = { lease: undefined, nowMs: 0 };
 
 /** What works with an open database of ours. */
 type OpenedStore = ReturnType<typeof storeIn>;

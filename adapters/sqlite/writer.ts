@@ -8,7 +8,7 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
@@ -106,7 +106,7 @@ export class SqliteWriter {
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, newest] = this.#database.one(POSITION, taskId, id, taskId, taskId) ?? [];
     if (typeof taken === "number") {
-      return sequenceOfSame(this.#readable(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
+      return sequenceOfSame(this.#sealed(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
     }
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
@@ -121,7 +121,7 @@ export class SqliteWriter {
   #change(taskId: string, id: string, change: (record: SealedSummary, number: unknown) => boolean): boolean {
     return this.#database.atomically(() => {
       const row = this.#database.one(BY_ID, taskId, id);
-      return row !== undefined && change(this.#readable(taskId, row), row[0]);
+      return row !== undefined && change(this.#sealed(taskId, row), row[0]);
     });
   }
 
@@ -135,15 +135,8 @@ export class SqliteWriter {
     return numberOr0(this.#database.one(NEWEST, taskId)?.[0]);
   }
 
-  /** @throws {CheckpointCorruptError} The row can't be read. */
-  #readable(taskId: string, row: SqliteRow): SealedSummary {
-    const found = sealedSummaryOf(taskId, row, this.#path);
-    if (!("corrupt" in found)) return found;
-    throw new CheckpointCorruptError(
-      `Checkpoint ${found.id ?? "?"} of task ${JSON.stringify(taskId)} can't be read: ${found.reason} (${found.location}). ` +
-        "Nothing was changed, and it was left untouched.",
-      { cause: found.cause },
-    );
+  #sealed(taskId: string, row: SqliteRow): SealedSummary {
+    return readable(sealedSummaryOf(taskId, row, this.#path));
   }
 }
 

@@ -84,6 +84,7 @@ export {
   type LeaseStore,
   leaseStore,
   monotonicMs,
+  NO_LEASE,
   type TimedLease,
 } from "./leases.js";
 export { parseSummary, type StoredFields } from "./parse-summary.js";

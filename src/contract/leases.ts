@@ -62,6 +62,9 @@ export interface TimedLease {
   readonly nowMs: number;
 }
 
+/** Of a storage that doesn't exist yet: nobody has a lease there, whatever the time. */
+export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
+
 /** A lease store over a storage's records. */
 export function leaseStore(records: LeaseRecords): LeaseStore {
   return {
