@@ -75,7 +75,10 @@ function parse(url: string): { readonly scheme: string; readonly path: string } 
   // One letter before a colon is a drive of Windows.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
-    throw new TypeError(`${JSON.stringify(url)} is no storage URL: there is no scheme in it. Write ${FORMS}.`);
+    // What stands before an @ may be a password.
+    throw new TypeError(
+      `${JSON.stringify(url.replace(/[^/]*@/, "…@"))} is no storage URL: there is no scheme in it. Write ${FORMS}.`,
+    );
   }
   return { scheme: found[1].toLowerCase(), path: found[2] };
 }

@@ -35,6 +35,10 @@ describe("openStorage", () => {
     expect(openStorage(`files:~/nowhere-${process.pid}`).name).toBe("json-file");
   });
 
+  it("keeps the password of a URL without a scheme to itself", () => {
+    expect(() => openStorage("//app:secret@host/db")).toThrow(/"\/\/…@host\/db" is no storage URL/);
+  });
+
   it("keeps the password of a URL that it doesn't know to itself", async () => {
     const opening = () => openStorage("mysql://user:secret@host/db");
     expect(opening).toThrow(/No storage has the scheme "mysql"/);
