@@ -1,10 +1,10 @@
-import { Listr, type ListrTask, ListrTaskState, type ListrTaskWrapper } from "listr2";
+import { Listr, type ListrTask, ListrTaskState } from "listr2";
 import type { ListedWorkstream, OneshotEvent } from "waymark/oneshot";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { secondsText } from "../words.js";
 
-type Wrapper = ListrTaskWrapper<object, never, never>;
+type Wrapper = Parameters<ListrTask<object>["task"]>[1];
 
 /** The end of a row. */
 type End = { readonly state: "done" } | { readonly state: "failed" | "skipped"; readonly why: string };

@@ -1,0 +1,1 @@
+export { type ChannelMigration, WaymarkSaver, type WaymarkSaverOptions } from "./saver.js";

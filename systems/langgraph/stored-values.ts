@@ -1,0 +1,34 @@
+import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+
+/**
+ * A value as LangGraph's serializer writes it. Its JSON is stored as JSON, so that people and tools can read it;
+ * anything else as bytes.
+ */
+export type StoredValue = { readonly json: unknown } | { readonly type: string; readonly bytes: Uint8Array };
+
+export async function storedValue(serde: SerializerProtocol, value: unknown): Promise<StoredValue> {
+  const [type, bytes] = await serde.dumpsTyped(value);
+  if (type !== "json") return { type, bytes };
+  const text = DECODER.decode(bytes);
+  return { json: JSON.parse(text) };
+}
+
+export async function loadedValue(serde: SerializerProtocol, stored: StoredValue): Promise<unknown> {
+  return "json" in stored
+    ? serde.loadsTyped("json", JSON.stringify(stored.json))
+    : serde.loadsTyped(stored.type, stored.bytes);
+}
+
+/** Calls for each entry at once, and gives the results under the same keys. */
+export async function mapEntries<Value, Result>(
+  entries: Iterable<readonly [string, Value]>,
+  call: (value: Value, key: string) => Promise<Result>,
+): Promise<Record<string, Result>> {
+  const results = await Promise.all(
+    Array.from(entries, async ([key, value]) => [key, await call(value, key)] as const),
+  );
+  // Own properties, whatever their names are.
+  return Object.fromEntries(results);
+}
+
+const DECODER = new TextDecoder();

@@ -1,0 +1,46 @@
+// LangGraph's own suite for savers. It takes vitest's functions from the global scope.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as vitest from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { StorageAdapter } from "waymark/adapter";
+import { openStorage } from "waymark/adapters";
+import { WaymarkSaver, type WaymarkSaverOptions } from "waymark/langgraph";
+
+Object.assign(globalThis, { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi: vitest.vi });
+const { deltaChannelHistoryTests, specTest } = await import("@langchain/langgraph-checkpoint-validation");
+
+/**
+ * Runs the suite on a storage.
+ *
+ * @param newStorage - A storage with nothing in it, and how to be rid of it.
+ */
+export function registerSuite(
+  name: string,
+  newStorage: () => Promise<{ readonly storage: StorageAdapter; readonly remove?: () => Promise<void> }>,
+  options: Omit<WaymarkSaverOptions, "storage"> = {},
+): void {
+  const removals = new Map<WaymarkSaver, () => Promise<void>>();
+  const initializer = {
+    checkpointerName: `WaymarkSaver on ${name}`,
+    async createCheckpointer() {
+      const { storage, remove = () => Promise.resolve() } = await newStorage();
+      const saver = new WaymarkSaver({ storage, ...options });
+      removals.set(saver, remove);
+      return saver;
+    },
+    async destroyCheckpointer(saver: WaymarkSaver) {
+      await saver.close();
+      await removals.get(saver)?.();
+    },
+  };
+  specTest(initializer);
+  deltaChannelHistoryTests(initializer);
+}
+
+/** A storage in a folder of its own. */
+export async function inFolder(url: (folder: string) => string) {
+  const folder = await mkdtemp(join(tmpdir(), "waymark-langgraph-"));
+  return { storage: openStorage(url(folder)), remove: () => rm(folder, { recursive: true }) };
+}
