@@ -9,7 +9,7 @@ const LOST = [
 const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
 /** The server undid the transaction, or never began it. */
-const UNDONE = ["40001", "40P01", "53300"];
+const UNDONE = ["40001", "40P01", "53300", "25006"];
 /** No server at that address. */
 const UNREACHABLE = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
@@ -20,7 +20,10 @@ export function isLost(error: unknown): boolean {
   return error instanceof Error && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
 }
 
-/** The same call may succeed in a moment: the server restarts or is full, or another transaction was in the way. */
+/**
+ * The same call may succeed in a moment: the server restarts, is full or is a standby that is about to be promoted, or
+ * another transaction was in the way.
+ */
 export function isPassing(error: unknown): boolean {
   return isLost(error) || UNDONE.includes(codeOf(error));
 }
@@ -56,6 +59,13 @@ export function explain(error: unknown, place: string): unknown {
     const what = reason.split("\n", 1)[0] ?? reason;
     return failure(`pg can't be loaded: ${what}. Nothing was read or written. Run \`npm install pg\`.`);
   }
+  if (code === "25006") {
+    return failure(
+      `${place} is read-only, as a standby is: ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
+        "this server is promoted.",
+      true,
+    );
+  }
   if (isPassing(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for the moment";
     return failure(
@@ -72,9 +82,6 @@ export function explain(error: unknown, place: string): unknown {
       `${place}: ${reason} (${code}). ${intact} docs/postgres.md says which rights each call needs; ` +
         "`waymark postgres ddl` prints what an administrator can apply.",
     );
-  }
-  if (code === "25006") {
-    return failure(`${place} is read-only, as a standby is: ${reason} (${code}). ${intact}`, true);
   }
   if (["55P03", "57014"].includes(code)) {
     return failure(`${place} gave up the call: ${reason} (${code}). ${intact} Try again.`, true);
