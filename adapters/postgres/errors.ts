@@ -1,8 +1,10 @@
 import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/contract/errors.js";
 
+/** The code of all that PgBouncer says itself: most often, that its connection to the server broke. */
+const POOLER = "08P01";
 /** The connection broke, or none could be made: the call may have been carried out. */
 const LOST = [
-  ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
+  ...["08000", "08001", "08003", "08004", "08006", POOLER, "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
   ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"],
 ];
 /** What pg says without a code. */
@@ -10,8 +12,8 @@ const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
 /** The server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
-/** No server at that address. */
-const UNREACHABLE = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
+/** No server at that address, or behind that pooler. */
+const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 
 /** The connection is lost, so nobody knows what became of a COMMIT. */
