@@ -89,7 +89,10 @@ export function explain(error: unknown, place: string): unknown {
     return failure(`${place} gave up the call: ${reason} (${code}). ${intact} Try again.`, true);
   }
   if (NO_SPACE.includes(code)) {
-    return failure(`${place} has no space or memory left: ${reason} (${code}). ${intact}`, true);
+    return failure(
+      `${place} has no space or memory left: ${reason} (${code}). ${intact} Make room, then try again.`,
+      true,
+    );
   }
   if (isMissing(error)) {
     return failure(
