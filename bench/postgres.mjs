@@ -26,7 +26,7 @@ export async function benchPostgres() {
   const given = process.env["DATABASE_URL"];
   const server = given
     ? undefined
-    : await (await import(await bundled("tests/support/postgres-server.ts"))).startPostgres();
+    : await (await import(await bundled("examples/two-machines/src/postgres-server.ts"))).startPostgres();
   try {
     await compareOn(given ?? server.url);
   } finally {
