@@ -10,7 +10,7 @@ import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
-const TASKS = 10;
+const TASKS = 100;
 const LARGE = 1_000_000;
 const LARGE_TASKS = 100_000;
 const AT_ONCE = 16;
