@@ -10,7 +10,7 @@ import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
-const TASKS = 10;
+const TASKS = 100;
 const LARGE = 1_000_000;
 const LARGE_TASKS = 100_000;
 const AT_ONCE = 16;
@@ -26,7 +26,7 @@ export async function benchPostgres() {
   const given = process.env["DATABASE_URL"];
   const server = given
     ? undefined
-    : await (await import(await bundled("tests/support/postgres-server.ts"))).startPostgres();
+    : await (await import(await bundled("examples/two-machines/src/postgres-server.ts"))).startPostgres();
   try {
     await compareOn(given ?? server.url);
   } finally {
@@ -37,6 +37,8 @@ export async function benchPostgres() {
 /** @param {string} url */
 async function compareOn(url) {
   const pool = new pg.Pool({ connectionString: url, max: AT_ONCE });
+  // The server may end first.
+  pool.on("error", () => undefined);
   const schemas = [`bench_${randomUUID()}`, `bench_${randomUUID()}`];
   try {
     console.log("\nFilling two stores on PostgreSQL, one of them with 1,000,000 checkpoints of 100,000 tasks …");

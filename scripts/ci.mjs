@@ -67,11 +67,16 @@ try {
   rmSync(work, { recursive: true, force: true });
 }
 
-/** The crash tests need strace, and the completion tests zsh and fish. Without them they are skipped, and say so. */
+/**
+ * What some tests need, as Debian's packages: the crash tests strace, the completion tests zsh and fish, those of a standby
+ * and a pooler PostgreSQL and PgBouncer. Without them they are skipped, and say so.
+ */
 function installTools() {
-  const has = (/** @type {string} */ program) => spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0;
-  const missing = ["strace", "zsh", "fish"].filter((program) => !has(program));
-  if (process.platform !== "linux" || missing.length === 0 || !has("apt-get")) return;
+  const succeeds = (/** @type {string[]} */ ...[command = "", ...args]) =>
+    spawnSync(command, args, { stdio: "ignore" }).status === 0;
+  const tools = ["strace", "zsh", "fish", "postgresql", "pgbouncer"];
+  const missing = tools.filter((tool) => !succeeds("dpkg", "-s", tool));
+  if (process.platform !== "linux" || missing.length === 0 || !succeeds("apt-get", "--version")) return;
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
   for (const args of [["update"], ["install", "-y", ...missing]]) {
     const [command = "", ...rest] = [...sudo, "apt-get", ...args];

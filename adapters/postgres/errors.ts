@@ -1,17 +1,19 @@
 import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/contract/errors.js";
 
+/** The code of all that PgBouncer says itself: most often, that its connection to the server broke. */
+const POOLER = "08P01";
 /** The connection broke, or none could be made: the call may have been carried out. */
 const LOST = [
-  ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
+  ...["08000", "08001", "08003", "08004", "08006", POOLER, "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
   ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"],
 ];
 /** What pg says without a code. */
 const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
 /** The server undid the transaction, or never began it. */
-const UNDONE = ["40001", "40P01", "53300"];
-/** No server at that address. */
-const UNREACHABLE = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
+const UNDONE = ["40001", "40P01", "53300", "25006"];
+/** No server at that address, or behind that pooler. */
+const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 
 /** The connection is lost, so nobody knows what became of a COMMIT. */
@@ -20,7 +22,10 @@ export function isLost(error: unknown): boolean {
   return error instanceof Error && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
 }
 
-/** The same call may succeed in a moment: the server restarts or is full, or another transaction was in the way. */
+/**
+ * The same call may succeed in a moment: the server restarts, is full or is a standby that is about to be promoted, or
+ * another transaction was in the way.
+ */
 export function isPassing(error: unknown): boolean {
   return isLost(error) || UNDONE.includes(codeOf(error));
 }
@@ -56,6 +61,13 @@ export function explain(error: unknown, place: string): unknown {
     const what = reason.split("\n", 1)[0] ?? reason;
     return failure(`pg can't be loaded: ${what}. Nothing was read or written. Run \`npm install pg\`.`);
   }
+  if (code === "25006") {
+    return failure(
+      `${place} is read-only, as a standby is: ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
+        "this server is promoted.",
+      true,
+    );
+  }
   if (isPassing(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for the moment";
     return failure(
@@ -73,14 +85,14 @@ export function explain(error: unknown, place: string): unknown {
         "`waymark postgres ddl` prints what an administrator can apply.",
     );
   }
-  if (code === "25006") {
-    return failure(`${place} is read-only, as a standby is: ${reason} (${code}). ${intact}`, true);
-  }
   if (["55P03", "57014"].includes(code)) {
     return failure(`${place} gave up the call: ${reason} (${code}). ${intact} Try again.`, true);
   }
   if (NO_SPACE.includes(code)) {
-    return failure(`${place} has no space or memory left: ${reason} (${code}). ${intact}`, true);
+    return failure(
+      `${place} has no space or memory left: ${reason} (${code}). ${intact} Make room, then try again.`,
+      true,
+    );
   }
   if (isMissing(error)) {
     return failure(

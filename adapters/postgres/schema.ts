@@ -103,7 +103,10 @@ COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
 `;
 }
 
-const LOOK = "SELECT to_regclass($1)::text, obj_description(to_regclass($1)::oid, 'pg_class')";
+/** In the catalogue itself: to_regclass may give what its connection remembers from before it waited for the lock. */
+const LOOK = `
+  SELECT obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname = 'tasks'`;
 
 /**
  * Whether the schema has our tables. If not, they may be added.
@@ -111,8 +114,9 @@ const LOOK = "SELECT to_regclass($1)::text, obj_description(to_regclass($1)::oid
  * @throws {UnsupportedFormatError} A newer program or another program made what is there.
  */
 export async function isPresent(statements: Statements, schema: string, place: string): Promise<boolean> {
-  const [[table, note] = []] = await statements.rows(LOOK, `${quoted(schema)}.tasks`);
-  if (typeof table !== "string") return false;
+  const [found] = await statements.rows(LOOK, schema);
+  if (found === undefined) return false;
+  const [note] = found;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return true;
   throw new UnsupportedFormatError(

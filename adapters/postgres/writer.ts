@@ -51,7 +51,12 @@ export class PostgresWriter {
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
       const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
-      if (existing !== undefined) return sequenceOfSame(readable(existing), draft);
+      if (existing !== undefined) {
+        const same = sequenceOfSame(readable(existing), draft);
+        // A synchronous standby may not have it yet, if its connection broke at the commit. This lock's commit waits for both.
+        await this.#connection.rows(this.#sql.lock, draft.taskId);
+        return same;
+      }
       nextSequence(draft.taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
       // Another process has written to this task or removed it meanwhile.
     } while (performance.now() < deadline);

@@ -1,18 +1,23 @@
-// Fills a disk under a store: `unshare -m node full-disk.mjs <folder>`, for the small disk that it mounts on the folder
-// is to be seen by nobody else, and gone with this process. Prints what happened, adapter by adapter, as lines of JSON.
+// Fills a disk under a store: `unshare -m node full-disk.mjs <folder> <kind>...`, for the small disk that it mounts on the
+// folder is to be seen by nobody else, and gone with this process. Prints what happened, adapter by adapter, as lines of JSON.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import pg from "pg";
+import { PostgresAdapter } from "waymark/adapters/postgres";
+import { bundled } from "../support/bundled.mjs";
 import { openAdapter } from "./open-adapter.mjs";
 
-const [, , folder] = process.argv;
+const [, , folder, ...kinds] = process.argv;
 const query = { taskId: "t", order: "oldest" };
 
-for (const kind of ["json-file", "task-file", "sqlite"]) {
+for (const kind of kinds) {
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder]);
   const store = join(folder, "store");
-  const adapter = await openAdapter(kind, store);
+  const server = kind === "postgres" ? await startServer(store) : undefined;
+  const open = async () => (server ? new PostgresAdapter({ url: server.url }) : openAdapter(kind, store));
+  const adapter = await open();
   const saved = [];
   for (let number = 1; number <= 5; number++) saved.push(await adapter.append(draft(`before-${number}`)));
   const ballast = join(folder, "ballast");
@@ -28,13 +33,13 @@ for (const kind of ["json-file", "task-file", "sqlite"]) {
     );
   }
   const whileFull = await idsIn(adapter);
-  const elsewhere = await openAdapter(kind, store);
+  const elsewhere = await open();
   const readByAnother = await idsIn(elsewhere);
   await elsewhere.close();
   await adapter.close();
   // What closing has made room for.
   fill(join(folder, "more-ballast"));
-  const anew = await openAdapter(kind, store);
+  const anew = await open();
   const readAnew = await idsIn(anew).catch(({ code, message, retryable }) => ({ code, message, retryable }));
   rmSync(ballast);
   rmSync(join(folder, "more-ballast"));
@@ -43,7 +48,22 @@ for (const kind of ["json-file", "task-file", "sqlite"]) {
   await anew.close();
   const report = { kind, saved, errors, acknowledged, whileFull, readByAnother, readAnew, next, afterwards };
   writeSync(1, `${JSON.stringify(report)}\n`);
+  await server?.stop();
   execFileSync("umount", [folder]);
+}
+
+/** Its tables are in a tablespace on the small disk; everything else that it writes is elsewhere. */
+async function startServer(tablespace) {
+  const { NOBODY, startPostgres } = await import(await bundled("tests/support/postgres-server.ts"));
+  mkdirSync(tablespace);
+  chownSync(tablespace, NOBODY.uid, NOBODY.gid);
+  const server = await startPostgres();
+  const client = new pg.Client(server.url);
+  await client.connect();
+  await client.query(`CREATE TABLESPACE small LOCATION '${tablespace}'`);
+  await client.query("ALTER DATABASE postgres SET default_tablespace = 'small'");
+  await client.end();
+  return server;
 }
 
 /** Until not one more byte fits. */

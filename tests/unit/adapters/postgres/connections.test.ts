@@ -55,7 +55,7 @@ describe("a connection", () => {
     expect(await adapter.setStatus("t", "c2", { status: "completed" })).toBe(true);
   });
 
-  it.each(["57P01", "40001", "40P01", "53300", "ECONNRESET"])(
+  it.each(["57P01", "40001", "40P01", "53300", "25006", "ECONNRESET"])(
     "that fails with %s before anything is committed is tried again",
     async (code) => {
       const { url, schema } = await newSchema();

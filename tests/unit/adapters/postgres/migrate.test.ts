@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { administer, collect, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
+import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
 describe("the tables", () => {
   it("are made once, though fifty programs save at once into an empty database", async () => {
@@ -11,6 +11,22 @@ describe("the tables", () => {
     const adapters = Array.from({ length: 50 }, () => openAdapter({ ...place, retryForMs: 60_000 }));
     const sequences = await Promise.all(adapters.map((adapter, index) => adapter.append(draft("t", `c${index}`))));
     expect(new Set(sequences).size).toBe(50);
+  });
+
+  it("are made once, though another program makes them while this one waits to make them", async () => {
+    const { url, schema } = await newSchema();
+    const pool = newPool(url, { application_name: schema, max: 1 });
+    // A connection that has made tables before, as a pooler's have, remembers what it didn't find.
+    await openAdapter({ pool, schema: (await newSchema()).schema }).append(draft("t", "c1"));
+    const other = await newPool(url).connect();
+    await other.query(`BEGIN; SELECT pg_advisory_xact_lock(${0x57594d4b})`);
+    const saving = openAdapter({ pool, schema }).append(draft("t", "c1"));
+    const waiting = "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'advisory'";
+    while ((await administer(url, waiting, [schema])).length === 0);
+    await other.query(postgresDdl(schema));
+    await other.query("COMMIT");
+    other.release();
+    expect(await saving).toBe(1);
   });
 
   it("are made by nobody with `migrate: false`, and may be made by hand, more than once", async () => {

@@ -1,0 +1,53 @@
+import { expect } from "vitest";
+import type { PostgresAdapter } from "waymark/adapters/postgres";
+import { draft } from "../../src/conformance/drafts.js";
+import { collect, openAdapter } from "../support/postgres.js";
+
+/** Eight writers that save to four tasks, each with an adapter and connections of its own, while a server is tormented. */
+export function startWriters(options: Parameters<typeof openAdapter>[0]) {
+  const adapters = Array.from({ length: 8 }, () => openAdapter(options));
+  const acknowledged = new Map<string, number>();
+  let isOver = false;
+  let wake: () => void = () => undefined;
+  const write = async (adapter: PostgresAdapter, writer: number) => {
+    const taskId = `task-${writer % 4}`;
+    for (let number = 0; !isOver; number++) {
+      const sequence = await adapter.append(draft(taskId, `w${writer}-${number}`));
+      acknowledged.set(`${taskId} w${writer}-${number}`, sequence);
+      wake();
+    }
+  };
+  const writing = Promise.all(adapters.map(write));
+  const saved = (count: number) => {
+    const wanted = acknowledged.size + count;
+    return new Promise<void>((resolve) => {
+      wake = () => {
+        if (acknowledged.size >= wanted) resolve();
+      };
+    });
+  };
+  return {
+    /** Resolves once they have saved so often again. */
+    saves: async (count: number) => void (await Promise.race([saved(count), writing])),
+    /**
+     * Ends the writers. What they saved must be stored, once, and nothing else.
+     *
+     * @returns How many saves were acknowledged.
+     */
+    end: async () => {
+      isOver = true;
+      await writing;
+      const reader = openAdapter(options);
+      const stored: [string, number][] = [];
+      for (const taskId of ["task-0", "task-1", "task-2", "task-3"]) {
+        for (const item of await collect(reader.list({ taskId, order: "oldest" }))) {
+          if ("corrupt" in item) throw new Error(item.reason);
+          stored.push([`${taskId} ${item.id}`, item.sequence]);
+        }
+      }
+      expect(stored.sort()).toEqual([...acknowledged].sort());
+      expect(await collect(reader.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: true }))).toEqual([]);
+      return acknowledged.size;
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { freePort, NOBODY, serverFolder } from "../../examples/two-machines/src/postgres-server.js";
+
+/** Debian has it where not every user looks for programs. */
+const env = { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin` };
+const isThere = spawnSync("pgbouncer", ["--version"], { env, stdio: "ignore" }).status === 0;
+
+/** Why tests with PgBouncer are skipped, for their titles; `""` if they aren't. */
+export const skipped = isThere ? "" : " (skipped: PgBouncer isn't installed)";
+
+/** PgBouncer in transaction mode: many connections of clients share four of the server's. */
+export async function startPgBouncer(serverUrl: string) {
+  const { hostname, port, username, password } = new URL(serverUrl);
+  const [folder, ownPort] = [await serverFolder(), await freePort()];
+  const config = [
+    "[databases]",
+    `* = host=${hostname} port=${port || "5432"} user=${username} password=${password}`,
+    "[pgbouncer]",
+    "pool_mode = transaction",
+    "default_pool_size = 4",
+    // The user is the one above, whatever a client says.
+    "auth_type = any",
+    "listen_addr = 127.0.0.1",
+    `listen_port = ${ownPort}`,
+    "unix_socket_dir =",
+    // Less than retryForMs: after a failed login, it refuses clients for so many seconds.
+    "server_login_retry = 1",
+  ];
+  await writeFile(join(folder, "pgbouncer.ini"), config.join("\n"));
+  const bouncer = spawn("pgbouncer", [join(folder, "pgbouncer.ini")], {
+    ...NOBODY,
+    env,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(bouncer, "exit");
+  const end = () => bouncer.kill("SIGKILL");
+  process.once("exit", end);
+  const log: string[] = [];
+  for await (const line of createInterface({ input: bouncer.stderr })) {
+    log.push(line);
+    if (line.includes("process up")) break;
+  }
+  if (bouncer.exitCode !== null) throw new Error(`PgBouncer did not start: ${log.join("\n")}`);
+  bouncer.stderr.resume();
+  const url = new URL(serverUrl);
+  url.hostname = "127.0.0.1";
+  url.port = String(ownPort);
+  return {
+    url: url.href,
+    stop: async () => {
+      end();
+      await ended;
+      process.removeListener("exit", end);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
