@@ -89,6 +89,19 @@ describe("waymark oneshot", () => {
     expect((await oneshot("list")).stdout).toMatch(/F01 +died/);
   });
 
+  it("says what a resume right after a kill waits for, as soon as it waits", async () => {
+    const stubborn = "trap 'until test -e go; do sleep 0.02; done; touch ended' TERM; echo waiting; sleep 600 & wait";
+    const { cwd } = await project([{ id: "a", command: `test -e begun && exit; touch begun; ${stubborn}` }]);
+    const killed = startOneshot(cwd, "F01");
+    for await (const line of killed.lines) if (line === "a | waiting") killed.child.kill("SIGKILL");
+    await killed.ended;
+    const { child, ended, stderr } = startOneshot(cwd, "F01", "--resume");
+    child.stderr?.on("data", () => writeFileSync(join(cwd, "go"), ""));
+    expect(await ended).toEqual([0, null]);
+    expect(stderr()).toBe('The last run of feature "F01" was killed; waiting until its commands have ended\n');
+    expect(existsSync(join(cwd, "ended"))).toBe(true);
+  });
+
   it.each(["list", "run", "status"])(
     "runs a feature that is called %s, and says how to continue it",
     async (feature) => {

@@ -71,8 +71,6 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
         : cli.output.isTerminal
           ? new (await import("../oneshot/terminal-view.js")).TerminalView(cli.output)
           : new EventLines(cli.output, plainLine);
-      // Warnings come before the run begins, so they don't break its list.
-      const warn = (_details: object, message: string) => void cli.warn(message);
       await runPausably(cli, {
         view,
         work: (signal) =>
@@ -86,7 +84,8 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
               force: options.force,
               signal,
               onEvent: (event) => view.show(event),
-              logger: view instanceof JsonEvents ? view.logger : { debug() {}, info() {}, warn, error: warn },
+              // What it logs comes before the run begins, so it doesn't break its list.
+              logger: view instanceof JsonEvents ? view.logger : cli.logger,
             }),
           ),
         report: (result) => report(cli, result),

@@ -46,8 +46,6 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark/prp");
-      const say = (_details: object, message: string) => void cli.errors.line(printable(message));
-      const warn = (_details: object, message: string) => void cli.warn(message);
       const plain = await whyPlain("waymark prp run");
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json ? new JsonEvents(cli.output) : undefined;
@@ -58,7 +56,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
         gateTimeoutMs: options.gateTimeout,
         coderTimeoutMs: options.coderTimeout,
         output: view && ((text, source) => view.show({ type: "output", ...source, text })),
-        logger: view?.logger ?? { debug() {}, info: say, warn, error: warn },
+        logger: view?.logger ?? cli.logger,
       });
       try {
         await runPausably(cli, {
