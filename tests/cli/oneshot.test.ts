@@ -379,8 +379,14 @@ describe("waymark oneshot", () => {
   it("has its features completed", async () => {
     const { cwd } = await project([{ id: "a", command: "exit 1" }]);
     await waymark({ cwd }, ["oneshot", "F01"]);
-    expect((await waymark({ cwd }, ["__complete", "--", "oneshot", "status", "F"])).stdout).toBe("F01\n");
-    expect((await waymark({ cwd }, ["__complete", "--", "oneshot", "status", "G"])).stdout).toBe("");
+    const complete = async (...words: string[]) =>
+      (await waymark({ cwd }, ["__complete", "--", "oneshot", ...words])).stdout;
+    for (const words of [["status"], ["run"], [], ["--jobs", "2"]]) {
+      expect([words, await complete(...words, "F")]).toEqual([words, "F01\n"]);
+      expect([words, await complete(...words, "G")]).toEqual([words, ""]);
+    }
+    expect((await complete("")).split("\n")).toEqual(["run", "status", "list", "F01", ""]);
+    expect(await complete("F01", "")).toBe("");
   });
 
   it("tells in JSON that it paused", async () => {

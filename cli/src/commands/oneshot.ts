@@ -37,7 +37,8 @@ export const oneshot: CommandFile = {
       .description("the features under way")
       .option("--json", "for programs: the checkpoints, and those that can't be read")
       .action(async ({ json = false }) => (await import("../oneshot/features.js")).printFeatures(cli, json));
-    // Mostly `run` is left out, so its options are in the help of `waymark oneshot`.
+    // Mostly `run` is left out, so its argument is completed here too, and its options are in the help of `waymark oneshot`.
+    command.argument("[feature]");
     command.configureHelp({ visibleOptions: () => run.createHelp().visibleOptions(run) });
   },
 };
