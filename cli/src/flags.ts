@@ -1,3 +1,4 @@
+import { CheckpointError } from "waymark";
 import { CommandError, exitCodeOf } from "./exit-code.js";
 
 /**
@@ -15,6 +16,8 @@ export async function namingFlags<Result>(
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     const advice = Object.hasOwn(flags, code) ? flags[code] : undefined;
     if (advice === undefined || !(error instanceof Error)) throw error;
+    // The same call may succeed later: no flag is missing.
+    if (error instanceof CheckpointError && error.retryable) throw error;
     throw new CommandError(exitCodeOf(error), `${error.message} (${advice})`, { cause: error });
   }
 }

@@ -64,7 +64,8 @@ export interface OneshotResult {
  * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
  *   listens to the signal itself.
  * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given; or it is
- *   being run already, and that run is untouched; or somebody else has changed the checkpoint, and what ran was ended.
+ *   being run already (then the error is `retryable`), and that run is untouched; or somebody else has changed the
+ *   checkpoint, and what ran was ended.
  * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
  * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
  * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
@@ -229,6 +230,7 @@ function alreadyRun(feature: string, running: OneshotCheckpoint | undefined): Ch
   return new CheckpointConflictError(
     `Feature ${JSON.stringify(feature)} is being run already${by ?? ""}. Nothing was changed; wait for that run, or end it ` +
       "and resume.",
+    { retryable: true },
   );
 }
 

@@ -137,6 +137,7 @@ function beingExecuted(taskId: string): CheckpointConflictError {
   return new CheckpointConflictError(
     `Task ${JSON.stringify(taskId)} is being executed already. Nothing was changed; wait for that execution, or end it ` +
       "and execute the PRP again.",
+    { retryable: true },
   );
 }
 

@@ -102,6 +102,24 @@ describe("waymark oneshot", () => {
     expect(existsSync(join(cwd, "ended"))).toBe(true);
   });
 
+  it("says of a feature that is being run that it is, and not that --resume would help", async () => {
+    const { cwd, oneshot, saved } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    for await (const line of lines) {
+      if (line !== "a | waiting") continue;
+      for (const flags of [[], ["--resume"], ["--restart"]]) {
+        const { code, stdout, stderr } = await oneshot("F01", ...flags);
+        expect([code, stdout]).toEqual([6, ""]);
+        expect(stderr).toMatch(
+          /^waymark: Feature "F01" is being run already by agent ".*", started .*Z\. Nothing was changed; wait for that run, or end it and resume\. \[CHECKPOINT_CONFLICT\]\n$/,
+        );
+      }
+      expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
+      child.kill("SIGINT");
+    }
+    await ended;
+  });
+
   it.each(["list", "run", "status"])(
     "runs a feature that is called %s, and says how to continue it",
     async (feature) => {

@@ -82,6 +82,24 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
+  it("says of a PRP that is being executed that it is, and not that --resume would help", async () => {
+    const { cwd, run } = await project();
+    const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--session", "session"]);
+    const ended = once(child, "exit");
+    for await (const line of createInterface({ input: child.stdout! })) {
+      if (line !== "waiting") continue;
+      for (const flags of [[], ["--resume"], ["--restart"]]) {
+        const { code, stdout, stderr } = await run(...flags);
+        expect([code, stdout]).toEqual([6, ""]);
+        expect(stderr).toMatch(
+          /^waymark: Task "P1\.M1" is being executed already\. Nothing was changed; wait for that execution, or end it and execute the PRP again\. \[CHECKPOINT_CONFLICT\]\n$/,
+        );
+      }
+      child.kill("SIGINT");
+    }
+    await ended;
+  });
+
   it("saves paused at Ctrl-C, and ends by the signal", async () => {
     const { run, status, log, write, interrupted } = await project();
     expect(await interrupted("SIGINT")).toEqual([null, "SIGINT"]);

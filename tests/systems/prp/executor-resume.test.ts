@@ -320,6 +320,7 @@ describe("a task that another process executes", () => {
 
     await expect(session.executor().execute(session.prpPath)).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
+      retryable: true,
       message: expect.stringContaining("is being executed already"),
     });
     expect(isAlive(pid)).toBe(true);
