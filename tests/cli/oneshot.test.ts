@@ -226,7 +226,7 @@ describe("waymark oneshot", () => {
     const again = await oneshot("F01");
     expect([again.code, again.stdout]).toEqual([6, ""]);
     expect(again.stderr).toMatch(
-      /^waymark: Feature "F01" has been started already.* \(--resume goes on from it, --restart begins anew\) \[CHECKPOINT_CONFLICT\]\n$/,
+      /^waymark: Feature "F01" has been started already: 1 completed, at "b", failed, last update .* ago\. Nothing was changed; resume it to go on from there, or restart it to begin anew \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
     );
 
     writeFileSync(join(cwd, "mended"), "");
@@ -253,7 +253,7 @@ describe("waymark oneshot", () => {
       const { code, stderr } = await oneshot("F01", "--resume");
       expect([code, stderr]).toEqual([6, expect.stringMatching(message)]);
       expect(stderr).toMatch(
-        /\(--force uses it, --max-age accepts more, --restart begins anew\) \[CHECKPOINT_STALE\]\n$/,
+        /It was left untouched\. Use force, accept a greater age, or start anew \(--force, --max-age, --restart\)\. \[CHECKPOINT_STALE\]\n$/,
       );
       expect(stderr).not.toMatch(/force: true|maxAgeMs/);
       const { resume } = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
@@ -309,6 +309,9 @@ describe("waymark oneshot", () => {
 
     const refused = await oneshot("F01", "--resume");
     expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its checksum")]);
+    expect(refused.stderr).toMatch(
+      /, or restart the feature, which sets it aside \(--restart\)\. \[CHECKPOINT_CORRUPT\]\n$/,
+    );
     expect((await oneshot("status", "F01")).code).toBe(5);
     expect(left()).toEqual(["F01.json"]);
 
@@ -345,8 +348,30 @@ describe("waymark oneshot", () => {
       2,
       /bad\.yaml .*workstreams\[0\]\.command: is missing/,
     ],
-    ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml.*--plan/],
-    ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume.*--resume/],
+    [
+      "a plan that isn't there",
+      ["F01", "--plan", "none.yaml"],
+      3,
+      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; mend that, or name another file \(--plan\)\.\n$/,
+    ],
+    [
+      "a plan that is a folder",
+      ["F01", "--plan", ".sdp"],
+      3,
+      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; mend that, or name another file \(--plan\)\.\n$/,
+    ],
+    [
+      "a feature without a plan",
+      ["F02"],
+      3,
+      /^waymark: No plan was given for feature "F02", and there is no \/.*\/F02\.yaml, \.yml, \.json\. Nothing was run; make one there, or name the plan's file \(--plan\)\.\n$/,
+    ],
+    [
+      "nothing to resume",
+      ["F02", "--resume"],
+      3,
+      /nothing to resume: .* Either it was completed, or never started: then start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+    ],
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
     ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
@@ -77,7 +77,9 @@ describe("waymark prp", () => {
     write("go");
     const refused = await run();
     expect(refused.code).toBe(6);
-    expect(refused.stderr).toMatch(/^waymark: .*started already.*--resume goes on from it, --restart begins anew/m);
+    expect(refused.stderr).toMatch(
+      /^waymark: Task "P1\.M1" has been started already: running at validation-gate-1, .* Nothing was changed; resume it to go on from there, or restart it to begin anew \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
+    );
     expect((await run("--resume")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
@@ -200,6 +202,9 @@ describe("waymark prp", () => {
 
     const refused = await run("--resume");
     expect(refused.code).toBe(5);
+    expect(refused.stderr).toMatch(
+      /Restore it from a backup, or repair the storage \(--restart sets what can't be read aside and begins anew\)\. \[CHECKPOINT_CORRUPT\]\n$/,
+    );
     expect(readdirSync(folder).filter((name) => name !== ".lock")).toEqual(["checkpoints.json"]);
 
     const { code, stderr } = await run("--restart");
@@ -232,13 +237,41 @@ describe("waymark prp", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("Failed: ");
     expect(stdout).toContain("Fix it, then continue with --resume.");
+    expect((await run()).stderr).toMatch(
+      /^waymark: Task "P1\.M1" has been started already: failed, saved .*Z\. Nothing/,
+    );
+  });
+
+  it("says that a PRP has changed since its checkpoint, and what to do", async () => {
+    const { cwd, run, interrupted } = await project();
+    await interrupted("SIGINT");
+    appendFileSync(join(cwd, "PRP.md"), "More.\n");
+    const { code, stderr } = await run("--resume");
+    expect(code).toBe(6);
+    expect(stderr).toMatch(/Nothing was changed; undo the change, or restart it to begin anew \(--restart\)\.\n$/);
   });
 
   it.each([
-    ["a PRP that isn't there", ["run", "none.md", "--coder", "true"], 3, /none\.md/],
+    [
+      "a PRP that isn't there",
+      ["run", "none.md", "--coder", "true"],
+      3,
+      /^waymark: The PRP \/.*\/none\.md can't be read: ENOENT: no such file or directory\. Nothing was run\.\n$/,
+    ],
+    [
+      "a PRP that is a folder",
+      ["run", ".", "--coder", "true"],
+      3,
+      /^waymark: The PRP \/.* can't be read: EISDIR: illegal operation on a directory\. Nothing was run\.\n$/,
+    ],
     ["a PRP without gates", ["run", "agent", "--coder", "true"], 2, /no validation gate/],
     ["no coder", ["run", "PRP.md"], 2, /--coder/],
-    ["nothing to resume", ["run", "PRP.md", "--coder", "true", "--resume"], 3, /nothing to resume/],
+    [
+      "nothing to resume",
+      ["run", "PRP.md", "--coder", "true", "--resume"],
+      3,
+      /nothing to resume: .* Start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+    ],
     [
       "--resume with --restart",
       ["run", "PRP.md", "--coder", "true", "--resume", "--restart"],

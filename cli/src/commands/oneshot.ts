@@ -118,9 +118,9 @@ async function report({ output }: Cli, { success, completed, failed, notStarted 
 }
 
 const FLAGS = {
-  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
-  CHECKPOINT_CORRUPT: "--restart sets it aside and begins anew",
-  CHECKPOINT_NOT_FOUND: "it is started without --resume",
-  CHECKPOINT_STALE: "--force uses it, --max-age accepts more, --restart begins anew",
-  PLAN_UNREADABLE: "--plan names it",
+  CHECKPOINT_CONFLICT: "--resume, --restart",
+  CHECKPOINT_CORRUPT: "--restart",
+  CHECKPOINT_NOT_FOUND: "without --resume",
+  CHECKPOINT_STALE: "--force, --max-age, --restart",
+  PLAN_UNREADABLE: "--plan",
 };

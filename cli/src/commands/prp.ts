@@ -93,10 +93,10 @@ async function report({ output }: Cli, session: string, result: ExecutionResult)
 }
 
 const FLAGS = {
-  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
+  CHECKPOINT_CONFLICT: "--resume, --restart",
   CHECKPOINT_CORRUPT: "--restart sets what can't be read aside and begins anew",
-  CHECKPOINT_NOT_FOUND: "it is started without --resume",
-  PRP_CHANGED: "--restart begins anew",
+  CHECKPOINT_NOT_FOUND: "without --resume",
+  PRP_CHANGED: "--restart",
 };
 
 function registerStatus(command: PrpCommand, cli: Cli): void {

@@ -30,7 +30,7 @@ describe("the option `resume`", () => {
     const before = await session.log();
     await expect(executor.execute(session.prpPath, { resume: false })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
-      message: expect.stringMatching(/failed at failed.*resume.*restart/),
+      message: expect.stringMatching(/started already: failed, saved.*resume.*restart/),
     });
     expect(await session.log()).toEqual(before);
     await session.remove("fail-gate-2");
