@@ -137,6 +137,7 @@ describe("waymark prune", () => {
     const removed = first.replace('{"keep":', '{"remove":');
     for (const [changed, line, why] of [
       [[header, plan, removed, second, ...others], 3, "its checksum doesn't match"],
+      [[header, first, second, ...others], 2, "its plan is missing"],
       [[header, plan, second, ...others], 7, "the trailer doesn't match"],
       [[header, plan, second, first, ...others], 8, "the trailer doesn't match"],
       [[header, plan, first, second, ...others.slice(0, -1)], 8, "the trailer is missing"],
