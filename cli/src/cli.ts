@@ -29,6 +29,8 @@ export type Program = Command<[], GlobalOptions>;
 export interface CommandFile {
   /** For `waymark --help`: a whole line to try. At most 44 columns. */
   readonly example: string;
+  /** It opens no storage of `--storage`. */
+  readonly noStorage?: true;
   /** Adds the command to the program: its arguments, its options and its action. */
   register(program: Program, cli: Cli): void;
 }

@@ -10,7 +10,7 @@ import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place
 export interface Store {
   readonly storage: StorageAdapter;
   readonly manager: CheckpointManager;
-  /** For messages: its URL, without a password. */
+  /** For messages: its URL, with the whole path, and without a password. */
   readonly name: string;
   /** Where it is; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
@@ -49,7 +49,7 @@ export async function openTarget(
     const owner = await ownerOf(place);
     if (owner !== undefined) throw notAStorage(place, owner, url);
   }
-  return { place, name: nameOf(place, url), storage: openStorage(url) };
+  return { place, name: nameOf(place), storage: openStorage(url) };
 }
 
 /** A manager on the storage. The caller closes the storage, and listens for damage. */
@@ -82,7 +82,7 @@ async function chooseStorage(
 
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
-  const name = nameOf(place, url);
+  const name = nameOf(place);
   if (place.scheme === "postgres") return { name, place, storage: openStorage(url) };
   // To an adapter, nothing there looks like an empty storage. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
@@ -104,8 +104,8 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   return { name, place, owner, storage: await owner.open() };
 }
 
-function nameOf(place: StoragePlace, url: string): string {
-  return place.scheme === "postgres" ? place.name : url;
+function nameOf(place: StoragePlace): string {
+  return place.scheme === "postgres" ? place.name : `${place.scheme}:${place.path}`;
 }
 
 async function ownerOf({ holds, isThere, path }: FilePlace): Promise<OtherSystem | undefined> {
@@ -126,7 +126,7 @@ function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
   const right = `${holds}${url.slice(url.indexOf(":"))}`;
   throw new CommandError(
     ExitCode.usage,
-    `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right}. Nothing was read or changed.`,
+    `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right} instead. Nothing was read or changed.`,
   );
 }
 

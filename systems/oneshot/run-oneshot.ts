@@ -166,8 +166,10 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     ...(plan.file === undefined ? undefined : { plan: plan.file }),
     workstreams: workstreams.map((workstream) => ({ ...workstream, completed: journal.hasCompleted(workstream.id) })),
   });
-  const runEnded = (status: "completed" | "failed" | "paused") =>
-    tell({ type: "runEnded", status, completed: journal.completed, durationMs: performance.now() - startedMs });
+  const runEnded = (status: "completed" | "failed" | "paused") => {
+    const durationMs = Math.round(performance.now() - startedMs);
+    tell({ type: "runEnded", status, completed: journal.completed, durationMs });
+  };
 
   const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
   /** Never rejects: the entry before it is as good to resume from, and the caller waits for why the run ended. */

@@ -58,6 +58,12 @@ describe("--help", () => {
     expect(stdout.startsWith(usage)).toBe(true);
   });
 
+  it.each(COMMANDS)("of %s names --storage if the command has one", async (command) => {
+    const { stdout } = await waymark({ cwd: "." }, [command, "--help"]);
+    const usesStorage = !["postgres", "oneshot", "prp", "completion"].includes(command);
+    expect(stdout).toContain(`\nAlso: ${usesStorage ? "--storage URL, " : ""}--verbose; see waymark --help\n`);
+  });
+
   it("documents the exit codes, and bisect's order", async () => {
     expect((await waymark({ cwd: "." }, ["--help"])).stdout).toContain(
       "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",

@@ -1,9 +1,18 @@
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
-import { eventsIn, inShell, waymark } from "./waymark.js";
+import { cleanEnv, eventsIn, inShell, WAYMARK, waymark } from "./waymark.js";
+
+/** What takes the super-user's right to read everything from a program. */
+const asNobody =
+  process.getuid?.() === 0 ? ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"] : [];
+const whyNoRefusal =
+  asNobody.length > 0 && spawnSync("setpriv", ["--version"]).error !== undefined
+    ? " (skipped: there is no setpriv)"
+    : "";
 
 describe("waymark oneshot", () => {
   it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
@@ -42,6 +51,25 @@ describe("waymark oneshot", () => {
     const { checkpoints } = JSON.parse((await oneshot("list", "--json")).stdout);
     expect(checkpoints).toMatchObject([{ featureId: "F01", status: "failed", completedWs: ["a"] }]);
   });
+
+  it.skipIf(whyNoRefusal !== "")(
+    `lists the features that it can read beside one that it can't${whyNoRefusal}`,
+    async () => {
+      const { cwd, oneshot } = await project([{ id: "a", command: "false" }]);
+      for (const feature of ["F01", "F02"]) await oneshot(feature, "--plan", ".sdp/plans/F01.json");
+      const path = join(cwd, ".sdp", "checkpoints", "F01.json");
+      chmodSync(path, 0);
+      const list = (...args: string[]) => {
+        const [program = "", ...first] = [...asNobody, process.execPath, WAYMARK, "oneshot", "list", ...args];
+        return spawnSync(program, first, { cwd, env: cleanEnv(), encoding: "utf8" });
+      };
+      const { status, stdout, stderr } = list();
+      expect([status, stdout]).toEqual([1, expect.stringMatching(/^FEATURE .*\nF02 +failed +0 +a +just now\n$/)]);
+      expect(stderr).toMatch(new RegExp(`^warning: Could not read feature "F01": EACCES at ${path}\\. .*\n$`));
+      const { checkpoints, damaged } = JSON.parse(list("--json").stdout);
+      expect([checkpoints, damaged]).toMatchObject([[{ featureId: "F02" }], [{ feature: "F01" }]]);
+    },
+  );
 
   it("says what a feature's checkpoint says, and how to continue", async () => {
     const { cwd, oneshot } = await project([
@@ -180,6 +208,9 @@ describe("waymark oneshot", () => {
       "runEnded",
       "ended",
     ]);
+    for (const { durationMs } of events.filter((event) => "durationMs" in event)) {
+      expect(durationMs).toSatisfy(Number.isInteger);
+    }
     expect(events[2]).toEqual({ type: "output", workstream: "a", stream: "stdout", line: "one\u001b" });
     expect(events.at(-1)).toMatchObject({
       status: "failed",

@@ -301,7 +301,9 @@ describe("waymark prp", () => {
   });
 
   it("has no status if no PRP was run", async () => {
-    const { status } = await project();
-    expect(await status()).toEqual({ code: 3, stdout: "", stderr: "No PRP has been run in session.\n" });
+    const { cwd, status } = await project();
+    const none = (folder: string) => ({ code: 3, stdout: "", stderr: `No PRP has been run in ${folder}.\n` });
+    expect(await status()).toEqual(none(join(cwd, "session")));
+    expect(await waymark({ cwd }, ["prp", "status"])).toEqual(none(cwd));
   });
 });

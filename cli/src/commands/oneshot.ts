@@ -11,13 +11,14 @@ import { countArgument, counted, durationArgument } from "../words.js";
 
 export const oneshot: CommandFile = {
   example: "waymark oneshot F01 --jobs 4 --resume",
+  noStorage: true,
   register(program, cli) {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
       .description(
         "Runs the workstreams of a plan, each after those that it depends on. Until all are completed, the checkpoint is " +
-          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs the rest. It does not use --storage.",
+          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs the rest.",
       )
       .usage("[run] <feature> [options]")
       // One more subcommand would be one more name that a feature can't have.

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { type Command, Option } from "@commander-js/extra-typings";
 import type { ExecutionResult, PrpTaskStatus } from "waymark/prp";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
@@ -13,6 +14,7 @@ import { agoText, countArgument, counted, durationArgument } from "../words.js";
 
 export const prp: CommandFile = {
   example: "waymark prp run PRP.md --coder './agent'",
+  noStorage: true,
   register(program, cli) {
     const command = program
       .command("prp")
@@ -128,7 +130,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
       }
       await table.end();
       if (tasks.length === 0 && damaged.length === 0) {
-        await cli.errors.line(printable(`No PRP has been run in ${options.session}.`));
+        await cli.errors.line(printable(`No PRP has been run in ${resolve(options.session)}.`));
         cli.exitCode = ExitCode.notFound;
       }
       for (const { location, reason } of damaged) {
