@@ -29,7 +29,7 @@ export type StorePurpose = "read" | "write";
  */
 export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
   const config = await loadConfig();
-  const chosen = await chooseStorage(flag, config, purpose);
+  const chosen = await chooseStorage(flag, async () => config, purpose);
   const manager = managerOf(chosen.storage, config, damage);
   manager.on("corrupt", (record) => void damage.add(record));
   return { ...chosen, config, manager };
@@ -64,14 +64,16 @@ export function managerOf(
   return new CheckpointManager({ storage, transforms, retention, ownsStorage: false, logger, ...options });
 }
 
-async function chooseStorage(
+/** @param configuration - Asked for only if neither the flag nor the variable names a storage. */
+export async function chooseStorage(
   flag: string | undefined,
-  { storage, folder }: ProjectConfig,
+  configuration: () => Promise<ProjectConfig>,
   purpose: StorePurpose,
 ): Promise<Pick<Store, "storage" | "name" | "place" | "owner">> {
   // An empty variable counts as unset.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
   if (url !== undefined) return openUrl(url, process.cwd(), purpose);
+  const { storage, folder } = await configuration();
   if (typeof storage === "string") return openUrl(storage, folder, purpose);
   if (storage !== undefined) return { name: storage.name, storage };
   throw new CommandError(

@@ -301,6 +301,16 @@ describe("completion", () => {
     expect((await run("__complete", "--", ...words)).stdout.split("\n").filter(Boolean)).toEqual(candidates);
   });
 
+  it("needs no configuration where a URL names the storage", async () => {
+    const { cwd, place, manager, run } = await newPlace();
+    await manager.save("build-1", 1);
+    await manager.close();
+    writeFileSync(join(cwd, "waymark.config.mjs"), "throw new Error('no');");
+    const words = ["__complete", "--", "--storage", "sqlite:checkpoints.db", "list", "b"];
+    expect((await waymark({ ...place, env: {} }, words)).stdout).toBe("build-1\n");
+    expect((await run("__complete", "--", "list", "b")).stdout).toBe("build-1\n");
+  });
+
   it("refuses a shell that it doesn't know", async () => {
     expect((await waymark({ cwd: "." }, ["completion", "tcsh"])).code).toBe(2);
   });
