@@ -58,18 +58,21 @@ export class RunLock {
    * @throws {StorageError} It can't be made.
    */
   static async take(path: string): Promise<RunLock | undefined> {
-    try {
-      await makeFolders(dirname(path));
-      for (let waits = 0; waits <= MAX_WAITS; waits++) {
-        if (waits > 0) await delay(POLL_MS);
-        // Each time: who held it may have removed it.
+    let failure: unknown;
+    for (let waits = 0; waits <= MAX_WAITS; waits++) {
+      if (waits > 0) await delay(POLL_MS);
+      try {
+        failure = undefined;
+        await makeFolders(dirname(path));
         await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
         if (!isBeingRun(path)) return new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
+      } catch (error) {
+        // Who held it may have removed it in between.
+        failure = error;
       }
-      return undefined;
-    } catch (error) {
-      throw error instanceof StorageError ? error : failed(path, error);
     }
+    if (failure === undefined) return undefined;
+    throw failure instanceof StorageError ? failure : failed(path, failure);
   }
 
   /** A file descriptor for the watchdogs of the run's commands. */

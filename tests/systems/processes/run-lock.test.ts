@@ -92,6 +92,19 @@ describe("a task's lock", () => {
     expect(await readdir(join(folder, "session"))).toHaveLength(1);
   });
 
+  it("can be taken while another run releases it", async () => {
+    const { path } = await lockOf();
+    const takeAndRelease = async () => {
+      for (let turn = 0; turn < 25; turn++) {
+        const lock = await RunLock.take(path);
+        if (lock === undefined) continue;
+        await lock.claim(() => undefined);
+        lock.release();
+      }
+    };
+    await Promise.all([takeAndRelease(), takeAndRelease(), takeAndRelease(), takeAndRelease()]);
+  });
+
   it("is a typed error if it can't be made", async () => {
     const folder = await tempFolder();
     await writeFile(join(folder, "file"), "");
