@@ -51,6 +51,12 @@ export function codeOf(error: unknown): string | undefined {
   return isSystemError(error) ? error.code : undefined;
 }
 
+/** A file system's error without the call and the path: `ENOENT: no such file or directory`. */
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return isSystemError(error) ? message.replace(/, \w+( '.*')?$/s, "") : message;
+}
+
 function isSystemError(error: unknown): error is Error & { readonly code: string } {
   return error instanceof Error && "code" in error && typeof error.code === "string" && "syscall" in error;
 }

@@ -1,4 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
+import type { Logger } from "waymark";
 import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { Interruption } from "./interruption.js";
@@ -28,6 +29,8 @@ export type Program = Command<[], GlobalOptions>;
 export interface CommandFile {
   /** For `waymark --help`: a whole line to try. At most 44 columns. */
   readonly example: string;
+  /** It opens no storage of `--storage`. */
+  readonly noStorage?: true;
   /** Adds the command to the program: its arguments, its options and its action. */
   register(program: Program, cli: Cli): void;
 }
@@ -47,6 +50,8 @@ export class Cli {
   readonly stdin: Streams["stdin"];
   readonly output: Output;
   readonly errors: Output;
+  /** What a run logs, on standard error. */
+  readonly logger: Logger;
   /** What the process will exit with. */
   exitCode: ExitCode = ExitCode.done;
   /** The words after `waymark`. */
@@ -58,6 +63,9 @@ export class Cli {
     this.stdin = stdin;
     this.output = new Output(stdout, { name: "standard output", flushAt: 32 * 1024, mustArrive: true });
     this.errors = new Output(stderr, { name: "standard error", flushAt: 0, mustArrive: false });
+    const say = (_details: object, message: string) => void this.errors.line(printable(message));
+    const warn = (_details: object, message: string) => void this.warn(message);
+    this.logger = { debug() {}, info: say, warn, error: warn };
     this.args = args;
     this.#globals = globals;
   }

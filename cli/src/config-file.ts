@@ -1,6 +1,5 @@
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
-import { lilconfig } from "lilconfig";
 import { checkConfig, type WaymarkConfig } from "waymark/config";
 import { CommandError, ExitCode } from "./exit-code.js";
 
@@ -17,6 +16,7 @@ export interface ProjectConfig extends WaymarkConfig {
  * @throws {CommandError} It can't be loaded, or it is wrong.
  */
 export async function loadConfig(): Promise<ProjectConfig> {
+  const { lilconfig } = await import("lilconfig");
   const found = await lilconfig("waymark", {
     searchPlaces: ["js", "mjs", "ts", "json"].map((type) => `waymark.config.${type}`).concat("package.json"),
     loaders: {

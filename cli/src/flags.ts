@@ -1,9 +1,10 @@
+import { CheckpointError } from "waymark";
 import { CommandError, exitCodeOf } from "./exit-code.js";
 
 /**
- * Calls the SDK and adds the matching flags of the command to its errors.
+ * Calls the SDK, whose errors say what to do next, and adds the flags of the command that do it.
  *
- * @param flags - The advice, by the error's code.
+ * @param flags - By the error's code.
  */
 export async function namingFlags<Result>(
   flags: Readonly<Record<string, string>>,
@@ -13,8 +14,10 @@ export async function namingFlags<Result>(
     return await work();
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
-    const advice = Object.hasOwn(flags, code) ? flags[code] : undefined;
-    if (advice === undefined || !(error instanceof Error)) throw error;
-    throw new CommandError(exitCodeOf(error), `${error.message} (${advice})`, { cause: error });
+    const added = Object.hasOwn(flags, code) ? flags[code] : undefined;
+    if (added === undefined || !(error instanceof Error)) throw error;
+    // The same call may succeed later: no flag is missing.
+    if (error instanceof CheckpointError && error.retryable) throw error;
+    throw new CommandError(exitCodeOf(error), `${error.message.replace(/\.$/, "")} (${added}).`, { cause: error });
   }
 }

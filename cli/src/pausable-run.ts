@@ -6,8 +6,11 @@ import { resumeLine } from "./resume-line.js";
 
 /** A run of a feature or of a PRP: what it did is saved, and `--resume` continues it. */
 export interface PausableRun<Result> {
-  /** What shows it while it runs; {@link JsonEvents} is all that goes to standard output. */
-  readonly view?: { end(): Promise<void>; readonly isLive?: boolean } | undefined;
+  /**
+   * What shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live one, which other lines
+   * would tear, shows them itself.
+   */
+  readonly view?: { end(): Promise<void>; readonly live?: { say(line: string): void } | undefined } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */
   work(signal: AbortSignal): Promise<Result>;
   /** Says how it ended, if no signal ended it. */
@@ -40,10 +43,11 @@ export async function runPausably<Result extends { readonly success: boolean }>(
         "run does all of it again.",
     );
   });
-  // A list that changes in place would be torn by it.
-  const pausing = (): void =>
-    void cli.errors.line("Pausing, once its commands have ended. Ctrl-C again ends it at once.");
-  signal.addEventListener("abort", () => view?.isLive !== true && pausing(), { once: true });
+  const pausing = (): void => {
+    if (view?.live) view.live.say(PAUSING);
+    else void cli.errors.line(PAUSING);
+  };
+  signal.addEventListener("abort", pausing, { once: true });
   let result: Result;
   try {
     result = await work(signal);
@@ -60,6 +64,8 @@ export async function runPausably<Result extends { readonly success: boolean }>(
   await ended(success ? { status: "completed", result } : { status: "failed", result, resume });
   if (json === undefined) await report(result);
 }
+
+const PAUSING = "Pausing, once its commands have ended. Ctrl-C again ends it at once.";
 
 /** The last line of JSON. */
 interface Ended {

@@ -22,11 +22,12 @@ export function makeProgram(
       writeErr: (text) => void stderr.write(text),
     });
   const cli = makeCli(program);
-  const rows = COMMANDS.map(({ example, register }) => {
+  const rows = COMMANDS.map(({ example, noStorage, register }) => {
     const first = program.commands.length;
     register(program, cli);
     const command = program.commands[first];
-    command?.addHelpText("after", `\nExample: ${example}\nAlso: --storage URL, --verbose; see waymark --help`);
+    const also = noStorage ? "--verbose" : "--storage URL, --verbose";
+    command?.addHelpText("after", `\nExample: ${example}\nAlso: ${also}; see waymark --help`);
     return `  ${(command?.name() ?? "").padEnd(11)}${(command?.summary() ?? "").padEnd(24)}${example}`;
   });
   program.helpInformation = () => overview(rows);

@@ -10,7 +10,7 @@ import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place
 export interface Store {
   readonly storage: StorageAdapter;
   readonly manager: CheckpointManager;
-  /** For messages: its URL, without a password. */
+  /** For messages: its URL, with the whole path, and without a password. */
   readonly name: string;
   /** Where it is; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
@@ -29,7 +29,7 @@ export type StorePurpose = "read" | "write";
  */
 export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
   const config = await loadConfig();
-  const chosen = await chooseStorage(flag, config, purpose);
+  const chosen = await chooseStorage(flag, async () => config, purpose);
   const manager = managerOf(chosen.storage, config, damage);
   manager.on("corrupt", (record) => void damage.add(record));
   return { ...chosen, config, manager };
@@ -49,7 +49,7 @@ export async function openTarget(
     const owner = await ownerOf(place);
     if (owner !== undefined) throw notAStorage(place, owner, url);
   }
-  return { place, name: nameOf(place, url), storage: openStorage(url) };
+  return { place, name: nameOf(place), storage: openStorage(url) };
 }
 
 /** A manager on the storage. The caller closes the storage, and listens for damage. */
@@ -64,14 +64,16 @@ export function managerOf(
   return new CheckpointManager({ storage, transforms, retention, ownsStorage: false, logger, ...options });
 }
 
-async function chooseStorage(
+/** @param configuration - Asked for only if neither the flag nor the variable names a storage. */
+export async function chooseStorage(
   flag: string | undefined,
-  { storage, folder }: ProjectConfig,
+  configuration: () => Promise<ProjectConfig>,
   purpose: StorePurpose,
 ): Promise<Pick<Store, "storage" | "name" | "place" | "owner">> {
   // An empty variable counts as unset.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
   if (url !== undefined) return openUrl(url, process.cwd(), purpose);
+  const { storage, folder } = await configuration();
   if (typeof storage === "string") return openUrl(storage, folder, purpose);
   if (storage !== undefined) return { name: storage.name, storage };
   throw new CommandError(
@@ -82,7 +84,7 @@ async function chooseStorage(
 
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
-  const name = nameOf(place, url);
+  const name = nameOf(place);
   if (place.scheme === "postgres") return { name, place, storage: openStorage(url) };
   // To an adapter, nothing there looks like an empty storage. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
@@ -104,8 +106,8 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   return { name, place, owner, storage: await owner.open() };
 }
 
-function nameOf(place: StoragePlace, url: string): string {
-  return place.scheme === "postgres" ? place.name : url;
+function nameOf(place: StoragePlace): string {
+  return place.scheme === "postgres" ? place.name : `${place.scheme}:${place.path}`;
 }
 
 async function ownerOf({ holds, isThere, path }: FilePlace): Promise<OtherSystem | undefined> {
@@ -126,7 +128,7 @@ function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
   const right = `${holds}${url.slice(url.indexOf(":"))}`;
   throw new CommandError(
     ExitCode.usage,
-    `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right}. Nothing was read or changed.`,
+    `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right} instead. Nothing was read or changed.`,
   );
 }
 

@@ -121,15 +121,16 @@ export class TablePrinter {
   }
 }
 
-const SEGMENTER = new Intl.Segmenter();
 const CUT = "…";
 
 /** The beginning of a text that is wider than so many columns. */
 function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
+  if (isAscii(text)) return text.slice(0, width - 1) + CUT;
   let shown = "";
   let left = width - 1;
-  for (const { segment } of SEGMENTER.segment(text)) {
+  segmenter ??= new Intl.Segmenter();
+  for (const { segment } of segmenter.segment(text)) {
     left -= stringWidth(segment);
     if (left < 0) break;
     shown += segment;
@@ -137,7 +138,8 @@ function cut(text: string, width: number): string {
   return shown + CUT;
 }
 
-/** Loaded for the first text that needs it: that takes longer than to print a table. */
+/** Both are made for the first text that needs them: that takes longer than to print a table. */
+let segmenter: Intl.Segmenter | undefined;
 let displayWidth = (text: string): number => text.length;
 
 async function loadDisplayWidth(): Promise<void> {

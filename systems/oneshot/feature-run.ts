@@ -97,7 +97,7 @@ export class FeatureRun {
     this.#context.tell({ type: "workstreamStarted", workstream: id });
     const tail = new OutputTail(this.#settings.tailLines);
     const result = await this.#runCommand(workstream, tail);
-    const durationMs = performance.now() - startedMs;
+    const durationMs = Math.round(performance.now() - startedMs);
     if (result instanceof ProcessStartError) {
       const reason = `could not be started: ${result.reason}`;
       await this.#fail({ workstream: id, exitCode: null, signal: null, reason, outputTail: [], durationMs });

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { parse } from "yaml";
+import { reasonOf } from "../../adapters/files/failure.js";
 import { nameOf } from "../../adapters/files/names.js";
 import { OneshotError } from "./errors.js";
 import { type CheckedWorkstream, checkPlan, type OneshotPlan } from "./plan.js";
@@ -49,7 +50,7 @@ export function parsePlan(source: string, path: string): readonly CheckedWorkstr
     plan = path.endsWith(".json") ? JSON.parse(source) : parse(source, { logLevel: "error" });
   } catch (cause) {
     // Behind an empty line, the YAML library shows the place once more.
-    const [what = ""] = messageOf(cause).split(":\n\n");
+    const [what = ""] = reasonOf(cause).split(":\n\n");
     throw invalid(`The plan ${path}`, [what.replaceAll("\n", " ")], cause);
   }
   return checked(plan, `The plan ${path}`);
@@ -68,7 +69,7 @@ function findPlan({ featureId, baseDir }: PlanSource): string {
   throw new OneshotError(
     "PLAN_UNREADABLE",
     `No plan was given for feature ${JSON.stringify(featureId)}, and there is no ${stem}${EXTENSIONS.join(", ")}. ` +
-      "Nothing was run; name the plan's file, or make one there.",
+      "Nothing was run; make one there, or name the plan's file.",
   );
 }
 
@@ -76,7 +77,7 @@ async function readPlan(path: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
   } catch (cause) {
-    const message = `The plan ${path} can't be read: ${messageOf(cause)}. Nothing was run.`;
+    const message = `The plan ${path} can't be read: ${reasonOf(cause)}. Nothing was run; mend that, or name another file.`;
     throw new OneshotError("PLAN_UNREADABLE", message, { cause });
   }
 }
@@ -84,8 +85,4 @@ async function readPlan(path: string): Promise<string> {
 function invalid(what: string, issues: readonly string[], cause?: unknown): OneshotError {
   const message = `${what} is not valid; nothing was run.\n${issues.map((issue) => `  ${issue}`).join("\n")}`;
   return new OneshotError("PLAN_INVALID", message, { issues, cause });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -64,7 +64,8 @@ export interface OneshotResult {
  * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
  *   listens to the signal itself.
  * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given; or it is
- *   being run already, and that run is untouched; or somebody else has changed the checkpoint, and what ran was ended.
+ *   being run already (then the error is `retryable`), and that run is untouched; or somebody else has changed the
+ *   checkpoint, and what ran was ended.
  * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
  * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
  * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
@@ -165,8 +166,10 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     ...(plan.file === undefined ? undefined : { plan: plan.file }),
     workstreams: workstreams.map((workstream) => ({ ...workstream, completed: journal.hasCompleted(workstream.id) })),
   });
-  const runEnded = (status: "completed" | "failed" | "paused") =>
-    tell({ type: "runEnded", status, completed: journal.completed, durationMs: performance.now() - startedMs });
+  const runEnded = (status: "completed" | "failed" | "paused") => {
+    const durationMs = Math.round(performance.now() - startedMs);
+    tell({ type: "runEnded", status, completed: journal.completed, durationMs });
+  };
 
   const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
   /** Never rejects: the entry before it is as good to resume from, and the caller waits for why the run ended. */
@@ -229,6 +232,7 @@ function alreadyRun(feature: string, running: OneshotCheckpoint | undefined): Ch
   return new CheckpointConflictError(
     `Feature ${JSON.stringify(feature)} is being run already${by ?? ""}. Nothing was changed; wait for that run, or end it ` +
       "and resume.",
+    { retryable: true },
   );
 }
 

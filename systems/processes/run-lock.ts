@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
 import { closeSync, constants, openSync, readSync, rmSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { reasonOf } from "../../adapters/files/failure.js";
 import { makeFolders } from "../../adapters/files/file-io.js";
 import { StorageError } from "../../src/contract/errors.js";
 
@@ -12,9 +13,9 @@ const POLL_MS = 20;
 /** What a run has forked when it is killed holds its pipe until it is executed, which takes some milliseconds. */
 const MAX_WAITS = 10;
 
-/** Where the lock of a task is. */
+/** Where the lock of a task is: an absolute path. */
 export function runLockPath(folder: string, taskId: string): string {
-  return join(folder, `.running-${hash("sha256", taskId, "hex").slice(0, 32)}`);
+  return resolve(folder, `.running-${hash("sha256", taskId, "hex").slice(0, 32)}`);
 }
 
 /**
@@ -57,18 +58,21 @@ export class RunLock {
    * @throws {StorageError} It can't be made.
    */
   static async take(path: string): Promise<RunLock | undefined> {
-    try {
-      await makeFolders(dirname(resolve(path)));
-      for (let waits = 0; waits <= MAX_WAITS; waits++) {
-        if (waits > 0) await delay(POLL_MS);
-        // Each time: who held it may have removed it.
+    let failure: unknown;
+    for (let waits = 0; waits <= MAX_WAITS; waits++) {
+      if (waits > 0) await delay(POLL_MS);
+      try {
+        failure = undefined;
+        await makeFolders(dirname(path));
         await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
         if (!isBeingRun(path)) return new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
+      } catch (error) {
+        // Who held it may have removed it in between.
+        failure = error;
       }
-      return undefined;
-    } catch (error) {
-      throw error instanceof StorageError ? error : failed(path, error);
     }
+    if (failure === undefined) return undefined;
+    throw failure instanceof StorageError ? failure : failed(path, failure);
   }
 
   /** A file descriptor for the watchdogs of the run's commands. */
@@ -122,10 +126,16 @@ const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1"
 
 function failed(path: string, cause: unknown): StorageError {
   return new StorageError(
-    `The lock ${path} can't be used: ${cause instanceof Error ? cause.message : String(cause)}. Nothing was run, ` +
+    `The lock ${path} can't be used: ${mkfifoReason(cause) ?? reasonOf(cause)}. Nothing was run, ` +
       "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
     { cause },
   );
+}
+
+/** What the shell or `mkfifo` said, without the path: `Read-only file system`. Node's message is their whole source. */
+function mkfifoReason(cause: unknown): string | undefined {
+  if (!(cause instanceof Error && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
+  return cause.stderr.trim().replace(/^mkfifo: .*: /s, "");
 }
 
 function codeOf(error: unknown): unknown {

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { basename, extname, resolve } from "node:path";
 import { z } from "zod";
+import { reasonOf } from "../../adapters/files/failure.js";
 import { PrpError } from "./errors.js";
 import { parsePrp } from "./parse-prp.js";
 import { describeDocument } from "./prompts.js";
@@ -132,7 +133,7 @@ async function readPrp(path: string): Promise<string> {
     // The Markdown parser skips a BOM, which shifts its offsets by one; to a shell "\r" is a character.
     return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new PrpError("PRP_UNREADABLE", `The PRP can't be read: ${reason}`, { cause });
+    const message = `The PRP ${path} can't be read: ${reasonOf(cause)}. Nothing was run.`;
+    throw new PrpError("PRP_UNREADABLE", message, { cause });
   }
 }

@@ -142,8 +142,8 @@ export class PrpExecutor {
    * @returns Also if a gate or the coder failed: then `success` is false, and `error` says why.
    * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`); or a
    *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work up to it is saved as paused.
-   * @throws {CheckpointConflictError} The task is being executed already; that execution is untouched. Or there is
-   *   unfinished work, and `resume` is false.
+   * @throws {CheckpointConflictError} The task is being executed already; that execution is untouched, and the error is
+   *   `retryable`. Or there is unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
    * @throws {CheckpointCorruptError} The task's checkpoints can't be read, or written; they were left untouched.
    *   `restart` gives their file another name, `checkpoints.json.damaged-<digest>`, and logs it.

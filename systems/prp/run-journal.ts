@@ -137,6 +137,7 @@ function beingExecuted(taskId: string): CheckpointConflictError {
   return new CheckpointConflictError(
     `Task ${JSON.stringify(taskId)} is being executed already. Nothing was changed; wait for that execution, or end it ` +
       "and execute the PRP again.",
+    { retryable: true },
   );
 }
 
@@ -149,8 +150,10 @@ function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: bo
     );
   }
   if (resume === false && newest !== undefined && newest.status !== "completed") {
+    const { status, state, createdAt } = newest;
+    const where = state.stage === status ? status : `${status} at ${state.stage}`;
     throw new CheckpointConflictError(
-      `${task} has been started already: ${newest.status} at ${newest.state.stage}, saved ${newest.createdAt}. ` +
+      `${task} has been started already: ${where}, saved ${createdAt}. ` +
         "Nothing was changed; resume it to go on from there, or restart it to begin anew.",
     );
   }

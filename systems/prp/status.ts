@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import type { Checkpoint, CheckpointFailure, CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, StateInvalidError, UnsupportedFormatError } from "../../src/contract/errors.js";
@@ -82,7 +83,7 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
       } catch (error) {
         // Damage has been reported already. What the schema refuses isn't damage, but it can't be shown either.
         if (error instanceof StateInvalidError || error instanceof UnsupportedFormatError) {
-          damaged.set(`task ${taskId}`, { taskId, location: sessionPath, reason: error.message });
+          damaged.set(`task ${taskId}`, { taskId, location: resolve(sessionPath), reason: error.message });
         } else if (!(error instanceof CheckpointCorruptError)) throw error;
       }
     }

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { gzip } from "waymark";
-import { newPlace, recordsOf, waymark } from "./waymark.js";
+import { newPlace, recordsOf, waymark, wholeUrl } from "./waymark.js";
 
 async function placeWith(tasks: number, checkpoints: number, url?: string) {
   const place = await newPlace(url);
@@ -137,6 +137,7 @@ describe("waymark prune", () => {
     const removed = first.replace('{"keep":', '{"remove":');
     for (const [changed, line, why] of [
       [[header, plan, removed, second, ...others], 3, "its checksum doesn't match"],
+      [[header, first, second, ...others], 2, "its plan is missing"],
       [[header, plan, second, ...others], 7, "the trailer doesn't match"],
       [[header, plan, second, first, ...others], 8, "the trailer doesn't match"],
       [[header, plan, first, second, ...others.slice(0, -1)], 8, "the trailer is missing"],
@@ -240,7 +241,10 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
   it("copy keeps all of it too, compares record by record, and says N of N identical", async () => {
     const { cwd, run } = await richPlace("files:from");
     const first = await run("copy", "--to", target);
-    expect(first).toMatchObject({ code: 0, stdout: `Copied 5 checkpoints to ${target}.\n5 of 5 identical\n` });
+    expect(first).toMatchObject({
+      code: 0,
+      stdout: `Copied 5 checkpoints to ${wholeUrl(cwd, target)}.\n5 of 5 identical\n`,
+    });
     expect(await recordsOf(cwd, target)).toEqual(await recordsOf(cwd, "files:from"));
     expect(JSON.parse((await run("copy", "--to", target, "--json")).stdout)).toEqual({
       records: 5,
@@ -258,7 +262,9 @@ describe("waymark copy", () => {
     await run("copy", "--to", "files:to");
     await manager.fail("task-1", new Error("x"));
     await manager.save("task-1", "third");
-    expect((await run("copy", "--to", "files:to")).stdout).toBe("Copied 1 checkpoint to files:to.\n3 of 3 identical\n");
+    expect((await run("copy", "--to", "files:to")).stdout).toBe(
+      `Copied 1 checkpoint to ${wholeUrl(cwd, "files:to")}.\n3 of 3 identical\n`,
+    );
     expect(await recordsOf(cwd, "files:to")).toEqual(await recordsOf(cwd, "sqlite:checkpoints.db"));
     await manager.close();
   });

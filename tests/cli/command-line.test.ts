@@ -58,6 +58,12 @@ describe("--help", () => {
     expect(stdout.startsWith(usage)).toBe(true);
   });
 
+  it.each(COMMANDS)("of %s names --storage if the command has one", async (command) => {
+    const { stdout } = await waymark({ cwd: "." }, [command, "--help"]);
+    const usesStorage = !["postgres", "oneshot", "prp", "completion"].includes(command);
+    expect(stdout).toContain(`\nAlso: ${usesStorage ? "--storage URL, " : ""}--verbose; see waymark --help\n`);
+  });
+
   it("documents the exit codes, and bisect's order", async () => {
     expect((await waymark({ cwd: "." }, ["--help"])).stdout).toContain(
       "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
@@ -293,6 +299,16 @@ describe("completion", () => {
     for (const id of ["build-1", "build-2", "bu $(rm)", "bu\u001b[31m"]) await manager.save(id, 1);
     await manager.close();
     expect((await run("__complete", "--", ...words)).stdout.split("\n").filter(Boolean)).toEqual(candidates);
+  });
+
+  it("needs no configuration where a URL names the storage", async () => {
+    const { cwd, place, manager, run } = await newPlace();
+    await manager.save("build-1", 1);
+    await manager.close();
+    writeFileSync(join(cwd, "waymark.config.mjs"), "throw new Error('no');");
+    const words = ["__complete", "--", "--storage", "sqlite:checkpoints.db", "list", "b"];
+    expect((await waymark({ ...place, env: {} }, words)).stdout).toBe("build-1\n");
+    expect((await run("__complete", "--", "list", "b")).stdout).toBe("build-1\n");
   });
 
   it("refuses a shell that it doesn't know", async () => {

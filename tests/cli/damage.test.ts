@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { newPlace, recordsOf } from "./waymark.js";
+import { newPlace, recordsOf, wholeUrl } from "./waymark.js";
 
 /** A task of three checkpoints, each of them changed as the test says. */
 async function damagedPlace(change: (text: string, n: number) => string) {
@@ -179,7 +179,7 @@ describe("waymark copy", () => {
       const { code, stdout, stderr } = await run("copy", "--to", to);
       expect([code, stdout]).toEqual([
         5,
-        `Copied 1 checkpoint to ${to}.\n1 of 3 identical; 2 can't be read, and were not copied\n`,
+        `Copied 1 checkpoint to ${wholeUrl(cwd, to)}.\n1 of 3 identical; 2 can't be read, and were not copied\n`,
       ]);
       expect(stderr.match(/skipped a damaged record/g)).toHaveLength(2);
       expect(await recordsOf(cwd, to)).toMatchObject([{ sequence: 1 }]);

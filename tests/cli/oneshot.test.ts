@@ -1,9 +1,18 @@
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
-import { eventsIn, inShell, waymark } from "./waymark.js";
+import { cleanEnv, eventsIn, inShell, WAYMARK, waymark } from "./waymark.js";
+
+/** What takes the super-user's right to read everything from a program. */
+const asNobody =
+  process.getuid?.() === 0 ? ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"] : [];
+const whyNoRefusal =
+  asNobody.length > 0 && spawnSync("setpriv", ["--version"]).error !== undefined
+    ? " (skipped: there is no setpriv)"
+    : "";
 
 describe("waymark oneshot", () => {
   it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
@@ -42,6 +51,25 @@ describe("waymark oneshot", () => {
     const { checkpoints } = JSON.parse((await oneshot("list", "--json")).stdout);
     expect(checkpoints).toMatchObject([{ featureId: "F01", status: "failed", completedWs: ["a"] }]);
   });
+
+  it.skipIf(whyNoRefusal !== "")(
+    `lists the features that it can read beside one that it can't${whyNoRefusal}`,
+    async () => {
+      const { cwd, oneshot } = await project([{ id: "a", command: "false" }]);
+      for (const feature of ["F01", "F02"]) await oneshot(feature, "--plan", ".sdp/plans/F01.json");
+      const path = join(cwd, ".sdp", "checkpoints", "F01.json");
+      chmodSync(path, 0);
+      const list = (...args: string[]) => {
+        const [program = "", ...first] = [...asNobody, process.execPath, WAYMARK, "oneshot", "list", ...args];
+        return spawnSync(program, first, { cwd, env: cleanEnv(), encoding: "utf8" });
+      };
+      const { status, stdout, stderr } = list();
+      expect([status, stdout]).toEqual([1, expect.stringMatching(/^FEATURE .*\nF02 +failed +0 +a +just now\n$/)]);
+      expect(stderr).toMatch(new RegExp(`^warning: Could not read feature "F01": EACCES at ${path}\\. .*\n$`));
+      const { checkpoints, damaged } = JSON.parse(list("--json").stdout);
+      expect([checkpoints, damaged]).toMatchObject([[{ featureId: "F02" }], [{ feature: "F01" }]]);
+    },
+  );
 
   it("says what a feature's checkpoint says, and how to continue", async () => {
     const { cwd, oneshot } = await project([
@@ -87,6 +115,37 @@ describe("waymark oneshot", () => {
       /status +died\n[\s\S]*Continue with: waymark oneshot F01 --resume\n$/,
     );
     expect((await oneshot("list")).stdout).toMatch(/F01 +died/);
+  });
+
+  it("says what a resume right after a kill waits for, as soon as it waits", async () => {
+    const stubborn = "trap 'until test -e go; do sleep 0.02; done; touch ended' TERM; echo waiting; sleep 600 & wait";
+    const { cwd } = await project([{ id: "a", command: `test -e begun && exit; touch begun; ${stubborn}` }]);
+    const killed = startOneshot(cwd, "F01");
+    for await (const line of killed.lines) if (line === "a | waiting") killed.child.kill("SIGKILL");
+    await killed.ended;
+    const { child, ended, stderr } = startOneshot(cwd, "F01", "--resume");
+    child.stderr?.on("data", () => writeFileSync(join(cwd, "go"), ""));
+    expect(await ended).toEqual([0, null]);
+    expect(stderr()).toBe('The last run of feature "F01" was killed; waiting until its commands have ended\n');
+    expect(existsSync(join(cwd, "ended"))).toBe(true);
+  });
+
+  it("says of a feature that is being run that it is, and not that --resume would help", async () => {
+    const { cwd, oneshot, saved } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    for await (const line of lines) {
+      if (line !== "a | waiting") continue;
+      for (const flags of [[], ["--resume"], ["--restart"]]) {
+        const { code, stdout, stderr } = await oneshot("F01", ...flags);
+        expect([code, stdout]).toEqual([6, ""]);
+        expect(stderr).toMatch(
+          /^waymark: Feature "F01" is being run already by agent ".*", started .*Z\. Nothing was changed; wait for that run, or end it and resume\. \[CHECKPOINT_CONFLICT\]\n$/,
+        );
+      }
+      expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
+      child.kill("SIGINT");
+    }
+    await ended;
   });
 
   it.each(["list", "run", "status"])(
@@ -149,6 +208,9 @@ describe("waymark oneshot", () => {
       "runEnded",
       "ended",
     ]);
+    for (const { durationMs } of events.filter((event) => "durationMs" in event)) {
+      expect(durationMs).toSatisfy(Number.isInteger);
+    }
     expect(events[2]).toEqual({ type: "output", workstream: "a", stream: "stdout", line: "one\u001b" });
     expect(events.at(-1)).toMatchObject({
       status: "failed",
@@ -195,7 +257,7 @@ describe("waymark oneshot", () => {
     const again = await oneshot("F01");
     expect([again.code, again.stdout]).toEqual([6, ""]);
     expect(again.stderr).toMatch(
-      /^waymark: Feature "F01" has been started already.* \(--resume goes on from it, --restart begins anew\) \[CHECKPOINT_CONFLICT\]\n$/,
+      /^waymark: Feature "F01" has been started already: 1 completed, at "b", failed, last update .* ago\. Nothing was changed; resume it to go on from there, or restart it to begin anew \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
     );
 
     writeFileSync(join(cwd, "mended"), "");
@@ -222,7 +284,7 @@ describe("waymark oneshot", () => {
       const { code, stderr } = await oneshot("F01", "--resume");
       expect([code, stderr]).toEqual([6, expect.stringMatching(message)]);
       expect(stderr).toMatch(
-        /\(--force uses it, --max-age accepts more, --restart begins anew\) \[CHECKPOINT_STALE\]\n$/,
+        /It was left untouched\. Use force, accept a greater age, or start anew \(--force, --max-age, --restart\)\. \[CHECKPOINT_STALE\]\n$/,
       );
       expect(stderr).not.toMatch(/force: true|maxAgeMs/);
       const { resume } = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
@@ -278,6 +340,9 @@ describe("waymark oneshot", () => {
 
     const refused = await oneshot("F01", "--resume");
     expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("F01.json: it fails its checksum")]);
+    expect(refused.stderr).toMatch(
+      /, or restart the feature, which sets it aside \(--restart\)\. \[CHECKPOINT_CORRUPT\]\n$/,
+    );
     expect((await oneshot("status", "F01")).code).toBe(5);
     expect(left()).toEqual(["F01.json"]);
 
@@ -314,8 +379,30 @@ describe("waymark oneshot", () => {
       2,
       /bad\.yaml .*workstreams\[0\]\.command: is missing/,
     ],
-    ["a plan that isn't there", ["F01", "--plan", "none.yaml"], 3, /none\.yaml.*--plan/],
-    ["nothing to resume", ["F02", "--resume"], 3, /nothing to resume.*--resume/],
+    [
+      "a plan that isn't there",
+      ["F01", "--plan", "none.yaml"],
+      3,
+      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; mend that, or name another file \(--plan\)\.\n$/,
+    ],
+    [
+      "a plan that is a folder",
+      ["F01", "--plan", ".sdp"],
+      3,
+      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; mend that, or name another file \(--plan\)\.\n$/,
+    ],
+    [
+      "a feature without a plan",
+      ["F02"],
+      3,
+      /^waymark: No plan was given for feature "F02", and there is no \/.*\/F02\.yaml, \.yml, \.json\. Nothing was run; make one there, or name the plan's file \(--plan\)\.\n$/,
+    ],
+    [
+      "nothing to resume",
+      ["F02", "--resume"],
+      3,
+      /nothing to resume: .* Either it was completed, or never started: then start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+    ],
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
     ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
@@ -366,8 +453,14 @@ describe("waymark oneshot", () => {
   it("has its features completed", async () => {
     const { cwd } = await project([{ id: "a", command: "exit 1" }]);
     await waymark({ cwd }, ["oneshot", "F01"]);
-    expect((await waymark({ cwd }, ["__complete", "--", "oneshot", "status", "F"])).stdout).toBe("F01\n");
-    expect((await waymark({ cwd }, ["__complete", "--", "oneshot", "status", "G"])).stdout).toBe("");
+    const complete = async (...words: string[]) =>
+      (await waymark({ cwd }, ["__complete", "--", "oneshot", ...words])).stdout;
+    for (const words of [["status"], ["run"], [], ["--jobs", "2"]]) {
+      expect([words, await complete(...words, "F")]).toEqual([words, "F01\n"]);
+      expect([words, await complete(...words, "G")]).toEqual([words, ""]);
+    }
+    expect((await complete("")).split("\n")).toEqual(["run", "status", "list", "F01", ""]);
+    expect(await complete("F01", "")).toBe("");
   });
 
   it("tells in JSON that it paused", async () => {

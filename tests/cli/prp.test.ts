@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
@@ -77,9 +77,29 @@ describe("waymark prp", () => {
     write("go");
     const refused = await run();
     expect(refused.code).toBe(6);
-    expect(refused.stderr).toMatch(/^waymark: .*started already.*--resume goes on from it, --restart begins anew/m);
+    expect(refused.stderr).toMatch(
+      /^waymark: Task "P1\.M1" has been started already: running at validation-gate-1, .* Nothing was changed; resume it to go on from there, or restart it to begin anew \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
+    );
     expect((await run("--resume")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
+  });
+
+  it("says of a PRP that is being executed that it is, and not that --resume would help", async () => {
+    const { cwd, run } = await project();
+    const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--session", "session"]);
+    const ended = once(child, "exit");
+    for await (const line of createInterface({ input: child.stdout! })) {
+      if (line !== "waiting") continue;
+      for (const flags of [[], ["--resume"], ["--restart"]]) {
+        const { code, stdout, stderr } = await run(...flags);
+        expect([code, stdout]).toEqual([6, ""]);
+        expect(stderr).toMatch(
+          /^waymark: Task "P1\.M1" is being executed already\. Nothing was changed; wait for that execution, or end it and execute the PRP again\. \[CHECKPOINT_CONFLICT\]\n$/,
+        );
+      }
+      child.kill("SIGINT");
+    }
+    await ended;
   });
 
   it("saves paused at Ctrl-C, and ends by the signal", async () => {
@@ -182,6 +202,9 @@ describe("waymark prp", () => {
 
     const refused = await run("--resume");
     expect(refused.code).toBe(5);
+    expect(refused.stderr).toMatch(
+      /Restore it from a backup, or repair the storage \(--restart sets what can't be read aside and begins anew\)\. \[CHECKPOINT_CORRUPT\]\n$/,
+    );
     expect(readdirSync(folder).filter((name) => name !== ".lock")).toEqual(["checkpoints.json"]);
 
     const { code, stderr } = await run("--restart");
@@ -214,13 +237,41 @@ describe("waymark prp", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("Failed: ");
     expect(stdout).toContain("Fix it, then continue with --resume.");
+    expect((await run()).stderr).toMatch(
+      /^waymark: Task "P1\.M1" has been started already: failed, saved .*Z\. Nothing/,
+    );
+  });
+
+  it("says that a PRP has changed since its checkpoint, and what to do", async () => {
+    const { cwd, run, interrupted } = await project();
+    await interrupted("SIGINT");
+    appendFileSync(join(cwd, "PRP.md"), "More.\n");
+    const { code, stderr } = await run("--resume");
+    expect(code).toBe(6);
+    expect(stderr).toMatch(/Nothing was changed; undo the change, or restart it to begin anew \(--restart\)\.\n$/);
   });
 
   it.each([
-    ["a PRP that isn't there", ["run", "none.md", "--coder", "true"], 3, /none\.md/],
+    [
+      "a PRP that isn't there",
+      ["run", "none.md", "--coder", "true"],
+      3,
+      /^waymark: The PRP \/.*\/none\.md can't be read: ENOENT: no such file or directory\. Nothing was run\.\n$/,
+    ],
+    [
+      "a PRP that is a folder",
+      ["run", ".", "--coder", "true"],
+      3,
+      /^waymark: The PRP \/.* can't be read: EISDIR: illegal operation on a directory\. Nothing was run\.\n$/,
+    ],
     ["a PRP without gates", ["run", "agent", "--coder", "true"], 2, /no validation gate/],
     ["no coder", ["run", "PRP.md"], 2, /--coder/],
-    ["nothing to resume", ["run", "PRP.md", "--coder", "true", "--resume"], 3, /nothing to resume/],
+    [
+      "nothing to resume",
+      ["run", "PRP.md", "--coder", "true", "--resume"],
+      3,
+      /nothing to resume: .* Start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+    ],
     [
       "--resume with --restart",
       ["run", "PRP.md", "--coder", "true", "--resume", "--restart"],
@@ -250,7 +301,9 @@ describe("waymark prp", () => {
   });
 
   it("has no status if no PRP was run", async () => {
-    const { status } = await project();
-    expect(await status()).toEqual({ code: 3, stdout: "", stderr: "No PRP has been run in session.\n" });
+    const { cwd, status } = await project();
+    const none = (folder: string) => ({ code: 3, stdout: "", stderr: `No PRP has been run in ${folder}.\n` });
+    expect(await status()).toEqual(none(join(cwd, "session")));
+    expect(await waymark({ cwd }, ["prp", "status"])).toEqual(none(cwd));
   });
 });

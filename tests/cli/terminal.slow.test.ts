@@ -1,7 +1,7 @@
 // Under a pseudo-terminal, as `script` of util-linux gives one: skipped, with the reason in the name, where there is none.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import displayWidth from "string-width";
 import { describe, expect, it } from "vitest";
@@ -240,6 +240,28 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
       /\nEnded at once: commands that don't end.* What was running is not saved.* F01 --plan plan\.json --resume\n/,
     );
     expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
+  });
+
+  it("says below the list that a feature pauses, while its commands refuse to end", async () => {
+    const { place, manager } = await newPlace();
+    await manager.close();
+    const command = "trap 'until test -e go; do sleep 0.02; done; exit' TERM; echo waiting; sleep 600 & wait";
+    writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: [{ id: "a", command }] }));
+    const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
+      answer: [/› waiting/, "\u0003"],
+      next: [
+        /a {2}trap[^✔↓]*\n[^\n]*Pausing, once its commands have ended\. Ctrl-C again ends it at once\./,
+        async () => {
+          writeFileSync(join(place.cwd, "go"), "");
+          return "";
+        },
+      ],
+    });
+    expect(code).toBe(130);
+    expect(existsSync(join(place.cwd, "go"))).toBe(true);
+    const final = screen.slice(screen.lastIndexOf("\u001b[G"));
+    expect(final).toContain("(stopped, and will be run again)");
+    expect(final).not.toContain("Pausing");
   });
 
   it("pauses a feature at Ctrl-C under npx, which may pass it on once more", async () => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { expect, it } from "vitest";
-import { newPlace, start, waymark } from "./waymark.js";
+import { newPlace, start, waymark, wholeUrl } from "./waymark.js";
 
 const SQLITE = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "adapters", "sqlite", "sqlite.js")).href;
 
@@ -23,22 +23,22 @@ async function damagedPlace() {
 }
 
 it("verify says that nothing is wrong, and exits with 0", async () => {
-  const { manager, run } = await newPlace();
+  const { cwd, manager, run } = await newPlace();
   await manager.save("build-42", { n: 1 });
   await manager.close();
   expect(await run("verify")).toEqual({
     code: 0,
-    stdout: "1 checkpoint of 1 task (7 B) in sqlite:checkpoints.db: nothing is wrong.\n",
+    stdout: `1 checkpoint of 1 task (7 B) in ${wholeUrl(cwd, "sqlite:checkpoints.db")}: nothing is wrong.\n`,
     stderr: "",
   });
 });
 
 it("verify shows what it finds, and exits with 1; --quick leaves payloads unread; --json is for programs", async () => {
-  const { path, run } = await damagedPlace();
+  const { cwd, path, run } = await damagedPlace();
   const { code, stdout, stderr } = await run("verify");
   expect([code, stderr]).toEqual([1, ""]);
   expect(stdout).toMatch(/^damaged +build-42 +3 +its payload fails its SHA-256 checksum +\/.*id-s3\.json$/m);
-  expect(stdout).toContain("3 checkpoints of 1 task (21 B) in files:store: 1 finding.");
+  expect(stdout).toContain(`3 checkpoints of 1 task (21 B) in ${wholeUrl(cwd, "files:store")}: 1 finding.`);
   expect((await run("verify", "--quick")).code).toBe(0);
   const json = await run("verify", "--json");
   expect([json.code, JSON.parse(json.stdout)]).toMatchObject([
@@ -55,7 +55,9 @@ it("repair shows its plan, changes nothing without a yes, then moves what is dam
     0,
     expect.stringMatching(/^quarantine +build-42 +3 +2026-11-21 10:00:00/m),
   ]);
-  expect(plan.stdout).toContain("Move 1 damaged record to quarantine, in files:store. Nothing was changed.");
+  expect(plan.stdout).toContain(
+    `Move 1 damaged record to quarantine, in ${wholeUrl(cwd, "files:store")}. Nothing was changed.`,
+  );
   const asked = await run("repair");
   expect([asked.code, asked.stderr]).toEqual([4, expect.stringContaining("Pass --yes if that is what you want.")]);
   expect(readFileSync(path).equals(damaged)).toBe(true);
@@ -68,7 +70,11 @@ it("repair shows its plan, changes nothing without a yes, then moves what is dam
   expect([moved, reason, others]).toEqual([expect.stringContaining("000000000003-id-s3"), `${moved}.reason.json`, []]);
   expect(readFileSync(join(folder, moved)).equals(damaged)).toBe(true);
   expect((await run("verify")).code).toBe(0);
-  expect(await run("repair")).toEqual({ code: 0, stdout: "There is nothing to repair, in files:store.\n", stderr: "" });
+  expect(await run("repair")).toEqual({
+    code: 0,
+    stdout: `There is nothing to repair, in ${wholeUrl(cwd, "files:store")}.\n`,
+    stderr: "",
+  });
 });
 
 it("repair exits with 1 if damage is left that it can't repair", async () => {

@@ -111,6 +111,11 @@ export async function newPlace(url = "sqlite:checkpoints.db", options: Partial<C
   return { cwd, place, manager, run, open };
 }
 
+/** The URL of a storage as messages have it: with its whole path. */
+export function wholeUrl(cwd: string, url: string): string {
+  return url.replace(":", `:${cwd}/`);
+}
+
 /** All records of a storage, as they are stored. */
 export async function recordsOf(cwd: string, url: string): Promise<StoredCheckpoint[]> {
   const storage = openStorage(url, { relativeTo: cwd });

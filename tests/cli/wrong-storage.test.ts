@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { newPlace, waymark } from "./waymark.js";
+import { newPlace, waymark, wholeUrl } from "./waymark.js";
 
 const READING = [
   ["tasks"],
@@ -41,18 +41,34 @@ describe("a storage that isn't there", () => {
     expect((await run("copy", "--to", "files:backup")).code).toBe(3);
   });
 
+  it("is named by its real path, where its URL has dots", async () => {
+    const { cwd, place, manager } = await newPlace("files:store");
+    await manager.save("t", 1);
+    await manager.close();
+    mkdirSync(join(cwd, "empty"));
+    const inFolder = (folder: string, ...args: string[]) => waymark({ ...place, cwd: join(cwd, folder) }, args);
+    expect((await inFolder("empty", "tasks", "--storage", "files:.")).stderr).toBe(
+      `No such task in ${wholeUrl(cwd, "files:empty")}.\n`,
+    );
+    const { stderr } = await inFolder("store", "tasks", "--storage", "tasks:.");
+    expect(stderr).toContain(`${join(cwd, "store")} has a files storage. Write files:. instead. Nothing`);
+    const copied = await inFolder("empty", "copy", "--storage", "files:../store", "--to", "files:.");
+    expect(copied.stdout).toContain(`Copied 1 checkpoint to ${wholeUrl(cwd, "files:empty")}.\n`);
+  });
+
   it("is no error if it exists and is empty; copy and export say that there was nothing", async () => {
     const { cwd, run, manager } = await newPlace("files:empty");
     mkdirSync(join(cwd, "empty"));
     await manager.close();
-    expect(await run("tasks")).toMatchObject({ code: 0, stderr: "No such task in files:empty.\n" });
+    const empty = wholeUrl(cwd, "files:empty");
+    expect(await run("tasks")).toMatchObject({ code: 0, stderr: `No such task in ${empty}.\n` });
     expect(await run("copy", "--to", "files:to")).toMatchObject({
       code: 0,
-      stderr: "There is no checkpoint to copy in files:empty.\n",
+      stderr: `There is no checkpoint to copy in ${empty}.\n`,
     });
     expect(await run("export", "--prefix", "x")).toMatchObject({
       code: 0,
-      stderr: 'There is no checkpoint to export in files:empty, of tasks that begin with "x".\n',
+      stderr: `There is no checkpoint to export in ${empty}, of tasks that begin with "x".\n`,
     });
   });
 });
@@ -119,17 +135,21 @@ describe("a storage of another kind", () => {
     ]) {
       const { code, stdout, stderr } = await waymark({ cwd }, [...args, "--storage", asked]);
       expect([code, stdout]).toEqual([2, ""]);
-      expect(stderr).toContain(`Write ${there}. Nothing was read or changed.`);
+      expect(stderr).toContain(`Write ${there} instead. Nothing was read or changed.`);
     }
   });
 
   it.each(PAIRS)("%s is refused as a place to copy or import to as %s", async (there, asked) => {
     const { cwd, full } = await placeOf(there);
     const copied = await waymark({ cwd }, ["copy", "--storage", `files:${full}`, "--to", asked]);
-    expect([copied.code, copied.stdout, copied.stderr]).toEqual([2, "", expect.stringContaining(`Write ${there}.`)]);
+    expect([copied.code, copied.stdout, copied.stderr]).toEqual([
+      2,
+      "",
+      expect.stringContaining(`Write ${there} instead.`),
+    ]);
     const exported = await waymark({ cwd }, ["export", "--storage", `files:${full}`]);
     const imported = await waymark({ cwd }, ["import", "--storage", asked], exported.stdout);
-    expect([imported.code, imported.stderr]).toEqual([2, expect.stringContaining(`Write ${there}.`)]);
+    expect([imported.code, imported.stderr]).toEqual([2, expect.stringContaining(`Write ${there} instead.`)]);
     expect(JSON.parse((await waymark({ cwd }, ["tasks", "--json", "--storage", there])).stdout)).toHaveLength(1);
   });
 });

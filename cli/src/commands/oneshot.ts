@@ -11,13 +11,14 @@ import { countArgument, counted, durationArgument } from "../words.js";
 
 export const oneshot: CommandFile = {
   example: "waymark oneshot F01 --jobs 4 --resume",
+  noStorage: true,
   register(program, cli) {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
       .description(
         "Runs the workstreams of a plan, each after those that it depends on. Until all are completed, the checkpoint is " +
-          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs the rest. It does not use --storage.",
+          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs the rest.",
       )
       .usage("[run] <feature> [options]")
       // One more subcommand would be one more name that a feature can't have.
@@ -37,7 +38,8 @@ export const oneshot: CommandFile = {
       .description("the features under way")
       .option("--json", "for programs: the checkpoints, and those that can't be read")
       .action(async ({ json = false }) => (await import("../oneshot/features.js")).printFeatures(cli, json));
-    // Mostly `run` is left out, so its options are in the help of `waymark oneshot`.
+    // Mostly `run` is left out, so its argument is completed here too, and its options are in the help of `waymark oneshot`.
+    command.argument("[feature]");
     command.configureHelp({ visibleOptions: () => run.createHelp().visibleOptions(run) });
   },
 };
@@ -71,8 +73,6 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
         : cli.output.isTerminal
           ? new (await import("../oneshot/terminal-view.js")).TerminalView(cli.output)
           : new EventLines(cli.output, plainLine);
-      // Warnings come before the run begins, so they don't break its list.
-      const warn = (_details: object, message: string) => void cli.warn(message);
       await runPausably(cli, {
         view,
         work: (signal) =>
@@ -86,7 +86,8 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
               force: options.force,
               signal,
               onEvent: (event) => view.show(event),
-              logger: view instanceof JsonEvents ? view.logger : { debug() {}, info() {}, warn, error: warn },
+              // What it logs comes before the run begins, so it doesn't break its list.
+              logger: view instanceof JsonEvents ? view.logger : cli.logger,
             }),
           ),
         report: (result) => report(cli, result),
@@ -118,9 +119,9 @@ async function report({ output }: Cli, { success, completed, failed, notStarted 
 }
 
 const FLAGS = {
-  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
-  CHECKPOINT_CORRUPT: "--restart sets it aside and begins anew",
-  CHECKPOINT_NOT_FOUND: "it is started without --resume",
-  CHECKPOINT_STALE: "--force uses it, --max-age accepts more, --restart begins anew",
-  PLAN_UNREADABLE: "--plan names it",
+  CHECKPOINT_CONFLICT: "--resume, --restart",
+  CHECKPOINT_CORRUPT: "--restart",
+  CHECKPOINT_NOT_FOUND: "without --resume",
+  CHECKPOINT_STALE: "--force, --max-age, --restart",
+  PLAN_UNREADABLE: "--plan",
 };

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { type Command, Option } from "@commander-js/extra-typings";
 import type { ExecutionResult, PrpTaskStatus } from "waymark/prp";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
@@ -13,6 +14,7 @@ import { agoText, countArgument, counted, durationArgument } from "../words.js";
 
 export const prp: CommandFile = {
   example: "waymark prp run PRP.md --coder './agent'",
+  noStorage: true,
   register(program, cli) {
     const command = program
       .command("prp")
@@ -46,8 +48,6 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark/prp");
-      const say = (_details: object, message: string) => void cli.errors.line(printable(message));
-      const warn = (_details: object, message: string) => void cli.warn(message);
       const plain = await whyPlain("waymark prp run");
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json ? new JsonEvents(cli.output) : undefined;
@@ -58,7 +58,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
         gateTimeoutMs: options.gateTimeout,
         coderTimeoutMs: options.coderTimeout,
         output: view && ((text, source) => view.show({ type: "output", ...source, text })),
-        logger: view?.logger ?? { debug() {}, info: say, warn, error: warn },
+        logger: view?.logger ?? cli.logger,
       });
       try {
         await runPausably(cli, {
@@ -95,10 +95,10 @@ async function report({ output }: Cli, session: string, result: ExecutionResult)
 }
 
 const FLAGS = {
-  CHECKPOINT_CONFLICT: "--resume goes on from it, --restart begins anew",
+  CHECKPOINT_CONFLICT: "--resume, --restart",
   CHECKPOINT_CORRUPT: "--restart sets what can't be read aside and begins anew",
-  CHECKPOINT_NOT_FOUND: "it is started without --resume",
-  PRP_CHANGED: "--restart begins anew",
+  CHECKPOINT_NOT_FOUND: "without --resume",
+  PRP_CHANGED: "--restart",
 };
 
 function registerStatus(command: PrpCommand, cli: Cli): void {
@@ -130,7 +130,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
       }
       await table.end();
       if (tasks.length === 0 && damaged.length === 0) {
-        await cli.errors.line(printable(`No PRP has been run in ${options.session}.`));
+        await cli.errors.line(printable(`No PRP has been run in ${resolve(options.session)}.`));
         cli.exitCode = ExitCode.notFound;
       }
       for (const { location, reason } of damaged) {

@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isCorrupt } from "waymark/adapter";
-import { Damage } from "../damage.js";
-import { openStore } from "../store.js";
+import { loadConfig } from "../config-file.js";
+import { chooseStorage } from "../store.js";
 
 const MOST_TASKS = 100;
 const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
@@ -97,15 +97,14 @@ async function featureCandidates(): Promise<string[]> {
   return new CheckpointRepository().list();
 }
 
-async function taskCandidates(storage: string | undefined, prefix: string): Promise<string[]> {
-  // Warnings would disturb the line that the user is typing.
-  const store = await openStore(storage, "read", new Damage(async () => undefined));
+async function taskCandidates(url: string | undefined, prefix: string): Promise<string[]> {
+  const { storage } = await chooseStorage(url, loadConfig, "read");
   try {
     const ids: string[] = [];
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;
-    for await (const task of store.storage.tasks(query)) if (!isCorrupt(task)) ids.push(task.taskId);
+    for await (const task of storage.tasks(query)) if (!isCorrupt(task)) ids.push(task.taskId);
     return ids;
   } finally {
-    await store.storage.close();
+    await storage.close();
   }
 }

@@ -1,7 +1,7 @@
 import { CheckpointCorruptError, CheckpointStaleError, StorageError } from "waymark";
 import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
 import type { Cli } from "../cli.js";
-import { CommandError, ExitCode } from "../exit-code.js";
+import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { jsonText, printable } from "../printable.js";
 import { resumeLine } from "../resume-line.js";
 import { statusCell } from "../status-cell.js";
@@ -26,9 +26,10 @@ export async function printFeatures(cli: Cli, isJson: boolean): Promise<void> {
     try {
       checkpoints.push(await load(repository, feature));
     } catch (error) {
-      if (!(error instanceof CheckpointCorruptError)) throw error;
+      // Another user's file is no reason to hide the others either.
+      if (!(error instanceof CheckpointCorruptError || error instanceof StorageError)) throw error;
       damaged.push({ feature, reason: error.message });
-      cli.exitCode = ExitCode.damaged;
+      cli.exitCode = exitCodeOf(error);
     }
   }
   if (isJson) return cli.output.line(jsonText({ checkpoints, damaged }));

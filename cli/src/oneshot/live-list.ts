@@ -13,6 +13,8 @@ type End = { readonly state: "done" } | { readonly state: "failed" | "skipped"; 
 export class LiveList {
   readonly #colors: Output["colors"];
   readonly #rows = new Map<string, Row>();
+  #footer: Wrapper | undefined;
+  #note = "";
   #ended: Promise<unknown> = Promise.resolve();
 
   constructor(colors: Output["colors"]) {
@@ -46,6 +48,12 @@ export class LiveList {
     }
   }
 
+  /** Shows a line about the whole run below the list, until the list ends. */
+  say(line: string): void {
+    this.#note = printable(line);
+    if (this.#footer) this.#footer.output = this.#note;
+  }
+
   /** Resolves once the list no longer changes. */
   async end(): Promise<void> {
     for (const row of this.#rows.values()) row.end({ state: "skipped", why: "not run to its end" });
@@ -59,7 +67,16 @@ export class LiveList {
       if (workstream.completed) row.end({ state: "skipped", why: "completed before" });
       return row.task;
     });
-    const list = new Listr<object>(tasks, {
+    const ended = Promise.all([...this.#rows.values()].map((row) => row.finished));
+    // What a task without a title says stands below the list.
+    const footer: ListrTask<object> = {
+      task: async (_context, wrapper) => {
+        this.#footer = wrapper;
+        if (this.#note !== "") wrapper.output = this.#note;
+        await ended;
+      },
+    };
+    const list = new Listr<object>([...tasks, footer], {
       concurrent: true,
       exitOnError: false,
       // The run handles Ctrl-C: it saves first.
@@ -79,8 +96,8 @@ export class LiveList {
 /** The row of a workstream. */
 class Row {
   readonly task: ListrTask<object>;
+  readonly finished: Promise<End>;
   #title: string;
-  readonly #finished: Promise<End>;
   #finish: (end: End) => void = () => undefined;
   #wrapper: Wrapper | undefined;
   #lastLine = "";
@@ -89,7 +106,7 @@ class Row {
 
   constructor({ id, command }: ListedWorkstream) {
     this.#title = printable(`${id}  ${command}`);
-    this.#finished = new Promise((resolve) => {
+    this.finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
     this.task = {
@@ -101,7 +118,7 @@ class Row {
         // The workstream may end before the list shows it.
         wrapper.title = this.#title;
         if (this.#lastLine !== "") wrapper.output = this.#lastLine;
-        const end = await this.#finished;
+        const end = await this.finished;
         if (end.state === "failed") throw new Error(end.why);
         if (end.state === "skipped") wrapper.skip(`${this.#title} (${end.why})`);
       },

@@ -16,8 +16,9 @@ export class TerminalView {
     this.#output = output;
   }
 
-  get isLive(): boolean {
-    return this.#view instanceof LiveList;
+  /** The list, if that is what is shown. */
+  get live(): LiveList | undefined {
+    return this.#view instanceof LiveList ? this.#view : undefined;
   }
 
   show(event: OneshotEvent): void {

@@ -1,11 +1,17 @@
 import { createReadStream } from "node:fs";
 import type { PlannedCheckpoint, RetentionPlan } from "waymark";
-import { CHECKPOINT_STATUSES } from "waymark/adapter";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { CheckedLinesWriter, DamagedLineError, readCheckedLines } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
 
 const FORMAT = "waymark-prune-plan";
+
+/** A line of the file has one of them: the beginning of a plan, or what it keeps or removes. */
+interface PlanLine {
+  readonly plan?: Pick<RetentionPlan, "taskId" | "policy" | "plannedAt">;
+  readonly keep?: PlannedCheckpoint;
+  readonly remove?: PlannedCheckpoint;
+}
 
 /** A new file of plans, for {@link readPlanFile}: a line for each task, then a line for each of its checkpoints. */
 export class PlanFile {
@@ -26,9 +32,9 @@ export class PlanFile {
   }
 
   async add({ taskId, policy, plannedAt, keep, remove }: RetentionPlan): Promise<void> {
-    await this.#lines.record({ plan: { taskId, policy, plannedAt } });
-    for (const planned of keep) await this.#lines.record({ keep: planned });
-    for (const planned of remove) await this.#lines.record({ remove: planned });
+    await this.#line({ plan: { taskId, policy, plannedAt } });
+    for (const planned of keep) await this.#line({ keep: planned });
+    for (const planned of remove) await this.#line({ remove: planned });
   }
 
   /** Completes the file. Without it, the plans are refused. */
@@ -39,6 +45,10 @@ export class PlanFile {
 
   async close(): Promise<void> {
     await this.#file.close();
+  }
+
+  async #line(line: PlanLine): Promise<void> {
+    await this.#lines.record(line);
   }
 }
 
@@ -58,17 +68,18 @@ export async function* readPlanFile(
   try {
     for await (const { value, line } of readCheckedLines(createReadStream(path), FORMAT)) {
       at = line;
-      const { plan, keep, remove } = isObject(value) ? value : {};
-      if (isStart(plan)) {
+      // The line's checksum has shown that it is as it was written.
+      const { plan, keep, remove } = value as PlanLine;
+      if (plan !== undefined) {
         if (current !== undefined) yield current;
         current = { ...plan, keep: [], remove: [], keepBytes: 0, removeBytes: 0 };
-      } else if (current !== undefined && isPlanned(keep)) {
+      } else if (current !== undefined && keep !== undefined) {
         current.keep.push(keep);
         current.keepBytes += keep.checkpoint.sizeBytes;
-      } else if (current !== undefined && isPlanned(remove)) {
+      } else if (current !== undefined && remove !== undefined) {
         current.remove.push(remove);
         current.removeBytes += remove.checkpoint.sizeBytes;
-      } else throw new Error("it is no part of a plan");
+      } else throw new Error("its plan is missing");
     }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -107,33 +118,4 @@ function notWritten(path: string, code: string, isMade: boolean, cause: unknown)
     `The plan could not be written to ${path}: ${code}. Nothing was removed.${rest}`,
     { cause },
   );
-}
-
-/** Checks all parts of a plan that are used or shown. */
-function isStart(value: unknown): value is Pick<RetentionPlan, "taskId" | "policy" | "plannedAt"> {
-  return isObject(value) && isText(value["taskId"]) && isText(value["plannedAt"]) && isObject(value["policy"]);
-}
-
-function isPlanned(value: unknown): value is PlannedCheckpoint {
-  if (!isObject(value) || !isObject(value["checkpoint"]) || !isTexts(value["reasons"])) return false;
-  const { id, sequence, sizeBytes, createdAt, status } = value["checkpoint"];
-  return (
-    isText(id) &&
-    isText(createdAt) &&
-    Number.isSafeInteger(sequence) &&
-    Number.isSafeInteger(sizeBytes) &&
-    CHECKPOINT_STATUSES.some((known) => known === status)
-  );
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === "string";
-}
-
-function isTexts(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every(isText);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

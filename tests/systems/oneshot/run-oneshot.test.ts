@@ -444,6 +444,7 @@ describe("a feature that has a checkpoint", () => {
       status: "rejected",
       reason: {
         code: "CHECKPOINT_CONFLICT",
+        retryable: true,
         message: expect.stringContaining('run already by agent "agent-1"'),
       },
     };

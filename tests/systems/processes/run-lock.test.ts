@@ -1,5 +1,5 @@
 import { readdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { describe, expect, it } from "vitest";
@@ -37,6 +37,7 @@ describe("a task's lock", () => {
   });
 
   it("has a place of its own for each task, whatever the task's name", async () => {
+    expect(runLockPath("s", "a")).toBe(resolve(runLockPath("s", "a")));
     const paths = ["a", "A", "../a", "a/b", "x".repeat(512)].map((task) => runLockPath("/s", task));
 
     expect(new Set(paths).size).toBe(paths.length);
@@ -91,11 +92,29 @@ describe("a task's lock", () => {
     expect(await readdir(join(folder, "session"))).toHaveLength(1);
   });
 
+  it("can be taken while another run releases it", async () => {
+    const { path } = await lockOf();
+    const takeAndRelease = async () => {
+      for (let turn = 0; turn < 25; turn++) {
+        const lock = await RunLock.take(path);
+        if (lock === undefined) continue;
+        await lock.claim(() => undefined);
+        lock.release();
+      }
+    };
+    await Promise.all([takeAndRelease(), takeAndRelease(), takeAndRelease(), takeAndRelease()]);
+  });
+
   it("is a typed error if it can't be made", async () => {
     const folder = await tempFolder();
     await writeFile(join(folder, "file"), "");
 
     await expect(RunLock.take(join(folder, "file", "x"))).rejects.toMatchObject({ code: "STORAGE_FAILED" });
-    await expect(RunLock.take(join(folder, "file"))).rejects.toThrow(/The lock .*file can't be used/);
+    const path = join(folder, "file");
+    await expect(RunLock.take(path)).rejects.toThrow(
+      `The lock ${path} can't be used: File exists. Nothing was run, and`,
+    );
+    const below = join(path, "x");
+    await expect(RunLock.take(below)).rejects.toThrow(`The lock ${below} can't be used: Not a directory. Nothing`);
   });
 });

@@ -30,7 +30,7 @@ describe("the option `resume`", () => {
     const before = await session.log();
     await expect(executor.execute(session.prpPath, { resume: false })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
-      message: expect.stringMatching(/failed at failed.*resume.*restart/),
+      message: expect.stringMatching(/started already: failed, saved.*resume.*restart/),
     });
     expect(await session.log()).toEqual(before);
     await session.remove("fail-gate-2");
@@ -320,6 +320,7 @@ describe("a task that another process executes", () => {
 
     await expect(session.executor().execute(session.prpPath)).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
+      retryable: true,
       message: expect.stringContaining("is being executed already"),
     });
     expect(isAlive(pid)).toBe(true);
