@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchFiles } from "./files.mjs";
 import { benchImporting } from "./importing.mjs";
+import { benchLanggraph } from "./langgraph.mjs";
 import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
 import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
@@ -18,6 +19,7 @@ const benchmarks = {
   files: benchFiles,
   sqlite: benchSqlite,
   postgres: benchPostgres,
+  langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
 };
 

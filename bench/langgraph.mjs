@@ -1,0 +1,221 @@
+// @ts-check
+import { randomUUID } from "node:crypto";
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
+import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
+import Database from "better-sqlite3";
+import pg from "pg";
+import { PostgresAdapter } from "waymark/adapters/postgres";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { WaymarkSaver } from "waymark/langgraph";
+import { bundled } from "../tests/support/bundled.mjs";
+import { medians } from "./compare.mjs";
+import { printHeading, printRow } from "./report.mjs";
+
+const TURNS = 300;
+const MESSAGE = `${"A message of an agent to its tool. ".repeat(14)}`.slice(0, 500);
+
+/**
+ * LangGraph's savers and ours: the same calls with the same payloads, in turns, on the same disk and with the same
+ * durability (SqliteSaver has `synchronous=NORMAL`).
+ *
+ * @param {string} folder
+ */
+export async function benchLanggraph(folder) {
+  const file = (/** @type {string} */ name) => join(folder, `langgraph-${name}.db`);
+  await compare("SqliteSaver", {
+    ours: () => sqliteSaver(file("ours")),
+    theirs: () => theirSqliteSaver(file("theirs")),
+    bytes: { ours: () => sizeOf(file("ours")), theirs: () => sizeOf(file("theirs")) },
+  });
+
+  const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
+  const server = await startPostgres();
+  const [ourSchema, theirSchema] = [`ours_${randomUUID()}`, `theirs_${randomUUID()}`];
+  const pool = new pg.Pool({ connectionString: server.url });
+  pool.on("error", () => undefined);
+  const bytesIn = async (/** @type {string} */ schema) => {
+    const { rows } = await pool.query(
+      "SELECT sum(pg_total_relation_size(c.oid))::float8 AS bytes FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'",
+      [schema],
+    );
+    return rows[0].bytes;
+  };
+  try {
+    await compare("PostgresSaver", {
+      ours: async () => new WaymarkSaver({ storage: new PostgresAdapter({ pool, schema: ourSchema, prepare: true }) }),
+      theirs: async () => {
+        const saver = new PostgresSaver(pool, undefined, { schema: theirSchema });
+        await saver.setup();
+        return saver;
+      },
+      bytes: { ours: () => bytesIn(ourSchema), theirs: () => bytesIn(theirSchema) },
+    });
+  } finally {
+    await pool.end();
+    await server.stop();
+  }
+}
+
+/** @typedef {import("@langchain/langgraph-checkpoint").BaseCheckpointSaver} Saver */
+
+/**
+ * @param {string} name
+ * @param {{ ours: () => Promise<Saver>, theirs: () => Promise<Saver>,
+ *   bytes: { ours: () => number | Promise<number>, theirs: () => number | Promise<number> } }} sides
+ */
+async function compare(name, sides) {
+  const [ours, theirs] = [await sides.ours(), await sides.theirs()];
+  printHeading(`LangGraph: to its ${name}, threads of ${TURNS} turns of 500 bytes`);
+
+  const [growing, theirGrowing] = [threadOn(ours, 500), threadOn(theirs, 500)];
+  const put = await medians({ ours: growing.put, theirs: theirGrowing.put }, { rounds: TURNS, warmup: 20 });
+  printRow({ what: "put", measuredMs: put.ours, againstMs: put.theirs, limit: 1.1 });
+  const writes = await medians({ ours: growing.putWrites, theirs: theirGrowing.putWrites }, { rounds: TURNS });
+  printRow({ what: "putWrites", measuredMs: writes.ours, againstMs: writes.theirs, limit: 1.1 });
+  const get = await medians({ ours: growing.getTuple, theirs: theirGrowing.getTuple }, { rounds: 200 });
+  printRow({ what: "getTuple", measuredMs: get.ours, againstMs: get.theirs, limit: 1.1 });
+
+  const [tiny, theirTiny] = [threadOn(ours, 0), threadOn(theirs, 0)];
+  const before = [await sides.bytes.ours(), await sides.bytes.theirs()];
+  const tinyPut = await medians({ ours: tiny.put, theirs: theirTiny.put }, { rounds: 1000 });
+  printRow({ what: "tiny states (100 bytes): put", measuredMs: tinyPut.ours, againstMs: tinyPut.theirs, limit: 1.2 });
+  const tinyGet = await medians({ ours: tiny.getTuple, theirs: theirTiny.getTuple }, { rounds: 500 });
+  printRow({ what: "tiny states: getTuple", measuredMs: tinyGet.ours, againstMs: tinyGet.theirs, limit: 1.5 });
+  const after = [await sides.bytes.ours(), await sides.bytes.theirs()];
+  printBytes("tiny states: bytes stored", (after[0] ?? 0) - (before[0] ?? 0), (after[1] ?? 0) - (before[1] ?? 0), 1.5);
+
+  const [graph, theirGraph] = [graphOn(ours), graphOn(theirs)];
+  const [start, theirStart] = [await sides.bytes.ours(), await sides.bytes.theirs()];
+  const turn = await medians({ ours: graph, theirs: theirGraph }, { rounds: TURNS, warmup: 0 });
+  printRow({ what: "a turn of a real graph", measuredMs: turn.ours, againstMs: turn.theirs, limit: 0.9 });
+  const [end, theirEnd] = [await sides.bytes.ours(), await sides.bytes.theirs()];
+  printBytes("its 900 checkpoints: bytes stored", end - start, theirEnd - theirStart, 0.7);
+
+  /** @type {string[]} */
+  const threads = Array.from({ length: 20 }, (_, index) => `deleted-${index}`);
+  for (const saver of [ours, theirs]) for (const thread of threads) await fill(saver, thread);
+  const remaining = [[...threads], [...threads]];
+  const removal = await medians(
+    {
+      ours: () => ours.deleteThread(remaining[0]?.pop() ?? ""),
+      theirs: () => theirs.deleteThread(remaining[1]?.pop() ?? ""),
+    },
+    { rounds: threads.length, warmup: 0 },
+  );
+  printRow({ what: "deleteThread", measuredMs: removal.ours, againstMs: removal.theirs, limit: 1.5 });
+  if (ours instanceof WaymarkSaver) await ours.close();
+}
+
+/**
+ * A thread whose `messages` grow by as many bytes at each put; with 0, a state of 100 bytes that changes.
+ *
+ * @param {Saver} saver
+ * @param {number} growth
+ */
+function threadOn(saver, growth) {
+  const thread_id = randomUUID();
+  /** @type {string[]} */
+  let messages = [];
+  let version = 0;
+  /** @type {import("@langchain/core/runnables").RunnableConfig} */
+  let config = { configurable: { thread_id, checkpoint_ns: "" } };
+  return {
+    put: async () => {
+      version += 1;
+      messages = growth === 0 ? [`${version}`.padEnd(80, "x")] : [...messages, MESSAGE];
+      const checkpoint = {
+        ...emptyCheckpoint(),
+        id: uuid6(version),
+        channel_values: { messages },
+        channel_versions: { messages: version },
+      };
+      config = await saver.put(
+        config,
+        checkpoint,
+        { source: "loop", step: version, parents: {} },
+        { messages: version },
+      );
+    },
+    putWrites: () => saver.putWrites(config, [["messages", MESSAGE]], randomUUID()),
+    getTuple: () => saver.getTuple({ configurable: { thread_id, checkpoint_ns: "" } }),
+  };
+}
+
+/** @param {Saver} saver */
+function graphOn(saver) {
+  const State = Annotation.Root({
+    messages: Annotation({
+      reducer: (/** @type {string[]} */ a, /** @type {string[]} */ b) => a.concat(b),
+      default: () => [],
+    }),
+    plan: Annotation(),
+  });
+  const graph = new StateGraph(State)
+    .addNode("reply", ({ messages }) => ({
+      messages: [`${messages.length} ${MESSAGE}`],
+      plan: { step: messages.length },
+    }))
+    .addEdge(START, "reply")
+    .addEdge("reply", END)
+    .compile({ checkpointer: saver });
+  const config = { configurable: { thread_id: randomUUID() } };
+  return () => graph.invoke({ messages: ["Go on."] }, config);
+}
+
+/**
+ * @param {Saver} saver
+ * @param {string} thread_id
+ */
+async function fill(saver, thread_id) {
+  let config = { configurable: { thread_id, checkpoint_ns: "" } };
+  for (let turn = 1; turn <= TURNS; turn++) {
+    const checkpoint = {
+      ...emptyCheckpoint(),
+      id: uuid6(turn),
+      channel_values: { n: turn },
+      channel_versions: { n: turn },
+    };
+    // What put gives has the checkpoint's id, too.
+    config = /** @type {typeof config} */ (
+      await saver.put(config, checkpoint, { source: "loop", step: turn, parents: {} }, { n: turn })
+    );
+    if (turn % 3 === 0) await saver.putWrites(config, [["n", turn]], "task");
+  }
+}
+
+/** @param {string} path */
+async function sqliteSaver(path) {
+  return new WaymarkSaver({ storage: new SqliteAdapter({ path, durability: "normal" }) });
+}
+
+/** @param {string} path */
+async function theirSqliteSaver(path) {
+  const database = new Database(path);
+  database.pragma("journal_mode = WAL");
+  database.pragma("synchronous = NORMAL");
+  return new SqliteSaver(database);
+}
+
+/** @param {string} path */
+function sizeOf(path) {
+  return [path, `${path}-wal`].reduce((sum, file) => sum + (existsSync(file) ? statSync(file).size : 0), 0);
+}
+
+/**
+ * @param {string} what
+ * @param {number} bytes
+ * @param {number} against
+ * @param {number} limit
+ */
+function printBytes(what, bytes, against, limit) {
+  const ratio = bytes / against;
+  const megabytes = (/** @type {number} */ value) => `${(value / 1e6).toFixed(1)} MB`.padStart(10);
+  const verdict = ratio <= limit ? "PASS" : "FALLS SHORT";
+  console.log(
+    `${what.padEnd(62)} ${megabytes(bytes)} ${megabytes(against)} ${`${ratio.toFixed(2)}×`.padStart(10)} ${`≤ ${limit}×`.padStart(9)}  ${verdict}`,
+  );
+}
