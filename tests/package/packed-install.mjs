@@ -22,7 +22,8 @@ try {
   const command = pack(["--workspace", "waymark-cli"]);
 
   writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  install([packed]);
+  // Who uses waymark/langgraph has it by @langchain/langgraph.
+  install([`./${packed}`, "@langchain/langgraph-checkpoint@1"]);
 
   for (const entry of entries) {
     run("node", [
@@ -67,7 +68,7 @@ try {
 
   // Beside the package, as a project has both; then alone: npm takes the package from where it would be published.
   const manifest = { private: true, overrides: { waymark: `file:../${packed}` } };
-  install([packed, command]);
+  install([`./${packed}`, `./${command}`]);
   look(folder);
   const alone = join(folder, "alone");
   mkdirSync(alone);
@@ -95,8 +96,7 @@ function pack(args) {
 
 /** Without better-sqlite3, which takes minutes to compile. @param {readonly string[]} packages */
 function install(packages, cwd = folder) {
-  const paths = packages.map((path) => `./${path}`);
-  run("npm", ["install", "--no-audit", "--no-fund", "--omit=optional", ...paths], cwd);
+  run("npm", ["install", "--no-audit", "--no-fund", "--omit=optional", ...packages], cwd);
 }
 
 /** Runs the command on what the first program has saved. @param {string} cwd */

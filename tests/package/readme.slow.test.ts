@@ -1,4 +1,5 @@
-// Everything that README and docs/systems.md show is run here, and what docs/security.md shows is checked by the compiler.
+// Everything that README, docs/systems.md and docs/langgraph.md show is run here, and what docs/security.md shows is checked
+// by the compiler.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,13 +10,16 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
-const blocks = [...programsIn(readme), ...programsIn(systems)];
+const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
+const blocks = [...programsIn(readme), ...programsIn(systems), ...programsIn(langgraph)];
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
 );
 const { scripts, exports } = createRequire(import.meta.url)("../../package.json");
 
+/** In hexadecimal. */
+const KEYS = { KEY_2025: "25".repeat(32), KEY_2026: "26".repeat(32) };
 /** Inside the project, so that `waymark` and the libraries are found as a user's program finds them. */
 let folder: string;
 
@@ -35,6 +39,11 @@ beforeAll(() => {
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
+    // The next ones import it.
+    const [, name] = /^\/\/ (\S+)\.ts\n/.exec(code) ?? [];
+    if (name === undefined) return;
+    writeFileSync(join(folder, `${name}.ts`), code);
+    writeFileSync(join(folder, `${name}.js`), withoutTypes(code));
   });
   guide.forEach((code, i) => {
     writeFileSync(join(folder, `guide-${i}.mts`), code);
@@ -79,17 +88,20 @@ describe("the README", () => {
   it.each(blocks.map((code, i) => [code.split("\n").find((line) => line.includes("waymark")) ?? "", i] as const))(
     "shows a program that runs: %s",
     (_line, i) => {
-      const { outputText } = ts.transpileModule(readFileSync(join(folder, `block-${i}.mts`), "utf8"), {
-        compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
-      });
       const script = join(folder, `block-${i}.mjs`);
-      writeFileSync(script, outputText);
-      const env = { ...process.env, PATH: `${folder}:${process.env["PATH"]}`, NODE_TEST_CONTEXT: undefined };
+      writeFileSync(script, withoutTypes(blocks[i]!));
+      const PATH = `${folder}:${process.env["PATH"]}`;
+      const env = { ...process.env, ...KEYS, PATH, NODE_TEST_CONTEXT: undefined };
       // Twice: the second run goes on from what the first one saved.
       for (const _run of [1, 2]) execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
     },
   );
 });
+
+function withoutTypes(code: string): string {
+  const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
+  return ts.transpileModule(code, { compilerOptions }).outputText;
+}
 
 function programsIn(markdown: string): string[] {
   return [...markdown.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code ?? "");

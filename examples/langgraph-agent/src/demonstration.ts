@@ -1,0 +1,51 @@
+import type { WaymarkSaver } from "waymark/langgraph";
+import { runAgent } from "./agent-process.js";
+
+/** What each run of the agent has said. */
+export interface Demonstration {
+  readonly killed: readonly string[];
+  readonly resumed: readonly string[];
+  readonly refused: readonly string[];
+  readonly forked: readonly string[];
+  readonly approved: readonly string[];
+}
+
+/**
+ * Kills the agent in the middle of a node, goes on, and answers no; goes back to before the question, asks it about another
+ * hotel, and answers yes. Each is a process of its own.
+ *
+ * @throws The agent has failed, or the signal has ended it. No process is left.
+ */
+export async function demonstrate(saver: WaymarkSaver, threadId: string, signal: AbortSignal): Promise<Demonstration> {
+  const run = async (title: string, args: readonly string[], isDue?: (said: readonly string[]) => Promise<boolean>) => {
+    const words = [threadId, ...args].map((word) => (word.includes(" ") ? `"${word}"` : word));
+    console.log(`\n  ${title}\n     $ agent.js ${words.join(" ")}`);
+    const said: string[] = [];
+    const onLine = (line: string) => {
+      said.push(line);
+      console.log(`       ${line}`);
+    };
+    await runAgent([threadId, ...args], { onLine, signal, ...(isDue && { isDue: () => isDue(said) }) });
+    return said;
+  };
+  const killed = await run(
+    "1  It begins, and is killed as soon as the result of one search is stored.",
+    ["ask", "A week in Lisbon"],
+    async (said) => said.includes("search hotel begins") && (await isFlightStored(saver, threadId)),
+  );
+  console.log("       ╳ killed (SIGKILL) in search hotel");
+  const resumed = await run("2  Another process goes on.", []);
+  const refused = await run("3  A person says no.", ["no"]);
+  const forked = await run("4  Back to before the question, and on with another hotel: a fork.", [
+    "fork",
+    "Pensão Sol for 420 €",
+  ]);
+  const approved = await run("5  A person says yes.", ["yes"]);
+  return { killed, resumed, refused, forked, approved };
+}
+
+/** What a node gives is stored at once, as a pending write of the checkpoint that the node began at. */
+async function isFlightStored(saver: WaymarkSaver, threadId: string): Promise<boolean> {
+  const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
+  return tuple?.pendingWrites?.some(([, channel]) => channel === "offers") ?? false;
+}

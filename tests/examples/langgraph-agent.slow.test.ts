@@ -1,0 +1,105 @@
+// The example, run as a person runs it: as it is, on a storage of one's own, and with Ctrl-C. The tests look at what is
+// stored and what is left, not only at what it prints.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { BaseMessage } from "@langchain/core/messages";
+import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { execa } from "execa";
+import { beforeAll, expect, it } from "vitest";
+import { openStorage } from "waymark/adapters";
+import { WaymarkSaver } from "waymark/langgraph";
+import { newSchema } from "../support/postgres.js";
+import { processesIn } from "../support/processes-in.js";
+import { tempFolder } from "../support/temp-folder.js";
+
+const root = join(import.meta.dirname, "..", "..");
+const example = join(root, "examples", "langgraph-agent");
+/** Some seconds each, and the machine may be busy with the other tests. */
+const timeout = 300_000;
+
+beforeAll(async () => {
+  // Always: what is there may be of older sources.
+  await execa("npm", ["run", "build", "-w", "waymark-example-langgraph-agent"], { cwd: root });
+}, timeout);
+
+it("prints what its README shows, in at most 80 columns, each time that it is started", { timeout }, async () => {
+  const [, shown = ""] = /```text\n(.*?)```/s.exec(readFileSync(join(example, "README.md"), "utf8")) ?? [];
+  for (const _start of [1, 2]) {
+    const { exitCode, output } = await demonstrate({ folder: root });
+    expect(exitCode, output).toBe(0);
+    expect(output.trim()).toBe(shown.trim());
+    expect(output.split("\n").filter((line) => line.length > 80)).toEqual([]);
+  }
+});
+
+it.each([
+  ["files", async () => `files:${await tempFolder()}`],
+  ["PostgreSQL", async () => urlOf(await newSchema())],
+] as const)("stores both branches of the thread in %s", { timeout }, async (_name, newUrl) => {
+  const url = await newUrl();
+  const { exitCode, output } = await demonstrate({ folder: await tempFolder(), url });
+  expect(exitCode, output).toBe(0);
+  expect(output).not.toContain(url);
+
+  await using saver = new WaymarkSaver({ storage: openStorage(url) });
+  const tuples: CheckpointTuple[] = [];
+  for await (const tuple of saver.list({ configurable: {} })) tuples.unshift(tuple);
+  const ids = tuples.map(({ checkpoint }) => checkpoint.id);
+  const parents = tuples.map(({ parentConfig }) => ids.indexOf(parentConfig?.configurable?.["checkpoint_id"]));
+  expect(parents).toEqual([-1, 0, 1, 2, 3, 3, 5, 6]);
+  // What the killed process has found, and what the next one has.
+  const found = tuples[2]?.pendingWrites?.filter(([, channel]) => channel === "offers");
+  expect(found?.map(([, , value]) => value)).toEqual([
+    { flight: "TP 571 for 180 €" },
+    { hotel: "Casa do Rio for 840 €" },
+  ]);
+  const lastWords = tuples.map(
+    ({ checkpoint }) => (checkpoint.channel_values["messages"] as BaseMessage[])?.at(-1)?.text,
+  );
+  expect(lastWords[4]).toBe("Nothing is booked.");
+  expect(lastWords[7]).toBe("Booked: TP 571 for 180 € and Pensão Sol for 420 €.");
+});
+
+it("leaves no process after Ctrl-C, and says how to go on", { timeout }, async () => {
+  const folder = await tempFolder();
+  const { exitCode, output } = await demonstrate({ folder, interruptedAt: "search hotel begins" });
+  expect(exitCode, output).toBe(130);
+  expect(processesIn(folder)).toEqual([]);
+  const [, command = ""] = /To go on:\n(.*)/.exec(output) ?? [];
+  const { stdout } = await execa("sh", ["-c", command], { cwd: folder });
+  expect(stdout.split("\n").at(-1)).toBe("asks: Book TP 571 for 180 € and Casa do Rio for 840 €?");
+});
+
+interface Start {
+  /** Where the person is. */
+  readonly folder: string;
+  readonly url?: string;
+  /** Sends SIGINT at the first line that has it. */
+  readonly interruptedAt?: string;
+}
+
+/** Runs the demonstration from its start to its end. */
+async function demonstrate({ folder, url, interruptedAt }: Start) {
+  const child = spawn(process.execPath, [join(example, "dist", "main.js"), ...(url === undefined ? [] : [url])], {
+    cwd: example,
+    env: { ...process.env, INIT_CWD: folder, WAYMARK_STORAGE: undefined },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exit = once(child, "exit");
+  let output = "";
+  for await (const line of createInterface({ input: child.stdout })) {
+    output += `${line}\n`;
+    if (interruptedAt !== undefined && line.includes(interruptedAt)) child.kill("SIGINT");
+  }
+  const [exitCode]: unknown[] = await exit;
+  return { exitCode, output };
+}
+
+function urlOf(place: { readonly url: string; readonly schema: string }): string {
+  const url = new URL(place.url);
+  url.searchParams.set("schema", place.schema);
+  return url.href;
+}
