@@ -27,10 +27,18 @@ import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import { type ChannelMigration, migrated } from "./migrations.js";
-import { pendingWrites, statusOfWrites, type WritesRecord, writesRecord } from "./pending-writes.js";
+import { pendingWrites, writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
+import {
+  type CheckpointState,
+  holdersOf,
+  metadataOf,
+  statusOfWrites,
+  WRITES_STAGE,
+  type WritesRecord,
+} from "./records.js";
 import { type Newest, type SeenCheckpoint, SeenCheckpoints } from "./seen.js";
-import { loadedValue, mapEntries, type StoredValue, storedValue } from "./stored-values.js";
+import { loadedValue, mapEntries, storedValue } from "./stored-values.js";
 import {
   checkpointsPrefix,
   checkpointsTask,
@@ -66,24 +74,7 @@ export interface WaymarkSaverOptions extends ManagerOptions {
   readonly migrations?: Readonly<Record<number, ChannelMigration>> | undefined;
 }
 
-/** What is stored of a checkpoint. Its id, and the id of its parent, are the record's own. */
-interface StoredState {
-  readonly checkpoint: Omit<Checkpoint, "id" | "channel_values">;
-  readonly metadata: StoredValue;
-  /** The values of channels that have changed. The record's metadata says which checkpoints have the others. */
-  readonly values: Readonly<Record<string, StoredValue>>;
-}
-
-/** What lists show of a checkpoint, in the record's metadata. */
-interface RecordMetadata {
-  /** The id of the checkpoint that has the value, by channel. */
-  readonly valuesIn?: Readonly<Record<string, string>>;
-  /** The thread's newest checkpoint, where that isn't this one. */
-  readonly newest?: string;
-  /** How many ancestors a DeltaChannel needs. */
-  readonly history?: number;
-}
-
+type StoredState = CheckpointState<Omit<Checkpoint, "id" | "channel_values">>;
 type SavedCheckpoint = Saved<StoredState>;
 
 /**
@@ -238,7 +229,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
     const record = await writesRecord(this.serde, writes, taskId, taskPath);
-    await this.#manager.save(writesTask(thread, id), record, { stage: "writes", status: statusOfWrites(writes) });
+    const status = statusOfWrites(writes.map(([channel]) => channel));
+    await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
   }
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
@@ -335,7 +327,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   async #tuple(thread: Thread, saved: SavedCheckpoint, newest: Newest | undefined): Promise<CheckpointTuple> {
     const taskId = checkpointsTask(thread);
     const { id, parentId, state, stateVersion } = saved;
-    const valuesIn = holdersOf(saved);
+    const valuesIn = holdersOf(saved, state);
     const [values, metadata, pending] = await Promise.all([
       this.#values(saved, valuesIn),
       loadedValue(this.serde, state.metadata),
@@ -411,7 +403,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return (
       saved && {
         versions: saved.state.checkpoint.channel_versions,
-        valuesIn: holdersOf(saved),
+        valuesIn: holdersOf(saved, saved.state),
         stateVersion: saved.stateVersion,
         newest: undefined,
       }
@@ -522,18 +514,8 @@ function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
   return checkpoint as SavedCheckpoint;
 }
 
-function metadataOf({ metadata = {} }: CheckpointSummary): RecordMetadata {
-  return metadata as RecordMetadata;
-}
-
 function newestBy(summary: CheckpointSummary): Newest {
   return { sequence: summary.sequence, id: metadataOf(summary).newest ?? summary.id };
-}
-
-/** Which checkpoint has a channel's value, by channel. */
-function holdersOf(saved: SavedCheckpoint): Map<string, string> {
-  const own = Object.keys(saved.state.values).map((channel) => [channel, saved.id] as const);
-  return new Map([...Object.entries(metadataOf(saved).valuesIn ?? {}), ...own]);
 }
 
 /**

@@ -1,10 +1,5 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-
-/**
- * A value as LangGraph's serializer writes it. Its JSON is stored as JSON, so that people and tools can read it;
- * anything else as bytes.
- */
-export type StoredValue = { readonly json: unknown } | { readonly type: string; readonly bytes: Uint8Array };
+import type { StoredValue } from "./records.js";
 
 export async function storedValue(serde: SerializerProtocol, value: unknown): Promise<StoredValue> {
   const [type, bytes] = await serde.dumpsTyped(value);

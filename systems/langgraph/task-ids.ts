@@ -31,6 +31,11 @@ export function writesTask(thread: Thread, checkpointId: string): string {
   return `${threadPrefix(thread.threadId)}w/${partOf(thread.namespace)}/${partOf(checkpointId)}`;
 }
 
+/** What the ids of the tasks of a thread begin with, from the id of one; `undefined` for another program's task. */
+export function threadPrefixOf(taskId: string): string | undefined {
+  return /^langgraph\/[^/]+\/(?=[cw]\/)/.exec(taskId)?.[0];
+}
+
 /** Every task of threads begins with it. */
 export const THREADS_PREFIX = ROOT;
 

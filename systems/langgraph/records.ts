@@ -1,0 +1,106 @@
+// `waymark/langgraph/records`: what stands of LangGraph's threads in a storage. It needs no package of LangGraph, so that a
+// program can look at threads without one.
+import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
+
+export {
+  checkpointsTask,
+  THREADS_PREFIX,
+  type Thread,
+  threadOf,
+  threadPrefix,
+  threadPrefixOf,
+  writesTask,
+} from "./task-ids.js";
+
+/**
+ * A value as LangGraph's serializer writes it. Its JSON is stored as JSON, so that people and tools can read it;
+ * anything else as bytes.
+ */
+export type StoredValue = { readonly json: unknown } | { readonly type: string; readonly bytes: Uint8Array };
+
+/**
+ * The state of a record of a thread's checkpoint. The checkpoint's id, and the id of its parent, are the record's own.
+ *
+ * @typeParam Rest - LangGraph's checkpoint without its id and its values.
+ */
+export interface CheckpointState<Rest = unknown> {
+  readonly checkpoint: Rest;
+  readonly metadata: StoredValue;
+  /** The values of channels that have changed. The record's metadata says which checkpoints have the others. */
+  readonly values: Readonly<Record<string, StoredValue>>;
+}
+
+/** What lists show of a checkpoint, in the record's metadata. */
+export interface RecordMetadata {
+  /** The id of the checkpoint that has the value, by channel. */
+  readonly valuesIn?: Readonly<Record<string, string>>;
+  /** The thread's newest checkpoint, where that isn't this one. */
+  readonly newest?: string;
+  /** How many ancestors a DeltaChannel needs. */
+  readonly history?: number;
+}
+
+/** The metadata of a record of ours. */
+export function metadataOf({ metadata = {} }: Pick<CheckpointSummary, "metadata">): RecordMetadata {
+  return metadata as RecordMetadata;
+}
+
+/** Which checkpoint has a channel's value, by channel. */
+export function holdersOf(
+  record: Pick<CheckpointSummary, "id" | "metadata">,
+  { values }: Pick<CheckpointState, "values">,
+): Map<string, string> {
+  const own = Object.keys(values).map((channel) => [channel, record.id] as const);
+  return new Map([...Object.entries(metadataOf(record).valuesIn ?? {}), ...own]);
+}
+
+/** What one `putWrites` stores: a checkpoint of the task of the LangGraph checkpoint's writes. */
+export interface WritesRecord {
+  readonly taskId: string;
+  readonly taskPath: string;
+  readonly writes: readonly StoredWrite[];
+}
+
+/** A value that a node has written to a channel. */
+export interface StoredWrite {
+  readonly channel: string;
+  /** Negative for LangGraph's own channels, which have one write per task: the last. */
+  readonly index: number;
+  readonly value: StoredValue;
+}
+
+/** The stage of a record of writes. */
+export const WRITES_STAGE = "writes";
+
+/** LangGraph's own channels. */
+export const CHANNELS = {
+  error: "__error__",
+  interrupt: "__interrupt__",
+  resume: "__resume__",
+  tasks: "__pregel_tasks",
+} as const;
+
+/** What writes to these channels say of their thread. */
+export function statusOfWrites(channels: readonly string[]): CheckpointStatus {
+  if (channels.includes(CHANNELS.error)) return "failed";
+  return channels.includes(CHANNELS.interrupt) ? "paused" : "running";
+}
+
+/**
+ * The writes that count.
+ *
+ * @param records - In the order in which they were stored. A task's first write of an index counts; of LangGraph's own
+ *   channels, the last.
+ */
+export function countedWrites(
+  records: readonly WritesRecord[],
+): { readonly record: WritesRecord; readonly write: StoredWrite }[] {
+  const byKey = new Map<string, { readonly record: WritesRecord; readonly write: StoredWrite }>();
+  for (const record of records) {
+    for (const write of record.writes) {
+      const key = JSON.stringify([record.taskId, write.index]);
+      if (write.index < 0 || !byKey.has(key)) byKey.set(key, { record, write });
+    }
+  }
+  return [...byKey.values()];
+}
