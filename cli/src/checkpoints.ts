@@ -1,25 +1,34 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
-import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
+import { isCorrupt } from "waymark/adapter";
+import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
+import { findTasks, nameOf } from "./langgraph/find-tasks.js";
+import { readState } from "./langgraph/thread-state.js";
 import { printable } from "./printable.js";
-import { managerOf } from "./store.js";
 
 /**
- * The id of the task that a word on the command line names: the id, or its beginning if no other task begins so.
+ * The id of the task that a word on the command line names: the id, or its beginning if no other task begins so. A thread
+ * of LangGraph is named by its own id; its task is that of the graph itself.
  *
  * @throws {CommandError} There is no such task.
  */
 export async function requireTask({ manager, storage, name }: Session, word: string): Promise<string> {
   if (await manager.has(word)) return word;
-  const found: string[] = [];
-  for await (const task of storage.tasks({ prefix: word, order: "taskId", limit: 4 })) {
-    if (!isCorrupt(task) && word !== "") found.push(task.taskId);
+  const thread = checkpointsTask({ threadId: word, namespace: "" });
+  if (await manager.has(thread)) return thread;
+  const names: string[] = [];
+  // Other tasks' damage doesn't matter here.
+  const damage = { add: async () => undefined };
+  let taskId: string | undefined;
+  for await (const task of findTasks({ storage, damage }, { prefix: word, order: "taskId", limit: 4 })) {
+    names.push(nameOf(task));
+    taskId = task.taskId;
+    if (names.length > 3) break;
   }
-  const [taskId, ...others] = found;
-  if (taskId !== undefined && others.length === 0) return taskId;
-  const several = found.length > 3 ? [...found.slice(0, 3), "…"] : found;
+  if (taskId !== undefined && names.length === 1) return taskId;
+  const several = names.length > 3 ? [...names.slice(0, 3), "…"] : names;
   const hint = several.length > 0 ? `These begin so: ${several.join(", ")}` : '"waymark tasks" lists the tasks';
   throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(word)} has no checkpoint in ${name}. ${hint}.`);
 }
@@ -64,42 +73,6 @@ export async function findStored(
     ExitCode.notFound,
     `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows the task's checkpoints; @7 means sequence 7.`,
   );
-}
-
-/** The summaries that the query finds, without the damaged ones, which it reports. */
-export async function readableSummaries(
-  { storage, damage }: Pick<Session, "storage" | "damage">,
-  query: CheckpointQuery,
-): Promise<CheckpointSummary[]> {
-  const found: CheckpointSummary[] = [];
-  for await (const checkpoint of storage.list(query)) {
-    if (isCorrupt(checkpoint)) await damage.add(checkpoint);
-    else found.push(checkpoint);
-  }
-  return found;
-}
-
-/**
- * A checkpoint's state in its stored form: transforms are undone, but no schema and no migration is applied.
- *
- * @throws {DamagedCheckpointError} It can't be read.
- * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
- */
-export async function readState(session: Session, checkpoint: CheckpointSummary): Promise<unknown> {
-  const { taskId, id, sequence, stateVersion } = checkpoint;
-  const { storage, config, damage } = session;
-  // With the stored version, so no migration is needed.
-  const manager = managerOf(storage, config, damage, { stateVersion });
-  let damaged: CorruptRecord | undefined;
-  manager.on("corrupt", (record) => {
-    damaged = record;
-  });
-  try {
-    return (await manager.restore(taskId, id)).state;
-  } catch (error) {
-    if (damaged === undefined) throw error;
-    throw new DamagedCheckpointError(`Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`, damaged);
-  }
 }
 
 /**

@@ -1,10 +1,13 @@
 import type { CheckpointSummary } from "waymark";
-import { findCheckpoint, readableSummaries, readState, requireTask, titleOf } from "../checkpoints.js";
+import { findCheckpoint, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { readState } from "../langgraph/thread-state.js";
+import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
+import { readableSummaries } from "../read-stored.js";
 import { judge, type Verdict } from "../state-command.js";
 import { counted } from "../words.js";
 
@@ -58,7 +61,7 @@ async function print({ output, commandText }: Session, taskId: string, { firstBa
 }
 
 /** The summaries of the checkpoints to search, oldest first. */
-function between(
+async function between(
   session: Session,
   taskId: string,
   good: CheckpointSummary | undefined,
@@ -66,7 +69,8 @@ function between(
 ): Promise<CheckpointSummary[]> {
   const afterSequence = good && good.sequence - 1;
   const beforeSequence = bad && bad.sequence + 1;
-  return readableSummaries(session, { taskId, order: "oldest", afterSequence, beforeSequence });
+  const isWhole = await wholeIn(session, taskId);
+  return (await readableSummaries(session, { taskId, order: "oldest", afterSequence, beforeSequence })).filter(isWhole);
 }
 
 /** A binary search over checkpoints, some of which may have no verdict. */

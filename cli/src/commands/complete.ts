@@ -3,6 +3,7 @@ import { requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { DamagedCheckpointError } from "../damage.js";
+import { refuseThread } from "../langgraph/find-tasks.js";
 import { printable } from "../printable.js";
 
 export const complete: CommandFile = {
@@ -18,6 +19,7 @@ export const complete: CommandFile = {
         cli.withStore(async (session) => {
           const { output, manager, storage } = session;
           const taskId = await requireTask(session, task);
+          refuseThread(taskId, "Its graph completes it, or waymark delete removes it.");
           const quoted = JSON.stringify(taskId);
           let expectedSequence: number | undefined;
           for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {

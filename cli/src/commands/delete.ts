@@ -3,6 +3,7 @@ import { findStored, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { refuseThread, tasksOf, wholeThread } from "../langgraph/find-tasks.js";
 import { jsonText } from "../printable.js";
 import { isWhole } from "../records/stored-record.js";
 import { bytesText, counted } from "../words.js";
@@ -15,7 +16,7 @@ export const deleteCommand: CommandFile = {
       .summary("remove checkpoints")
       .description(
         "Removes a task with all its checkpoints, or one of them, damaged or not: ID is an id, @7 or @latest. " +
-          "It can't be undone.",
+          "A thread of LangGraph goes as a whole. It can't be undone.",
       )
       .argument("<task>")
       .argument("[id]")
@@ -46,21 +47,32 @@ interface Doomed {
   readonly remove: () => Promise<number>;
 }
 
-async function wholeTask({ storage, manager }: Session, taskId: string): Promise<Doomed> {
+async function wholeTask(session: Session, taskId: string): Promise<Doomed> {
+  const { storage, manager } = session;
+  const thread = wholeThread(taskId);
+  if (thread === undefined) refuseThread(taskId, "Name the thread, to remove it as a whole.");
   let count = 0;
   let bytes = 0;
   let damaged = 0;
-  for await (const record of storage.read({ taskId, order: "newest" })) {
-    count += 1;
-    if (!isCorrupt(record)) bytes += record.sizeBytes;
-    if (!isWhole(record)) damaged += 1;
+  for await (const id of tasksOf(session, taskId)) {
+    for await (const record of storage.read({ taskId: id, order: "newest" })) {
+      count += 1;
+      if (!isCorrupt(record)) bytes += record.sizeBytes;
+      if (!isWhole(record)) damaged += 1;
+    }
   }
   const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
-  const what = `task ${JSON.stringify(taskId)} with ${counted(count, "checkpoint")} (${size})`;
-  return { what, damaged, remove: () => manager.removeTask(taskId) };
+  const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
+  const what = `${name} with ${counted(count, thread === undefined ? "checkpoint" : "record")} (${size})`;
+  return {
+    what,
+    damaged,
+    remove: () => (thread ? manager.removeTasks({ prefix: thread.prefix }) : manager.removeTask(taskId)),
+  };
 }
 
 async function oneOf(session: Session, taskId: string, word: string): Promise<Doomed> {
+  refuseThread(taskId, "Without an ID, the whole thread is removed; WaymarkSaver.prune removes old checkpoints.");
   const { storage, manager } = session;
   const found = await findStored(session, taskId, word);
   // Damage may have destroyed the id; then the word was its sequence.

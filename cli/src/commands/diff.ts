@@ -1,8 +1,10 @@
 import type { CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { findCheckpoint, readState, titleOf } from "../checkpoints.js";
+import { findCheckpoint, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { readState } from "../langgraph/thread-state.js";
+import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import type { Output } from "../output.js";
 import { kindOf, plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
@@ -37,9 +39,10 @@ export const diff: CommandFile = {
 };
 
 /** @throws {CommandError} It is the oldest. */
-async function before({ storage }: Session, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
-  for await (const found of storage.list({ taskId, order: "newest", beforeSequence: sequence })) {
-    if (!isCorrupt(found)) return found;
+async function before(session: Session, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
+  const isWhole = await wholeIn(session, taskId);
+  for await (const found of session.storage.list({ taskId, order: "newest", beforeSequence: sequence })) {
+    if (!isCorrupt(found) && isWhole(found)) return found;
   }
   throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(taskId)} has no checkpoint before @${sequence}.`);
 }

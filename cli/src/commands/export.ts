@@ -1,6 +1,7 @@
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { tasksOf } from "../langgraph/find-tasks.js";
 import { showProgress } from "../progress.js";
 import { CheckedLinesWriter } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
@@ -26,7 +27,9 @@ export const exportCommand: CommandFile = {
         cli.withStore(async (session) => {
           const { storage, damage, output } = session;
           const named = new Set<string>();
-          for (const task of tasks) named.add(await requireTask(session, task));
+          for (const task of tasks) {
+            for await (const id of tasksOf(session, await requireTask(session, task))) named.add(id);
+          }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
           if (options.out === undefined) {
             const { records } = await writeExport(session, chosen, (text) => output.line(text));

@@ -3,6 +3,8 @@ import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
+import { describeCheckpoint } from "../langgraph/thread-state.js";
+import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
 import { bytesText, countArgument, timeText } from "../words.js";
@@ -24,6 +26,7 @@ export const list: CommandFile = {
       .action((task, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTask(session, task);
+          const isWhole = await wholeIn(session, taskId);
           const printer = options.json ? new JsonArrayPrinter(session.output) : tableOf(session);
           for await (const checkpoint of session.storage.list({
             taskId,
@@ -34,7 +37,7 @@ export const list: CommandFile = {
           })) {
             if (session.output.isClosed) break;
             if (isCorrupt(checkpoint)) await session.damage.add(checkpoint);
-            else await printer.add(checkpoint);
+            else if (isWhole(checkpoint)) await printer.add((await describeCheckpoint(session, checkpoint)).checkpoint);
           }
           await printer.end();
         }),

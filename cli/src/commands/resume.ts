@@ -1,7 +1,7 @@
-import type { CheckpointSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
 import type { CommandFile } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
+import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
+import { questionsText } from "../langgraph/standing.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -19,7 +19,8 @@ export const resume: CommandFile = {
       .option("--limit <n>", "at most n", countArgument(1))
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
-        cli.withStore(async ({ storage, output, errors, damage, name }) => {
+        cli.withStore(async (session) => {
+          const { output, errors, name } = session;
           const nowMs = Date.now();
           const json = new JsonArrayPrinter(output);
           const table = new TablePrinter(output, [
@@ -31,21 +32,18 @@ export const resume: CommandFile = {
           ]);
           const { prefix, limit } = options;
           let found = 0;
-          for await (const task of storage.tasks({ order: "recent", status: INCOMPLETE, prefix, limit })) {
+          for await (const task of describedTasks(session, { order: "recent", status: INCOMPLETE, prefix, limit })) {
             if (output.isClosed) break;
-            if (isCorrupt(task)) {
-              await damage.add(task);
-              continue;
-            }
             found += 1;
-            const { taskId, newest } = task;
-            const why = whyStopped(newest);
+            const { newest } = task;
+            const why = whyStopped(task);
             if (options.json) await json.add({ ...task, why });
             else {
               const stoppedAt = newest.label ?? newest.stage ?? `@${newest.sequence}`;
               const status = statusCell(newest.status, output.colors);
-              await table.add(taskId, stoppedAt, agoText(newest.createdAt, nowMs), status, why);
+              await table.add(nameOf(task), stoppedAt, agoText(newest.createdAt, nowMs), status, why);
             }
+            if (found === limit) break;
           }
           if (options.json) await json.end();
           else await table.end();
@@ -56,8 +54,10 @@ export const resume: CommandFile = {
   },
 };
 
-function whyStopped({ status, error }: CheckpointSummary): string {
+function whyStopped({ newest: { status, error }, thread }: FoundTask): string {
   if (error !== undefined) return error.message;
+  const questions = questionsText(thread?.interrupts);
+  if (questions !== undefined) return `asks ${questions}`;
   if (status === "running") return "still running, or ended without a word";
   return status === "paused" ? "paused" : "failed, without an error";
 }

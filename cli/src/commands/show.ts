@@ -1,8 +1,11 @@
 import type { CheckpointSummary } from "waymark";
 import { summaryOf } from "waymark/adapter";
-import { findCheckpoint, readLatest, readState, requireTask } from "../checkpoints.js";
+import { threadOf } from "waymark/langgraph/records";
+import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { isKeyMissing } from "../key-advice.js";
+import { questionsText } from "../langgraph/standing.js";
+import { describeCheckpoint, readState } from "../langgraph/thread-state.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { parsePath, partAt } from "../state-path.js";
@@ -35,7 +38,10 @@ export const show: CommandFile = {
           const { checkpoint, state } = await readOne(session, taskId, id, readPlain);
           if (steps !== undefined) await session.output.line(jsonText(partAt(state, steps), indent));
           else if (options.state) await session.output.line(jsonText(state, indent));
-          else await session.output.line(jsonText({ ...checkpoint, state }));
+          else {
+            const { checkpoint: shown } = await describeCheckpoint(session, checkpoint);
+            await session.output.line(jsonText({ ...shown, state }));
+          }
         }),
       );
   },
@@ -60,25 +66,32 @@ async function readPlain(session: Session, checkpoint: CheckpointSummary): Promi
 async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promise<string> {
   const size = bytesText(checkpoint.sizeBytes);
   try {
-    return `${outline(await readPlain(session, checkpoint))}, ${size}; --state prints it`;
+    const parts = threadOf(checkpoint.taskId, checkpoint.metadata) === undefined ? undefined : outline;
+    return `${outline(await readPlain(session, checkpoint), parts)}, ${size}; --state prints it`;
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return `${size} that this configuration doesn't open; --state says why`;
   }
 }
 
-async function print({ output, storage }: Session, checkpoint: CheckpointSummary, state: string): Promise<void> {
+async function print(session: Session, stored: CheckpointSummary, state: string): Promise<void> {
+  const { output, storage } = session;
+  const { checkpoint, interrupts } = await describeCheckpoint(session, stored);
   const { taskId, id, sequence, createdAt, stage, label, parentId, status, error, metadata } = checkpoint;
+  const thread = threadOf(taskId, stored.metadata);
   const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
   const row = async (name: string, text: string | undefined) => {
     if (text !== undefined) await table.add({ text: name, color: output.colors.dim }, text);
   };
-  await row("task", taskId);
+  await row("task", thread === undefined ? taskId : undefined);
+  await row("thread", thread?.threadId);
+  await row("subgraph", thread?.namespace || undefined);
   await row("checkpoint", `${id} (@${sequence})`);
   await row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   await table.add({ text: "status", color: output.colors.dim }, statusCell(status, output.colors));
   const lease = await storage.leases?.current(taskId);
   await row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
+  await row("asks", questionsText(interrupts));
   await row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
   await row("stage", stage);
   await row("label", label);
@@ -88,9 +101,15 @@ async function print({ output, storage }: Session, checkpoint: CheckpointSummary
   await table.end();
 }
 
-/** What is there, without what it holds. */
-function outline(state: PlainJson): string {
+/**
+ * What is there, without what it holds.
+ *
+ * @param part - What is said of each part; by default nothing.
+ */
+function outline(state: PlainJson, part?: (state: PlainJson) => string): string {
   if (Array.isArray(state)) return `an array of ${state.length}`;
   if (typeof state !== "object" || state === null) return jsonText(state);
-  return `{ ${Object.keys(state).slice(0, 12).join(", ")}${Object.keys(state).length > 12 ? ", …" : ""} }`;
+  const entries = Object.entries(state).slice(0, 12);
+  const parts = entries.map(([key, value]) => (part === undefined ? key : `${key}: ${part(value)}`));
+  return `{ ${parts.join(", ")}${Object.keys(state).length > 12 ? ", …" : ""} }`;
 }

@@ -1,6 +1,7 @@
 import { isCorrupt } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
+import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
 import { TablePrinter } from "../table.js";
 import { bytesText, counted } from "../words.js";
 
@@ -15,7 +16,7 @@ export const stats: CommandFile = {
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
         cli.withStore(async (session) => {
-          const { storage, output, damage } = session;
+          const { output } = session;
           const json = new JsonArrayPrinter(output);
           const table = new TablePrinter(output, [
             { head: "TASK", flexible: true },
@@ -24,14 +25,10 @@ export const stats: CommandFile = {
             { head: "SIZE", align: "right" },
           ]);
           const total = { tasks: 0, checkpoints: 0, bytes: 0 };
-          for await (const task of storage.tasks({ order: "taskId", prefix: options.prefix })) {
+          for await (const task of findTasks(session, { order: "taskId", prefix: options.prefix })) {
             if (output.isClosed) break;
-            if (isCorrupt(task)) {
-              await damage.add(task);
-              continue;
-            }
-            const { taskId } = task;
-            const stages = await stagesOf(session, taskId);
+            const taskId = nameOf(task);
+            const stages = await stagesOf(session, task.taskId);
             const checkpoints = sum(stages.map((stage) => stage.checkpoints));
             const bytes = sum(stages.map((stage) => stage.bytes));
             total.tasks += 1;
@@ -61,18 +58,20 @@ interface StageStats {
   readonly bytes: number;
 }
 
-/** By stage, in the order in which the task reached them. */
-async function stagesOf({ storage, damage }: Session, taskId: string): Promise<StageStats[]> {
+/** By stage, in the order in which the task reached them. Of a thread, its writes too. */
+async function stagesOf(session: Session, taskId: string): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
-  for await (const checkpoint of storage.list({ taskId, order: "oldest" })) {
-    if (isCorrupt(checkpoint)) {
-      await damage.add(checkpoint);
-      continue;
+  for await (const id of tasksOf(session, taskId)) {
+    for await (const checkpoint of session.storage.list({ taskId: id, order: "oldest" })) {
+      if (isCorrupt(checkpoint)) {
+        await session.damage.add(checkpoint);
+        continue;
+      }
+      const counts = stages.get(checkpoint.stage) ?? { checkpoints: 0, bytes: 0 };
+      counts.checkpoints += 1;
+      counts.bytes += checkpoint.sizeBytes;
+      stages.set(checkpoint.stage, counts);
     }
-    const counts = stages.get(checkpoint.stage) ?? { checkpoints: 0, bytes: 0 };
-    counts.checkpoints += 1;
-    counts.bytes += checkpoint.sizeBytes;
-    stages.set(checkpoint.stage, counts);
   }
   return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
 }

@@ -1,7 +1,9 @@
-import type { CheckpointStatus, TaskSummary } from "waymark";
-import { type HeldLease, isCorrupt } from "waymark/adapter";
+import type { CheckpointStatus } from "waymark";
+import type { HeldLease } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
+import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
+import { questionsText } from "../langgraph/standing.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -13,7 +15,10 @@ export const tasks: CommandFile = {
     program
       .command("tasks")
       .summary("the tasks there are")
-      .description("The tasks that have checkpoints, by id, each with its newest one.")
+      .description(
+        "The tasks that have checkpoints, by id, each with its newest one. A thread of LangGraph is one task: with its " +
+          "status, its subgraphs, and what it asks before it goes on.",
+      )
       .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
@@ -24,19 +29,18 @@ export const tasks: CommandFile = {
         cli.withStore(async (session) => {
           const printer = options.json ? jsonOf(session) : tableOf(session);
           let printed = 0;
-          for await (const task of session.storage.tasks({
+          for await (const task of describedTasks(session, {
             order: options.recent ? "recent" : "taskId",
             prefix: options.prefix,
             status: options.incomplete ? INCOMPLETE : undefined,
             limit: options.stage === undefined ? options.limit : undefined,
           })) {
-            if (session.output.isClosed || printed === options.limit) break;
-            if (isCorrupt(task)) await session.damage.add(task);
-            else if (options.stage === undefined || task.newest.stage === options.stage) {
-              const lease = await session.storage.leases?.current(task.taskId);
-              await printer.add(lease === undefined ? task : { ...task, lease });
-              printed += 1;
-            }
+            if (session.output.isClosed) break;
+            if (options.stage !== undefined && task.newest.stage !== options.stage) continue;
+            const lease = await session.storage.leases?.current(task.taskId);
+            await printer.add(lease === undefined ? task : { ...task, lease });
+            printed += 1;
+            if (printed === options.limit) break;
           }
           await printer.end();
           if (printed === 0 && !options.json) await session.errors.line(printable(`No such task in ${session.name}.`));
@@ -49,7 +53,7 @@ export const tasks: CommandFile = {
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 interface TaskPrinter {
-  add(task: TaskSummary & { readonly lease?: HeldLease }): Promise<void>;
+  add(task: FoundTask & { readonly lease?: HeldLease }): Promise<void>;
   end(): Promise<void>;
 }
 
@@ -67,14 +71,26 @@ function tableOf({ output }: Session): TaskPrinter {
   ]);
   const nowMs = Date.now();
   return {
-    add: ({ taskId, count, newest, lease }) =>
+    add: (task) =>
       table.add(
-        taskId,
-        String(count),
-        statusCell(newest.status, output.colors),
-        `${newest.label ?? newest.stage ?? ""}${lease === undefined ? "" : ` (run by ${lease.holder})`}`.trimStart(),
-        agoText(newest.createdAt, nowMs),
+        nameOf(task),
+        String(task.count),
+        statusCell(task.newest.status, output.colors),
+        newestText(task),
+        agoText(task.newest.createdAt, nowMs),
       ),
     end: () => table.end(),
   };
+}
+
+function newestText({ newest, thread, lease }: FoundTask & { readonly lease?: HeldLease }): string {
+  const at = newest.label ?? newest.stage ?? "";
+  if (thread === undefined) return `${at}${lease === undefined ? "" : ` (run by ${lease.holder})`}`.trimStart();
+  const subgraphs = thread.namespaces.map(({ namespace }) => namespace).filter((namespace) => namespace !== "");
+  const questions = questionsText(thread.interrupts);
+  return [
+    `LangGraph, ${at}`,
+    ...(subgraphs.length === 0 ? [] : [`with ${subgraphs.join(", ")}`]),
+    ...(questions === undefined ? [] : [`asks ${questions}`]),
+  ].join(", ");
 }

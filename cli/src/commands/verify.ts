@@ -1,7 +1,8 @@
-import type { VerifyResult } from "waymark";
+import { CheckpointError, type VerifyResult } from "waymark";
 import type { CommandFile, Session } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
 import { countAll, printFindings } from "../findings.js";
+import { lostValues } from "../langgraph/whole-checkpoints.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { bytesText, counted } from "../words.js";
@@ -38,10 +39,19 @@ export const verify: CommandFile = {
   },
 };
 
-async function run({ manager, storage }: Session, quick: boolean): Promise<VerifyResult> {
+async function run(session: Session, quick: boolean): Promise<VerifyResult> {
+  const { manager, storage } = session;
   const progress = await showProgress("verifying", () => countAll(storage));
   try {
-    return await manager.verify({ quick, onProgress: ({ checkpoints }) => progress.reach(checkpoints) });
+    const result = await manager.verify({ quick, onProgress: ({ checkpoints }) => progress.reach(checkpoints) });
+    const findings = [...result.findings];
+    try {
+      for await (const finding of lostValues(session)) findings.push(finding);
+    } catch (error) {
+      // A storage that can't be listed is among the findings.
+      if (findings.length === 0 || !(error instanceof CheckpointError)) throw error;
+    }
+    return { ...result, findings };
   } finally {
     progress.stop();
   }

@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { isCorrupt } from "waymark/adapter";
 import { loadConfig } from "../config-file.js";
+import { findTasks, nameOf } from "../langgraph/find-tasks.js";
 import { chooseStorage } from "../store.js";
 
 const MOST_TASKS = 100;
@@ -100,10 +100,14 @@ async function featureCandidates(): Promise<string[]> {
 async function taskCandidates(url: string | undefined, prefix: string): Promise<string[]> {
   const { storage } = await chooseStorage(url, loadConfig, "read");
   try {
-    const ids: string[] = [];
+    const names: string[] = [];
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;
-    for await (const task of storage.tasks(query)) if (!isCorrupt(task)) ids.push(task.taskId);
-    return ids;
+    // Warnings would disturb the line that the user is typing.
+    for await (const task of findTasks({ storage, damage: { add: async () => undefined } }, query)) {
+      names.push(nameOf(task));
+      if (names.length === MOST_TASKS) break;
+    }
+    return names;
   } finally {
     await storage.close();
   }

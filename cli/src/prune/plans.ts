@@ -1,7 +1,8 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
-import { readableSummaries } from "../checkpoints.js";
+import { threadPrefixOf } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
+import { readableSummaries } from "../read-stored.js";
 import { taskIds } from "../records/whole-records.js";
 import { readPlanFile } from "./plan-file.js";
 
@@ -50,7 +51,13 @@ export class PolicyPlans implements Plans {
   async *shown(): AsyncGenerator<RetentionPlan, void, void> {
     const { storage, damage } = this.#session;
     const ids = this.#taskId === undefined ? taskIds(storage, undefined, damage) : [this.#taskId];
+    let leavesThreads = false;
     for await (const taskId of ids) {
+      if (threadPrefixOf(taskId) !== undefined) {
+        if (!leavesThreads) await damage.warn("threads of LangGraph are left out: WaymarkSaver.prune prunes them");
+        leavesThreads = true;
+        continue;
+      }
       const plan = await this.#planOf(taskId);
       if (plan.remove.length > 0) {
         const newestSequence = Math.max(...[plan.keep, plan.remove].map(([first]) => first?.checkpoint.sequence ?? 0));

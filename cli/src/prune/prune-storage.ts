@@ -4,6 +4,7 @@ import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { JsonArrayPrinter } from "../json-array.js";
+import { refuseThread } from "../langgraph/find-tasks.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { bytesText, counted } from "../words.js";
@@ -127,7 +128,9 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "No policy is given. Pass one, such as --keep-last 10 or --max-age 30d, or set retention in waymark.config.js.",
     );
   }
-  return new PolicyPlans(session, policy, taskId && (await requireTask(session, taskId)));
+  const task = taskId && (await requireTask(session, taskId));
+  if (task !== undefined) refuseThread(task, "WaymarkSaver.prune prunes it, and waymark delete removes it.");
+  return new PolicyPlans(session, policy, task);
 }
 
 /** What plans would keep and remove in all. */

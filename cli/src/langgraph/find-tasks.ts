@@ -1,0 +1,178 @@
+import type { StorageAdapter, TaskSummary } from "waymark";
+import { compareTasks, isCorrupt, type TaskQuery } from "waymark/adapter";
+import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
+import type { Session } from "../cli.js";
+import type { DamageSink } from "../damage.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { taskIds } from "../records/whole-records.js";
+import { describeCheckpoint } from "./thread-state.js";
+
+/** A task; or a thread of LangGraph, as the task of the graph itself, with the checkpoints of its subgraphs counted. */
+export interface FoundTask extends TaskSummary {
+  readonly thread?: FoundThread;
+}
+
+interface FoundThread {
+  readonly id: string;
+  readonly namespaces: readonly ThreadNamespace[];
+  /** What it asks before it goes on. Only of {@link describedTasks}. */
+  readonly interrupts?: readonly unknown[];
+}
+
+/** The graph itself, whose namespace is empty, or a subgraph. */
+interface ThreadNamespace {
+  readonly namespace: string;
+  readonly taskId: string;
+  readonly count: number;
+}
+
+interface Place {
+  readonly storage: StorageAdapter;
+  readonly damage: DamageSink;
+}
+
+/** What the command shows it as, and takes it by. */
+export function nameOf({ taskId, thread }: FoundTask): string {
+  return thread?.id ?? taskId;
+}
+
+/** The thread, if the task is that of its graph itself; and what the ids of all its tasks begin with. */
+export function wholeThread(taskId: string): { readonly id: string; readonly prefix: string } | undefined {
+  const thread = threadOf(taskId);
+  const prefix = threadPrefixOf(taskId);
+  return thread?.namespace === "" && prefix !== undefined ? { id: thread.threadId, prefix } : undefined;
+}
+
+/** The task; if it is that of a thread's graph, all tasks of the thread. */
+export async function* tasksOf({ storage, damage }: Place, taskId: string): AsyncGenerator<string, void, void> {
+  const thread = wholeThread(taskId);
+  if (thread === undefined) yield taskId;
+  else yield* taskIds(storage, thread.prefix, damage);
+}
+
+/**
+ * The tasks of a thread need each other: a checkpoint has values from others.
+ *
+ * @param advice - The end of the sentence: what the user can do instead.
+ * @throws {CommandError} It is a thread, or a part of one.
+ */
+export function refuseThread(taskId: string, advice: string): void {
+  if (threadPrefixOf(taskId) === undefined) return;
+  const what = `Task ${JSON.stringify(taskId)} is of a thread of LangGraph, whose checkpoints need each other`;
+  throw new CommandError(ExitCode.usage, `${what}. ${advice} Nothing was changed.`);
+}
+
+/**
+ * The tasks that the query finds, each thread as one. Damage is reported.
+ *
+ * @param query - Its statuses are those of other tasks: what a thread's is, its writes say. Where there are threads, its
+ *   limit is left to the caller.
+ */
+export async function* findTasks(
+  place: Place,
+  { limit, ...query }: Omit<TaskQuery, "after">,
+): AsyncGenerator<FoundTask, void, void> {
+  if (!(await hasThreads(place))) {
+    yield* otherTasks(place, { ...query, limit });
+    return;
+  }
+  const { prefix, order } = query;
+  const compare = compareTasks(order);
+  const others = otherTasks(place, query);
+  const threads = order === "recent" ? sorted(threadsIn(place, prefix), compare) : threadsIn(place, prefix);
+  yield* merged(others, threads, compare);
+}
+
+/** The same, with each thread's status, and what it asks. */
+export async function* describedTasks(
+  session: Session,
+  query: Omit<TaskQuery, "after">,
+): AsyncGenerator<FoundTask, void, void> {
+  for await (const task of findTasks(session, query)) {
+    const { thread } = task;
+    const { checkpoint: newest, interrupts } = await describeCheckpoint(session, task.newest);
+    if (query.status !== undefined && !query.status.includes(newest.status)) continue;
+    yield thread === undefined ? task : { ...task, newest, thread: { ...thread, interrupts } };
+  }
+}
+
+async function hasThreads({ storage }: Place): Promise<boolean> {
+  for await (const _task of storage.tasks({ prefix: THREADS_PREFIX, order: "taskId", limit: 1 })) return true;
+  return false;
+}
+
+/** Comes after every task of threads. */
+const PAST_THREADS = `${THREADS_PREFIX}\u{10ffff}`;
+
+async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncGenerator<FoundTask, void, void> {
+  for await (const task of storage.tasks(query)) {
+    if (isCorrupt(task)) await damage.add(task);
+    else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
+    else if (query.order === "taskId" && query.after === undefined) {
+      // There may be thousands.
+      yield* otherTasks({ storage, damage }, { ...query, after: PAST_THREADS });
+      return;
+    }
+  }
+}
+
+async function* threadsIn({ storage, damage }: Place, prefix = ""): AsyncGenerator<FoundTask, void, void> {
+  const begin = prefix.startsWith(THREADS_PREFIX) ? prefix : threadPrefix(prefix).slice(0, -1);
+  for (let after: string | undefined; ; ) {
+    const found: { readonly thread: Thread; readonly task: TaskSummary }[] = [];
+    for await (const task of storage.tasks({ prefix: begin, order: "taskId", after })) {
+      if (isCorrupt(task)) {
+        await damage.add(task);
+        continue;
+      }
+      const { taskId, newest } = task;
+      const thread = threadOf(taskId, newest.metadata);
+      // After its checkpoints come its writes: mostly a task for each of them.
+      if (found[0] !== undefined && found[0].thread.threadId !== thread?.threadId) break;
+      if (thread !== undefined) found.push({ thread, task });
+      else if (threadPrefixOf(taskId) === undefined && taskId.startsWith(prefix)) yield task;
+    }
+    const [first] = found;
+    if (first === undefined) return;
+    const { threadId: id } = first.thread;
+    const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({
+      namespace,
+      taskId,
+      count,
+    }));
+    const count = namespaces.reduce((sum, its) => sum + its.count, 0);
+    yield { ...first.task, count, thread: { id, namespaces } };
+    after = `${threadPrefixOf(first.task.taskId)}x`;
+  }
+}
+
+async function* sorted<Item>(
+  items: AsyncIterable<Item>,
+  compare: (a: Item, b: Item) => number,
+): AsyncGenerator<Item, void, void> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  yield* all.sort(compare);
+}
+
+/** The items of two sorted lists as one. */
+async function* merged<Item>(
+  a: AsyncGenerator<Item, void, void>,
+  b: AsyncGenerator<Item, void, void>,
+  compare: (a: Item, b: Item) => number,
+): AsyncGenerator<Item, void, void> {
+  try {
+    let [one, other] = [await a.next(), await b.next()];
+    for (;;) {
+      if (!one.done && (other.done || compare(one.value, other.value) <= 0)) {
+        yield one.value;
+        one = await a.next();
+      } else if (!other.done) {
+        yield other.value;
+        other = await b.next();
+      } else return;
+    }
+  } finally {
+    await Promise.all([a.return(), b.return()]);
+  }
+}

@@ -1,0 +1,49 @@
+import type { CheckpointSummary } from "waymark";
+import { CHANNELS, type WritesRecord } from "waymark/langgraph/records";
+import { jsonText } from "../printable.js";
+
+/** What the writes on top of a checkpoint say of its thread; without a status they say nothing. */
+export interface Standing extends Partial<Pick<CheckpointSummary, "status" | "error">> {
+  /** What the thread asks before it goes on. */
+  readonly interrupts: readonly unknown[];
+}
+
+/** @param records - In the order in which they were stored. */
+export function standingOf(records: readonly WritesRecord[]): Standing {
+  const asked = new Map<string, readonly unknown[]>();
+  const failed = new Map<string, NonNullable<Standing["error"]>>();
+  for (const { taskId, writes } of records) {
+    // An answer: the run that takes it asks again what it doesn't answer.
+    if (writes.every(({ channel }) => channel === CHANNELS.resume)) asked.clear();
+    asked.delete(taskId);
+    failed.delete(taskId);
+    if (writes.some(({ index }) => index >= 0)) continue;
+    for (const { channel, value } of writes) {
+      const content = "json" in value ? value.json : undefined;
+      if (channel === CHANNELS.interrupt)
+        asked.set(taskId, Array.isArray(content) ? content.map(questionIn) : [content]);
+      if (channel === CHANNELS.error) failed.set(taskId, failureIn(content));
+    }
+  }
+  const interrupts = [...asked.values()].flat();
+  const [error] = failed.values();
+  if (error !== undefined) return { status: "failed", error, interrupts };
+  return asked.size > 0 ? { status: "paused", interrupts } : { interrupts };
+}
+
+/** `"Send it?" and "To whom?"`; `undefined` if it asks nothing. */
+export function questionsText(interrupts: readonly unknown[] = []): string | undefined {
+  return interrupts.length === 0 ? undefined : interrupts.map((question) => jsonText(question)).join(" and ");
+}
+
+/** `{ id, value }` */
+function questionIn(interrupt: unknown): unknown {
+  return typeof interrupt === "object" && interrupt !== null && "value" in interrupt ? interrupt.value : interrupt;
+}
+
+/** `{ name, message }` */
+function failureIn(content: unknown): NonNullable<Standing["error"]> {
+  const parts = typeof content === "object" && content !== null ? content : {};
+  const name = "name" in parts && typeof parts.name === "string" ? { name: parts.name } : {};
+  return { ...name, message: "message" in parts ? String(parts.message) : "a node has failed" };
+}

@@ -1,0 +1,159 @@
+import type { CheckpointSummary, CorruptRecord, JsonObject } from "waymark";
+import {
+  type CheckpointState,
+  countedWrites,
+  holdersOf,
+  type StoredValue,
+  type Thread,
+  threadOf,
+  type WritesRecord,
+  writesTask,
+} from "waymark/langgraph/records";
+import type { Session } from "../cli.js";
+import { DamagedCheckpointError } from "../damage.js";
+import { isKeyMissing } from "../key-advice.js";
+import { readableSummaries, readStored } from "../read-stored.js";
+import { standingOf } from "./standing.js";
+
+type Reading = Pick<Session, "storage" | "config" | "damage">;
+
+/** A thread's checkpoint as LangGraph gives it, with values as they are stored: messages are LangChain's JSON. */
+interface ThreadState {
+  /** The values of all channels, also those that an older checkpoint has. */
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly pendingWrites: readonly { readonly taskId: string; readonly channel: string; readonly value: unknown }[];
+}
+
+/**
+ * A checkpoint's state: of a thread's, {@link ThreadState}; of any other, what was saved.
+ *
+ * @throws {DamagedCheckpointError} It can't be read, or a value of it is lost.
+ * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
+ */
+export async function readState(session: Reading, checkpoint: CheckpointSummary): Promise<unknown> {
+  const state = await readStored(session, checkpoint);
+  const thread = threadOf(checkpoint.taskId, checkpoint.metadata);
+  return thread !== undefined && isCheckpointState(state) ? threadState(session, thread, checkpoint, state) : state;
+}
+
+async function threadState(
+  session: Reading,
+  thread: Thread,
+  checkpoint: CheckpointSummary,
+  state: CheckpointState,
+): Promise<ThreadState> {
+  const holders = holdersOf(checkpoint, state);
+  const values = new Map<string, ReadonlyMap<string, StoredValue>>();
+  values.set(checkpoint.id, new Map(Object.entries(state.values)));
+  for (const id of new Set(holders.values())) {
+    if (!values.has(id)) values.set(id, await valuesIn(session, checkpoint, id));
+  }
+  const entries = Array.from(holders, ([channel, id]) => {
+    const value = values.get(id)?.get(channel);
+    if (value === undefined) throw lostValue(checkpoint, channel, id);
+    return [channel, plainValue(value)] as const;
+  });
+  const writes = countedWrites(await readWrites(session, thread, checkpoint.id));
+  return {
+    values: Object.fromEntries(entries),
+    pendingWrites: writes.map(({ record: { taskId }, write: { channel, value } }) => ({
+      taskId,
+      channel,
+      value: plainValue(value),
+    })),
+  };
+}
+
+/** What LangGraph says of a thread's checkpoint, in place of what the record's metadata is for. */
+export interface DescribedCheckpoint {
+  readonly checkpoint: CheckpointSummary;
+  /** What the thread asks before it goes on from here. */
+  readonly interrupts: readonly unknown[];
+}
+
+/** The checkpoint with LangGraph's metadata, step and status; any other task's as it is. Reports damage. */
+export async function describeCheckpoint(
+  session: Reading,
+  checkpoint: CheckpointSummary,
+): Promise<DescribedCheckpoint> {
+  const { metadata: own, ...rest } = checkpoint;
+  const thread = threadOf(checkpoint.taskId, own);
+  if (thread === undefined) return { checkpoint, interrupts: [] };
+  try {
+    const state = await readStored(session, checkpoint);
+    if (!isCheckpointState(state)) return { checkpoint, interrupts: [] };
+    const metadata = plainValue(state.metadata);
+    const { interrupts, ...standing } = standingOf(await readWrites(session, thread, checkpoint.id));
+    const described = isObject(metadata) ? { label: `step ${metadata["step"] ?? "?"}`, metadata } : {};
+    return { checkpoint: { ...rest, ...described, ...standing }, interrupts };
+  } catch (error) {
+    if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
+    // What is known without the key.
+    else if (!isKeyMissing(error)) throw error;
+    return { checkpoint: rest, interrupts: [] };
+  }
+}
+
+/** The values that a checkpoint has itself; none if it is gone. */
+async function valuesIn(
+  session: Reading,
+  { taskId, stateVersion }: CheckpointSummary,
+  id: string,
+): Promise<ReadonlyMap<string, StoredValue>> {
+  if ((await session.storage.get(taskId, id)) === undefined) return new Map();
+  // References are to checkpoints of the same version alone.
+  const state = await readStored(session, { taskId, id, stateVersion });
+  return new Map(isCheckpointState(state) ? Object.entries(state.values) : []);
+}
+
+/** The records of the writes on top of a checkpoint, in their order. Damaged ones are reported. */
+async function readWrites(session: Reading, thread: Thread, id: string): Promise<WritesRecord[]> {
+  const records: WritesRecord[] = [];
+  for (const summary of await readableSummaries(session, { taskId: writesTask(thread, id), order: "oldest" })) {
+    try {
+      // What the saver has stored; its seal has been checked.
+      records.push((await readStored(session, summary)) as WritesRecord);
+    } catch (error) {
+      if (!(error instanceof DamagedCheckpointError)) throw error;
+      await session.damage.add(error.record);
+    }
+  }
+  return records;
+}
+
+function lostValue(
+  { taskId, id, sequence }: Pick<CheckpointSummary, "taskId" | "id" | "sequence">,
+  channel: string,
+  holder: string,
+): DamagedCheckpointError {
+  const found: CorruptRecord = {
+    corrupt: true,
+    taskId,
+    id,
+    sequence,
+    ...lostValueFinding(taskId, id, channel, holder),
+  };
+  return new DamagedCheckpointError(`Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`, found);
+}
+
+/** What is wrong with a checkpoint that needs another one which is gone. */
+export function lostValueFinding(taskId: string, id: string, channel: string, holder: string) {
+  return {
+    location: `checkpoint ${id} of task ${JSON.stringify(taskId)}`,
+    reason: `the value of its channel ${JSON.stringify(channel)} was in checkpoint ${holder}, which is gone`,
+  };
+}
+
+function plainValue(stored: StoredValue): unknown {
+  return "json" in stored ? stored.json : stored.bytes;
+}
+
+/** A task of that name may be another program's. */
+function isCheckpointState(state: unknown): state is CheckpointState {
+  return isObject(state) && isObject(state["values"]) && isObject(state["metadata"]);
+}
+
+/** Of what was JSON. */
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

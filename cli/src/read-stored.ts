@@ -1,0 +1,50 @@
+import type { CheckpointSummary, CorruptRecord } from "waymark";
+import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
+import type { Session } from "./cli.js";
+import { DamagedCheckpointError } from "./damage.js";
+import { managerOf } from "./store.js";
+
+/** The summaries that the query finds, without the damaged ones, which it reports. */
+export async function readableSummaries(
+  { storage, damage }: Pick<Session, "storage" | "damage">,
+  query: CheckpointQuery,
+): Promise<CheckpointSummary[]> {
+  const found: CheckpointSummary[] = [];
+  for await (const checkpoint of storage.list(query)) {
+    if (isCorrupt(checkpoint)) await damage.add(checkpoint);
+    else found.push(checkpoint);
+  }
+  return found;
+}
+
+/**
+ * A checkpoint's state in its stored form: transforms are undone, but no schema and no migration is applied.
+ *
+ * @throws {DamagedCheckpointError} It can't be read.
+ * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
+ */
+export async function readStored(
+  { storage, config, damage }: Pick<Session, "storage" | "config" | "damage">,
+  {
+    taskId,
+    id,
+    sequence,
+    stateVersion,
+  }: Pick<CheckpointSummary, "taskId" | "id" | "stateVersion"> & {
+    readonly sequence?: number;
+  },
+): Promise<unknown> {
+  // With the stored version, so no migration is needed.
+  const manager = managerOf(storage, config, damage, { stateVersion });
+  let damaged: CorruptRecord | undefined;
+  manager.on("corrupt", (record) => {
+    damaged = record;
+  });
+  try {
+    return (await manager.restore(taskId, id)).state;
+  } catch (error) {
+    if (damaged === undefined) throw error;
+    const which = sequence === undefined ? id : `@${sequence}`;
+    throw new DamagedCheckpointError(`Checkpoint ${which} of task ${JSON.stringify(taskId)}`, damaged);
+  }
+}
