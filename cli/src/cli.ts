@@ -94,10 +94,16 @@ export class Cli {
   /**
    * Opens the storage, does the work, and closes the storage even if the work fails. The exit code says whether the work
    * met damage.
+   *
+   * @param url - The storage, where the command has an option of its own for it.
    */
-  async withStore(work: (session: Session) => Promise<void>, purpose: StorePurpose = "read"): Promise<void> {
+  async withStore(
+    work: (session: Session) => Promise<void>,
+    purpose: StorePurpose = "read",
+    url?: string,
+  ): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
-    const { storage: named } = this.#globals();
+    const named = url ?? this.#globals().storage;
     const store = await openStore(named, purpose, damage);
     const { owner, place, name } = store;
     const advice = damageAdvice(owner === undefined);

@@ -56,8 +56,7 @@ function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
     ...rows,
-    "Storage: --storage files:DIR, tasks:DIR, sqlite:FILE or postgres://…; or",
-    "  WAYMARK_STORAGE; or waymark.config.{js,mjs,ts,json}. Checkpoint: id or @latest",
+    "--storage files:DIR, tasks:DIR, sqlite:FILE, postgres://…; or waymark.config.js",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;
 }

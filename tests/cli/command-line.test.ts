@@ -25,6 +25,7 @@ const COMMANDS = [
   "postgres",
   "oneshot",
   "prp",
+  "langgraph",
   "completion",
 ];
 

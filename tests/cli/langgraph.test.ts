@@ -121,6 +121,8 @@ describe("waymark tasks", () => {
       "zebra",
     ]);
     expect((await json("show", "langgraph/x/c/y")).state).toEqual({ values: 1 });
+    await manager.complete("langgraph/mine");
+    expect(await json("tasks", "--incomplete")).toHaveLength(3);
   });
 
   it("counts a thread's records in stats", async () => {
@@ -322,6 +324,8 @@ it("completion offers threads by their ids", async () => {
   const { run } = await placeWithThread();
   expect((await run("__complete", "--", "show", "")).stdout).toBe("build-42\nsupport-42\nzebra\n");
   expect((await run("__complete", "--", "show", "su")).stdout).toBe("support-42\n");
+  expect((await run("__complete", "--", "langgraph", "")).stdout).toBe("import\nhelp\n");
+  expect((await run("__complete", "--", "langgraph", "import", "--from", "")).stdout).toBe("sqlite:\npostgres://\n");
 });
 
 it("looking needs no package of LangGraph", async () => {

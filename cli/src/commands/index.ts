@@ -7,6 +7,7 @@ import { deleteCommand } from "./delete.js";
 import { diff } from "./diff.js";
 import { exportCommand } from "./export.js";
 import { importCommand } from "./import.js";
+import { langgraph } from "./langgraph.js";
 import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
 import { postgres } from "./postgres.js";
@@ -41,5 +42,6 @@ export const COMMANDS: readonly CommandFile[] = [
   postgres,
   oneshot,
   prp,
+  langgraph,
   completion,
 ];
