@@ -53,7 +53,11 @@ export class Pruner<Schema extends StateSchema> {
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage can do that. */
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
-    const taskIds = (await this.#reader.tasks({ prefix, order: "taskId" })).map(({ taskId }) => taskId);
+    const taskIds = new Set<string>();
+    // Damaged ones too: nothing of them need be read.
+    for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
+      if (taskId !== undefined) taskIds.add(taskId);
+    }
     if (storage.removeTasks !== undefined) {
       const removed = await storage.removeTasks(prefix);
       for (const taskId of taskIds) this.#events.emit("removed", { taskId, ids: "all", by: "request" });

@@ -42,6 +42,13 @@ describe("a task of which nothing is intact", () => {
     await expect(manager.tasks()).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
     expect(contents()).toEqual(before);
   });
+
+  it("can be removed with all tasks of its prefix", async () => {
+    const { manager, contents } = await damaged(1, 2, 3);
+    expect(await manager.removeTasks({ prefix: "t" })).toBe(3);
+    expect(contents()).toEqual([]);
+    expect(await manager.has("t")).toBe(false);
+  });
 });
 
 describe("a task of which something is intact", () => {
