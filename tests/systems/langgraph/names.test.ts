@@ -1,0 +1,4 @@
+import { registerNames } from "./names.js";
+
+registerNames("memory");
+registerNames("sqlite");

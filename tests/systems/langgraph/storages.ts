@@ -1,0 +1,70 @@
+// Where the tests of the saver keep threads: every storage, and savers on it.
+import { onTestFinished } from "vitest";
+import type { StorageAdapter } from "waymark/adapter";
+import { openStorage } from "waymark/adapters";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { WaymarkSaver, type WaymarkSaverOptions } from "waymark/langgraph";
+import { newSchema } from "../../support/postgres.js";
+import { type LogLine, recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
+
+export type StorageKind = "memory" | "json-file" | "task-file" | "sqlite" | "postgres";
+
+/** A place for threads. */
+export interface Place {
+  readonly kind: StorageKind;
+  /** Another adapter each time, as another process has it; of memory the same one. */
+  readonly open: () => StorageAdapter;
+  /** For another process. */
+  readonly url: string;
+  /** Of files and SQLite. */
+  readonly folder: string;
+  /** Of PostgreSQL. */
+  readonly schema?: { readonly url: string; readonly schema: string };
+}
+
+/** An empty place, gone when the test is over. */
+export async function newPlace(kind: StorageKind): Promise<Place> {
+  const memory = new MemoryAdapter();
+  if (kind === "memory") return { kind, open: () => memory, url: "", folder: "" };
+  const isServer = kind === "postgres";
+  const place = isServer ? { folder: "", schema: await newSchema() } : { folder: await tempFolder() };
+  const url = urlOf(kind, place);
+  const open = () => {
+    const storage = openStorage(url);
+    onTestFinished(() => storage.close());
+    return storage;
+  };
+  return { kind, open, url, ...place };
+}
+
+function urlOf(kind: Exclude<StorageKind, "memory">, { folder, schema }: Pick<Place, "folder" | "schema">): string {
+  if (schema !== undefined) {
+    const url = new URL(schema.url);
+    url.searchParams.set("schema", schema.schema);
+    return url.href;
+  }
+  return {
+    "json-file": `files:${folder}`,
+    "task-file": `tasks:${folder}`,
+    sqlite: `sqlite:${folder}/agent.db`,
+    postgres: "",
+  }[kind];
+}
+
+export type SaverOptions = Omit<WaymarkSaverOptions, "storage">;
+
+/** A saver with nothing in its memory, and what it has logged. */
+export function saverOn(
+  place: Place,
+  options: SaverOptions = {},
+): WaymarkSaver & { readonly logged: readonly LogLine[] } {
+  const logger = recordingLogger();
+  const saver = new WaymarkSaver({ storage: place.open(), ownsStorage: false, logger, ...options });
+  return Object.assign(saver, { logged: logger.lines });
+}
+
+/** The config of a thread. */
+export function threadOf(id: string, more: { checkpoint_id?: string; checkpoint_ns?: string } = {}) {
+  return { configurable: { thread_id: id, ...more } };
+}
