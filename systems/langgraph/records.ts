@@ -38,6 +38,8 @@ export interface RecordMetadata {
   readonly newest?: string;
   /** How many ancestors a DeltaChannel needs. */
   readonly history?: number;
+  /** With `history`: the last record of the parent's writes that this was made of. Later ones are of other runs. */
+  readonly written?: number;
 }
 
 /** The metadata of a record of ours. */
@@ -52,6 +54,33 @@ export function holdersOf(
 ): Map<string, string> {
   const own = Object.keys(values).map((channel) => [channel, record.id] as const);
   return new Map([...Object.entries(metadataOf(record).valuesIn ?? {}), ...own]);
+}
+
+/** What must be known of a thread's checkpoints, by id, to tell which of them are whole. */
+export type KnownCheckpoints = ReadonlyMap<string, Pick<CheckpointSummary, "parentId" | "metadata">>;
+
+/**
+ * Whether a checkpoint reads as it did when it was saved. One that pruning has left for another's sake may have lost what
+ * it needs itself.
+ */
+export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownCheckpoints): boolean {
+  return neededBy(checkpoint, all).every((id) => all.has(id));
+}
+
+/** The ids of the checkpoints that have its values, and of the ancestors that its DeltaChannels need, with theirs. */
+export function neededBy(
+  checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">,
+  all: KnownCheckpoints,
+): string[] {
+  const { valuesIn = {}, history = 0 } = metadataOf(checkpoint);
+  const needed = Object.values(valuesIn);
+  let { parentId } = checkpoint;
+  for (let left = history; left > 0 && parentId !== undefined; left--) {
+    const ancestor = all.get(parentId);
+    needed.push(parentId, ...Object.values(metadataOf(ancestor ?? {}).valuesIn ?? {}));
+    parentId = ancestor?.parentId;
+  }
+  return needed;
 }
 
 /** What one `putWrites` stores: a checkpoint of the task of the LangGraph checkpoint's writes. */

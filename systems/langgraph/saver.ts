@@ -7,6 +7,7 @@ import {
   type CheckpointMetadata,
   type CheckpointTuple,
   copyCheckpoint,
+  type DeltaChannelHistory,
   getCheckpointId,
   maxChannelVersion,
   type PendingWrite,
@@ -26,18 +27,21 @@ import { CheckpointManager } from "../../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import { deltaHistories } from "./delta-histories.js";
 import { type ChannelMigration, migrated } from "./migrations.js";
 import { pendingWrites, writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import {
   type CheckpointState,
   holdersOf,
+  isWhole,
+  type KnownCheckpoints,
   metadataOf,
   statusOfWrites,
   WRITES_STAGE,
   type WritesRecord,
 } from "./records.js";
-import { type Newest, type SeenCheckpoint, SeenCheckpoints } from "./seen.js";
+import { type Newest, Seen, type SeenCheckpoint } from "./seen.js";
 import { loadedValue, mapEntries, storedValue } from "./stored-values.js";
 import {
   checkpointsPrefix,
@@ -47,6 +51,7 @@ import {
   type Thread,
   threadOf,
   threadPrefix,
+  writesPrefix,
   writesTask,
 } from "./task-ids.js";
 
@@ -95,7 +100,9 @@ type SavedCheckpoint = Saved<StoredState>;
  */
 export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #manager: CheckpointManager;
-  readonly #seen = new SeenCheckpoints();
+  readonly #seen = new Seen<SeenCheckpoint>();
+  /** The last record of a checkpoint's writes that a run of this saver knows. */
+  readonly #written = new Seen<number>();
   readonly #stateVersion: number;
   readonly #migrations: Readonly<Record<number, ChannelMigration>>;
   readonly #retention: RetentionPolicy | undefined;
@@ -139,20 +146,25 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
     const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
-    const asked: { readonly thread: Thread; readonly id: string }[] = [];
+    const asked: { readonly thread: Thread; readonly all: KnownCheckpoints; readonly summary: CheckpointSummary }[] =
+      [];
     for (const thread of await this.#threads(config)) {
-      for (const summary of await this.#manager.list(checkpointsTask(thread))) {
+      const summaries = await this.#manager.list(checkpointsTask(thread));
+      const all = new Map(summaries.map((summary) => [summary.id, summary]));
+      for (const summary of summaries) {
         if (id !== "" && summary.id !== id) continue;
         if (beforeId && summary.id >= beforeId) continue;
-        asked.push({ thread, id: summary.id });
+        asked.push({ thread, all, summary });
       }
     }
-    asked.sort((a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0));
+    asked.sort(({ summary: a }, { summary: b }) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0));
     let wanted = limit;
-    for (const { thread, id } of asked) {
+    for (const { thread, all, summary } of asked) {
       if (wanted <= 0) return;
+      // Pruning has left it for the sake of others.
+      if (!isWhole(summary, all)) continue;
       // Damage has been reported; the others are given.
-      const saved = await skippingDamage(this.#find(checkpointsTask(thread), id));
+      const saved = await skippingDamage(this.#find(checkpointsTask(thread), summary.id));
       if (saved === undefined) continue;
       const metadata = await loadedValue(this.serde, saved.state.metadata);
       if (!contains(metadata, filter)) continue;
@@ -179,32 +191,35 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "put a checkpoint");
     const taskId = checkpointsTask(thread);
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
-    const changed = Object.keys(newVersions).filter((channel) => Object.hasOwn(values, channel));
-    // Begun at once: the graph may change its values while this waits.
-    const stored = [storedValue(this.serde, metadata), this.#stored(values, changed)] as const;
     const parentId = getCheckpointId(config);
-    const parent = parentId === "" ? undefined : await this.#seenParent(taskId, parentId);
+    // No wait where the parent has been seen: the graph may change its values once this waits.
+    const parent =
+      parentId === "" ? undefined : (this.#seen.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
 
     const valuesIn = new Map<string, string>();
-    const alone: string[] = [];
+    const own = new Set(Object.keys(newVersions));
     for (const [channel, version] of Object.entries(rest.channel_versions)) {
-      if (Object.hasOwn(newVersions, channel)) continue;
+      if (own.has(channel)) continue;
       const holder = parent?.stateVersion === this.#stateVersion ? parent.valuesIn.get(channel) : undefined;
       if (holder !== undefined && parent?.versions[channel] === version) valuesIn.set(channel, holder);
       // The values of a copy, or of an older graph, are nowhere else.
-      else if ((parentId !== "" || metadata.source === "fork") && Object.hasOwn(values, channel)) alone.push(channel);
+      else if (parentId !== "" || metadata.source === "fork") own.add(channel);
     }
-    const [storedMetadata, storedChanged] = await Promise.all(stored);
-    const state: StoredState = {
-      checkpoint: rest,
-      metadata: storedMetadata,
-      values: { ...storedChanged, ...(await this.#stored(values, alone)) },
-    };
-    const history = ancestorsNeeded(metadata);
+    const [storedMetadata, storedValues] = await Promise.all([
+      storedValue(this.serde, metadata),
+      mapEntries(
+        Object.entries(values).filter(([channel]) => own.has(channel)),
+        (value) => storedValue(this.serde, value),
+      ),
+    ]);
+    const state: StoredState = { checkpoint: rest, metadata: storedMetadata, values: storedValues };
+    const history = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.history + 1);
+    const written = this.#written.get(taskId, parentId);
     const described = {
       ...longNamesOf(thread),
       ...(valuesIn.size === 0 ? undefined : { valuesIn: Object.fromEntries(valuesIn) }),
       ...(history === 0 ? undefined : { history }),
+      ...(history === 0 || written === undefined ? undefined : { written }),
     };
     // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
     const goesOn = metadata.source === "input" || metadata.source === "loop";
@@ -216,10 +231,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       described,
       seen: goesOn ? parent?.newest : undefined,
     });
-    for (const channel of Object.keys(state.values)) valuesIn.set(channel, id);
+    for (const channel of Object.keys(storedValues)) valuesIn.set(channel, id);
     const stateVersion = this.#stateVersion;
-    this.#seen.set(taskId, id, { versions: rest.channel_versions, valuesIn, stateVersion, newest });
-    if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
+    this.#seen.set(taskId, id, { versions: rest.channel_versions, valuesIn, history, stateVersion, newest });
+    // Once a turn is enough for what killed prunings have left.
+    if (this.#retention !== undefined) await this.#retain(thread, this.#retention, metadata.source === "input");
     return configOf(thread, id);
   }
 
@@ -230,23 +246,39 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
     const record = await writesRecord(this.serde, writes, taskId, taskPath);
     const status = statusOfWrites(writes.map(([channel]) => channel));
-    await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
+    const { sequence } = await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
+    this.#noteWritten(thread, id, sequence);
+  }
+
+  /**
+   * As LangGraph's own, but what is lost isn't left out, and what other runs have written later doesn't count.
+   *
+   * @throws {CheckpointCorruptError} A part of the history is damaged, or was removed by pruning.
+   */
+  override async getDeltaChannelHistory({
+    config,
+    channels,
+  }: Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0]): Promise<Record<string, DeltaChannelHistory>> {
+    const thread = requiredThread(config, "read a history");
+    const id = getCheckpointId(config) || (await this.#newest(checkpointsTask(thread))).id;
+    return deltaHistories(channels, this.#ancestors(thread, id));
   }
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
-    this.#seen.delete(threadPrefix(threadId));
+    for (const seen of [this.#seen, this.#written]) seen.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 
   /**
-   * Removes the thread's checkpoints that the policy doesn't keep, with their writes. A checkpoint stays, too, if one
-   * that stays has a value from it, or needs it for a DeltaChannel: what stays reads the same as before.
+   * Removes the thread's checkpoints that the policy doesn't keep, with their writes. What it keeps reads the same as
+   * before. So a checkpoint stays, too, if a kept one has a value from it, or needs it for a DeltaChannel; once it has
+   * lost something itself, it isn't listed any more.
    */
   async prune(threadId: string, policy: RetentionPolicy): Promise<PruneResult> {
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
     for (const thread of await this.#threads({ configurable: { thread_id: threadId } })) {
-      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy);
+      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy, true);
       total.tasks += 1;
       total.removed += removed;
       total.removedBytes += removedBytes;
@@ -274,13 +306,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /** The threads and namespaces that the config names, in the order of their tasks. */
-  async #threads({ configurable = {} }: Config): Promise<readonly Thread[]> {
-    const { thread_id: threadId, checkpoint_ns: namespace } = configurable;
-    if (typeof threadId === "string" && typeof namespace === "string") return [{ threadId, namespace }];
-    const prefix = typeof threadId === "string" ? checkpointsPrefix(threadId) : THREADS_PREFIX;
+  async #threads(config: Config): Promise<readonly Thread[]> {
+    const { threadId, namespace } = namesIn(config);
+    if (threadId !== undefined && namespace !== undefined) return [{ threadId, namespace }];
+    const prefix = threadId === undefined ? THREADS_PREFIX : checkpointsPrefix(threadId);
     const tasks = await this.#manager.tasks({ prefix });
     const threads = tasks.flatMap(({ taskId, newest }) => threadOf(taskId, newest.metadata) ?? []);
-    return typeof namespace === "string" ? threads.filter((thread) => thread.namespace === namespace) : threads;
+    return namespace === undefined ? threads : threads.filter((thread) => thread.namespace === namespace);
   }
 
   async #newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
@@ -323,30 +355,58 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     throw error;
   }
 
-  /** @throws {CheckpointCorruptError} It has a value that can't be read. */
-  async #tuple(thread: Thread, saved: SavedCheckpoint, newest: Newest | undefined): Promise<CheckpointTuple> {
+  /**
+   * @param newest - The thread's newest, if a run may go on from this.
+   * @param written - The last record of its writes to read.
+   * @throws {CheckpointCorruptError} It has a value that can't be read.
+   */
+  async #tuple(
+    thread: Thread,
+    saved: SavedCheckpoint,
+    newest: Newest | undefined,
+    written?: number,
+  ): Promise<CheckpointTuple> {
     const taskId = checkpointsTask(thread);
     const { id, parentId, state, stateVersion } = saved;
     const valuesIn = holdersOf(saved, state);
-    const [values, metadata, pending] = await Promise.all([
+    const [values, metadata, stored] = await Promise.all([
       this.#values(saved, valuesIn),
       loadedValue(this.serde, state.metadata),
-      this.#writes(thread, id),
+      this.#writes(thread, id, written),
     ]);
     const checkpoint: Checkpoint = { ...state.checkpoint, id, channel_values: values };
     if (checkpoint.v < 4 && parentId !== undefined) await this.#migratePendingSends(checkpoint, thread, parentId);
     migrated(checkpoint, { from: stateVersion, to: this.#stateVersion, migrations: this.#migrations }, this.#logger);
-    if (newest !== undefined) {
-      this.#seen.set(taskId, id, { versions: state.checkpoint.channel_versions, valuesIn, stateVersion, newest });
-    }
+    if (newest !== undefined) this.#seen.set(taskId, id, { ...seenIn(saved), newest });
     return {
       config: configOf(thread, id),
       checkpoint,
       // What `put` was given.
       metadata: metadata as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
-      pendingWrites: await pendingWrites(this.serde, pending),
+      pendingWrites: await pendingWrites(this.serde, stored),
     };
+  }
+
+  /** A checkpoint's ancestors, the nearest first. This doesn't count as a run's reading of the thread. */
+  async *#ancestors(thread: Thread, id: string): AsyncGenerator<CheckpointTuple> {
+    const taskId = checkpointsTask(thread);
+    let isDamaged = false;
+    const stop = this.#manager.on("corrupt", (record) => {
+      isDamaged ||= record.taskId?.startsWith(writesPrefix(thread)) ?? true;
+    });
+    try {
+      let saved = id === "" ? undefined : await this.#find(taskId, id);
+      for (let left = saved === undefined ? 0 : historyOf(saved); saved?.parentId !== undefined; left--) {
+        const { written } = metadataOf(saved);
+        saved = await this.#find(taskId, saved.parentId);
+        const tuple = saved && (await this.#tuple(thread, saved, undefined, written));
+        if (isDamaged || (tuple === undefined && left > 0)) throw lostPart({ taskId, id });
+        if (tuple !== undefined) yield tuple;
+      }
+    } finally {
+      stop();
+    }
   }
 
   /** Every channel's value. */
@@ -358,14 +418,14 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await Promise.all(
       Array.from(others, async (holder) => {
         const found = await this.#find(taskId, holder);
-        if (found === undefined) throw lostValue(saved, holder);
+        if (found === undefined) throw lostPart(saved, holder);
         holders.set(holder, found.state.values);
       }),
     );
     return mapEntries(valuesIn, (holder, channel) => {
       const values = holders.get(holder) ?? {};
       const value = Object.hasOwn(values, channel) ? values[channel] : undefined;
-      if (value === undefined) throw lostValue(saved, holder);
+      if (value === undefined) throw lostPart(saved, holder);
       return loadedValue(this.serde, value);
     });
   }
@@ -379,35 +439,36 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       versions.length > 0 ? maxChannelVersion(...versions) : this.getNextVersion(undefined);
   }
 
-  async #writes(thread: Thread, id: string): Promise<readonly WritesRecord[]> {
+  /**
+   * Those that can be read. Damage has been reported, and the tasks whose writes are lost run again.
+   *
+   * @param upTo - The last record to read. Default: all.
+   */
+  async #writes(thread: Thread, id: string, upTo?: number): Promise<readonly WritesRecord[]> {
     const records: WritesRecord[] = [];
-    for await (const { state } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
-      // What `putWrites` has stored; its seal has been checked.
-      records.push(state as WritesRecord);
-    }
+    let last = 0;
+    const readAll = async () => {
+      const query = { order: "oldest", beforeSequence: upTo === undefined ? undefined : upTo + 1 } as const;
+      for await (const { state, sequence } of this.#manager.history(writesTask(thread, id), query)) {
+        // What `putWrites` has stored; its seal has been checked.
+        records.push(state as WritesRecord);
+        last = sequence;
+      }
+    };
+    await skippingDamage(readAll());
+    if (upTo === undefined) this.#noteWritten(thread, id, last);
     return records;
   }
 
-  #stored(values: Readonly<Record<string, unknown>>, channels: readonly string[]) {
-    return mapEntries(
-      channels.map((channel) => [channel, values[channel]] as const),
-      (value) => storedValue(this.serde, value),
-    );
+  #noteWritten(thread: Thread, id: string, sequence: number): void {
+    const taskId = checkpointsTask(thread);
+    this.#written.set(taskId, id, Math.max(sequence, this.#written.get(taskId, id) ?? 0));
   }
 
-  /** What is known of the checkpoint that the next one is put on; `undefined` if it isn't there. */
-  async #seenParent(taskId: string, id: string): Promise<SeenCheckpoint | undefined> {
-    const seen = this.#seen.get(taskId, id);
-    if (seen !== undefined) return seen;
+  /** What is known of a checkpoint that hasn't been seen; `undefined` if it isn't there. */
+  async #readParent(taskId: string, id: string): Promise<SeenCheckpoint | undefined> {
     const saved = await this.#find(taskId, id);
-    return (
-      saved && {
-        versions: saved.state.checkpoint.channel_versions,
-        valuesIn: holdersOf(saved, saved.state),
-        stateVersion: saved.stateVersion,
-        newest: undefined,
-      }
-    );
+    return saved && { ...seenIn(saved), newest: undefined };
   }
 
   /** Appends a record on top of the thread's newest, and gives what is the newest then. */
@@ -416,7 +477,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     state: StoredState,
     { id, parentId, stage, status, described, seen }: Appended,
   ): Promise<Newest> {
-    for (let newest = seen ?? (await this.#newest(taskId)); ; ) {
+    let newest = seen ?? (await this.#newest(taskId));
+    for (let expectedSequence: number | undefined = newest.sequence; ; ) {
       const highest = newest.id > id ? newest.id : id;
       const metadata = highest === id ? described : { ...described, newest: highest };
       try {
@@ -425,17 +487,23 @@ export class WaymarkSaver extends BaseCheckpointSaver {
           stage,
           status,
           metadata,
-          expectedSequence: newest.sequence,
+          expectedSequence,
           ...(parentId === "" ? undefined : { parentId }),
         });
         return { sequence, id: highest };
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
-        const now = await this.#newest(taskId);
-        // Not the sequence, but the id is taken.
-        if (now.sequence === newest.sequence) throw error;
-        if (seen !== undefined && this.#isExclusive) throw overtaken(taskId, parentId, error);
-        newest = now;
+        const last = await this.#manager.latest(taskId);
+        if (last?.sequence === newest.sequence) {
+          if ((await skippingDamage(this.#find(taskId, id))) !== undefined) throw error;
+          // Nobody has gone on: what comes after it is damaged, and that may hide its sequence.
+          expectedSequence = undefined;
+          continue;
+        }
+        const isRemoved = last === undefined || last.sequence < newest.sequence;
+        if (isRemoved || (seen !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
+        newest = newestBy(last);
+        expectedSequence = newest.sequence;
       }
     }
   }
@@ -455,9 +523,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /** Never rejects: the checkpoint is stored. */
-  async #retain(thread: Thread, policy: RetentionPolicy): Promise<void> {
+  async #retain(thread: Thread, policy: RetentionPolicy, sweeps: boolean): Promise<void> {
     try {
-      await pruneThread(this.#manager, thread, policy);
+      await pruneThread(this.#manager, thread, policy, sweeps);
     } catch (error) {
       const what = `Old checkpoints of thread ${JSON.stringify(thread.threadId)} can't be removed; the new one is stored`;
       this.#logger.error({ ...thread, error }, what);
@@ -491,9 +559,22 @@ const OPTIONS = [
 ] satisfies (keyof WaymarkSaverOptions)[];
 
 /** `undefined` without a thread's id. */
-function threadIn({ configurable = {} }: Config): Thread | undefined {
-  const { thread_id: threadId, checkpoint_ns: namespace = "" } = configurable;
-  return typeof threadId === "string" && typeof namespace === "string" ? { threadId, namespace } : undefined;
+function threadIn(config: Config): Thread | undefined {
+  const { threadId, namespace = "" } = namesIn(config);
+  return threadId === undefined ? undefined : { threadId, namespace };
+}
+
+/** @throws {TypeError} One of them is no string. */
+function namesIn({ configurable = {} }: Config): { readonly threadId?: string; readonly namespace?: string } {
+  const { thread_id: threadId, checkpoint_ns: namespace } = configurable;
+  for (const [key, name] of [
+    ["thread_id", threadId],
+    ["checkpoint_ns", namespace],
+  ] as const) {
+    if (name === undefined || typeof name === "string") continue;
+    throw new TypeError(`"${key}" in "configurable" must be a string; it is ${JSON.stringify(name)}.`);
+  }
+  return { threadId, namespace };
 }
 
 function requiredThread(config: Config, what: string): Thread {
@@ -518,6 +599,16 @@ function newestBy(summary: CheckpointSummary): Newest {
   return { sequence: summary.sequence, id: metadataOf(summary).newest ?? summary.id };
 }
 
+function seenIn(saved: SavedCheckpoint): Omit<SeenCheckpoint, "newest"> {
+  const { state, stateVersion } = saved;
+  const { channel_versions: versions } = state.checkpoint;
+  return { versions, valuesIn: holdersOf(saved, state), history: historyOf(saved), stateVersion };
+}
+
+function historyOf(summary: CheckpointSummary): number {
+  return metadataOf(summary).history ?? 0;
+}
+
 /**
  * Whether a node is to run next, as far as the channels of a StateGraph tell: those that call a node are there only then, and
  * one that waits for several nodes has the names of all.
@@ -532,9 +623,15 @@ function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
   return calls ? "running" : "completed";
 }
 
-/** How many ancestors hold writes that a DeltaChannel's value is made of. */
-function ancestorsNeeded({ counters_since_delta_snapshot: counters = {} }: CheckpointMetadata): number {
-  return Math.max(0, ...Object.values(counters).map(([, supersteps]) => supersteps + 1));
+/**
+ * How many ancestors at most hold writes that a checkpoint is read with: those that a DeltaChannel's value is made of; or
+ * before version 4 the sends.
+ */
+function ancestorsNeeded(
+  version: number,
+  { counters_since_delta_snapshot: counters = {} }: CheckpointMetadata,
+): number {
+  return Math.max(version < 4 ? 1 : 0, ...Object.values(counters).map(([, supersteps]) => supersteps));
 }
 
 /** Whether a value has all that the filter has, at any depth. */
@@ -555,17 +652,19 @@ async function skippingDamage<Result>(reading: Promise<Result>): Promise<Result 
   }
 }
 
-function lostValue({ taskId, id }: SavedCheckpoint, holder: string): CheckpointCorruptError {
+function lostPart({ taskId, id }: Pick<CheckpointSummary, "taskId" | "id">, holder?: string): CheckpointCorruptError {
+  const part = holder === undefined ? "its history" : `a value from checkpoint ${holder}`;
   return new CheckpointCorruptError(
-    `Checkpoint ${id} of task ${JSON.stringify(taskId)} has a value from checkpoint ${holder}, which is gone or has it no ` +
-      "more. Nothing was changed; an older checkpoint may be whole.",
+    `Checkpoint ${id} of task ${JSON.stringify(taskId)} has lost ${part}: pruning has removed that, or it is damaged. ` +
+      "Nothing was changed; list() gives the checkpoints that are whole.",
   );
 }
 
 function overtaken(taskId: string, parentId: string, cause: CheckpointConflictError): CheckpointConflictError {
   return new CheckpointConflictError(
-    `Another run has gone on with this thread since checkpoint ${parentId} was read (task ${JSON.stringify(taskId)}). ` +
-      "Nothing of this run was stored since. Let one run at a time go on with a thread, or set exclusive: false.",
+    `Another run has gone on with this thread since checkpoint ${parentId} was read, or has removed it ` +
+      `(task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
+      "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );
 }

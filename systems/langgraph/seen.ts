@@ -5,6 +5,8 @@ export interface SeenCheckpoint {
   readonly versions: Readonly<ChannelVersions>;
   /** The id of the checkpoint that has a channel's value, by channel. */
   readonly valuesIn: ReadonlyMap<string, string>;
+  /** How many of its ancestors a DeltaChannel needs. */
+  readonly history: number;
   readonly stateVersion: number;
   /** The thread's newest at that moment, if that is known. */
   readonly newest: Newest | undefined;
@@ -20,18 +22,18 @@ export interface Newest {
 
 const MOST = 1000;
 
-/** The checkpoints that a saver has seen last: the next one is mostly put on top of one of them. */
-export class SeenCheckpoints {
-  readonly #byKey = new Map<string, SeenCheckpoint>();
+/** What a saver has seen last of checkpoints: the next one is mostly put on top of one of them. */
+export class Seen<Value> {
+  readonly #byKey = new Map<string, Value>();
 
-  get(taskId: string, id: string): SeenCheckpoint | undefined {
+  get(taskId: string, id: string): Value | undefined {
     return this.#byKey.get(keyOf(taskId, id));
   }
 
-  set(taskId: string, id: string, seen: SeenCheckpoint): void {
+  set(taskId: string, id: string, value: Value): void {
     const key = keyOf(taskId, id);
     this.#byKey.delete(key);
-    this.#byKey.set(key, seen);
+    this.#byKey.set(key, value);
     const [oldest] = this.#byKey.keys();
     if (this.#byKey.size > MOST && oldest !== undefined) this.#byKey.delete(oldest);
   }

@@ -2,7 +2,9 @@ import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import type { StoredValue } from "./records.js";
 
 export async function storedValue(serde: SerializerProtocol, value: unknown): Promise<StoredValue> {
-  const [type, bytes] = await serde.dumpsTyped(value);
+  // The serializer gives bytes as they are, and they may change later. A Buffer's own slice() doesn't copy.
+  const given = value instanceof Uint8Array ? Uint8Array.prototype.slice.call(value) : value;
+  const [type, bytes] = await serde.dumpsTyped(given);
   if (type !== "json") return { type, bytes };
   const text = DECODER.decode(bytes);
   return { json: JSON.parse(text) };

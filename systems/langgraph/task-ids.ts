@@ -26,9 +26,19 @@ export function checkpointsTask({ threadId, namespace }: Thread): string {
   return `${checkpointsPrefix(threadId)}${partOf(namespace)}`;
 }
 
+/** What the ids of a thread's tasks of writes begin with. */
+export function writesPrefix({ threadId, namespace }: Thread): string {
+  return `${threadPrefix(threadId)}w/${partOf(namespace)}/`;
+}
+
 /** The task of one checkpoint's pending writes. */
 export function writesTask(thread: Thread, checkpointId: string): string {
-  return `${threadPrefix(thread.threadId)}w/${partOf(thread.namespace)}/${partOf(checkpointId)}`;
+  return `${writesPrefix(thread)}${partOf(checkpointId)}`;
+}
+
+/** Whose writes a task has. */
+export function checkpointOf(writesTaskId: string): string {
+  return nameOf(writesTaskId.slice(writesTaskId.lastIndexOf("/") + 1));
 }
 
 /** What the ids of the tasks of a thread begin with, from the id of one; `undefined` for another program's task. */

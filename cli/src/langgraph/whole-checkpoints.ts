@@ -1,22 +1,25 @@
 import type { CheckpointSummary, StorageFinding } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { metadataOf, threadOf } from "waymark/langgraph/records";
+import { isWhole, metadataOf, threadOf } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
 import { findTasks } from "./find-tasks.js";
 import { lostValueFinding } from "./thread-state.js";
 
 /**
- * Tells which of a task's checkpoints have all their values. Of a thread's, pruning leaves others too, for the sake of those
- * that have values from them; its saver doesn't show them either.
+ * Tells which of a task's checkpoints have all that they are read with. Of a thread's, pruning leaves others too, for the
+ * sake of those that have values from them; its saver doesn't show them either.
  */
 export async function wholeIn(
   { storage }: Pick<Session, "storage">,
   taskId: string,
 ): Promise<(checkpoint: CheckpointSummary) => boolean> {
   if (threadOf(taskId) === undefined) return () => true;
-  const there = new Set<string | undefined>();
-  for await (const { id } of storage.list({ taskId, order: "newest" })) there.add(id);
-  return (checkpoint) => Object.values(metadataOf(checkpoint).valuesIn ?? {}).every((id) => there.has(id));
+  const all = new Map<string, Pick<CheckpointSummary, "parentId" | "metadata">>();
+  for await (const record of storage.list({ taskId, order: "newest" })) {
+    // A damaged one is there.
+    if (record.id !== undefined) all.set(record.id, isCorrupt(record) ? {} : record);
+  }
+  return (checkpoint) => isWhole(checkpoint, all);
 }
 
 /** What no check of single records finds: threads whose newest checkpoint has a value from one that is gone. */

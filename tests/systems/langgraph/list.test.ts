@@ -59,6 +59,15 @@ describe.each(["memory", "sqlite"] as const)("a list on %s", (kind) => {
     expect(await idsOf(saver, threadOf("nobody's"))).toEqual([]);
   });
 
+  it("of a thread or a namespace whose name is no string is refused: it would be of all", async () => {
+    const saver = saverOn(await newPlace(kind));
+    await put(saver, "42");
+    for (const configurable of [{ thread_id: 42 }, { thread_id: null }, { thread_id: "t", checkpoint_ns: 7 }]) {
+      await expect(collect(saver.list({ configurable }))).rejects.toThrow(TypeError);
+      await expect(saver.getTuple({ configurable })).rejects.toThrow("must be a string");
+    }
+  });
+
   it("pages by before and limit, which counts what the filter lets through", async () => {
     const saver = saverOn(await newPlace(kind));
     const ids: string[] = [];

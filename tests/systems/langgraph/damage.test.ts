@@ -1,0 +1,3 @@
+import { registerDamage } from "./damage.js";
+
+registerDamage("sqlite");

@@ -1,0 +1,4 @@
+import { POLICIES, registerPruning } from "./pruning.js";
+
+registerPruning("memory");
+registerPruning("sqlite", POLICIES.slice(0, 1));

@@ -1,0 +1,193 @@
+// What pruning must leave of threads, on any storage.
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { type BaseCheckpointSaver, emptyCheckpoint, TASKS } from "@langchain/langgraph-checkpoint";
+import { describe, expect, it } from "vitest";
+import type { RetentionPolicy } from "waymark";
+import { CheckpointManager } from "waymark";
+import { collect } from "../../support/postgres.js";
+import { newPlace, type Place, type StorageKind, saverOn, threadOf } from "./storages.js";
+
+const State = Annotation.Root({
+  /** Never changes. */
+  kept: Annotation<string>,
+  /** Changes in turns. */
+  odd: Annotation<string>,
+  even: Annotation<string>,
+  often: delta(2),
+  seldom: delta(4),
+});
+
+function delta(snapshotFrequency: number) {
+  return () => new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()], { snapshotFrequency });
+}
+
+/** Its last turn waits for a person, and a node beside has finished. */
+const compiled = (checkpointer: BaseCheckpointSaver) =>
+  new StateGraph(State)
+    .addNode("one", ({ odd }) => ({ odd: `${odd}1`, often: ["one"], seldom: ["one"] }))
+    .addNode("two", () => ({ even: "2" }))
+    .addNode("three", ({ odd }) => ({ odd: `${odd}3`, often: ["three"] }))
+    .addNode("person", ({ odd }) => ({ seldom: odd.includes("wait") ? [interrupt("go on?")] : [] }))
+    .addNode("beside", () => ({ even: "beside", often: ["beside"] }))
+    .addEdge(START, "one")
+    .addEdge("one", "two")
+    .addEdge("two", "three")
+    .addEdge("three", "person")
+    .addEdge("three", "beside")
+    .compile({ checkpointer });
+
+/** A thread of three turns, with a branch; it waits for a person. */
+async function makeThread(place: Place): Promise<void> {
+  const graph = compiled(saverOn(place));
+  await graph.invoke({ kept: "always", odd: "a", seldom: ["first"] }, threadOf("t"));
+  await graph.invoke({ odd: "b" }, threadOf("t"));
+  const states = await collect(graph.getStateHistory(threadOf("t")));
+  const old = states.find(({ next }) => next[0] === "three");
+  if (old === undefined) throw new Error("There is no checkpoint before three.");
+  await graph.invoke(null, await graph.updateState(old.config, { odd: "branch" }));
+  await graph.invoke({ odd: "wait" }, threadOf("t"));
+}
+
+/** All that the thread's history shows, by checkpoint: its channels' values, and its writes. */
+async function readingsOf(place: Place) {
+  const saver = saverOn(place);
+  const tuples = await collect(saver.list(threadOf("t")));
+  const states = await collect(compiled(saver).getStateHistory(threadOf("t")));
+  return new Map(tuples.map((tuple, i) => [tuple.checkpoint.id, { tuple, state: states[i] }]));
+}
+
+async function tasksOf(place: Place, prefix: string): Promise<string[]> {
+  return (await collect(place.open().tasks({ prefix, order: "taskId" }))).map(({ taskId }) => `${taskId}`);
+}
+
+/** The ids of the checkpoints that have writes. */
+async function writtenOf(place: Place): Promise<string[]> {
+  return (await tasksOf(place, "langgraph/t/w/")).map((taskId) => taskId.slice(taskId.lastIndexOf("/") + 1));
+}
+
+export const POLICIES: readonly RetentionPolicy[] = [
+  ...[1, 2, 3, 5, 8].map((keepLast) => ({ keepLast })),
+  { keepStages: ["input"] },
+  { keepLast: 1, keepStages: ["update"] },
+  { maxBytes: 4_000 },
+];
+
+export function registerPruning(kind: StorageKind, policies = POLICIES): void {
+  describe(`on ${kind}`, () => {
+    it.each(policies)("pruning by %o: what is kept reads the same as before, and the rest is gone", async (policy) => {
+      const place = await newPlace(kind);
+      await makeThread(place);
+      const before = await readingsOf(place);
+      const manager = new CheckpointManager({ storage: place.open() });
+      const plan = await manager.planRetention("langgraph/t/c/", policy);
+
+      const { removed } = await saverOn(place).prune("t", policy);
+
+      expect(removed).toBeGreaterThan(0);
+      const after = await readingsOf(place);
+      expect([...after.keys()]).toEqual(expect.arrayContaining(plan.keep.map(({ checkpoint }) => checkpoint.id)));
+      for (const [id, reading] of after) expect(reading, id).toEqual(before.get(id));
+      const left = (await collect(place.open().list({ taskId: "langgraph/t/c/", order: "newest" }))).map(
+        (one) => `${one.id}`,
+      );
+      expect(left).toHaveLength(before.size - removed);
+      expect(left).toEqual(expect.arrayContaining(await writtenOf(place)));
+
+      // What stays for the sake of others and has lost something says so.
+      const graph = compiled(saverOn(place));
+      for (const id of left.filter((one) => !after.has(one))) {
+        const reading = graph.getState(threadOf("t", { checkpoint_id: id }));
+        await expect(reading, id).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+      }
+      // It goes on, and pruning again removes nothing more.
+      if (plan.keep[0]?.checkpoint.id === [...before.keys()][0]) {
+        expect((await saverOn(place).prune("t", policy)).removed).toBe(0);
+        const values = [...before.values()][0]?.state?.values;
+        expect(await graph.invoke(new Command({ resume: "yes" }), threadOf("t"))).toMatchObject({
+          kept: "always",
+          seldom: [...values.seldom, "yes"],
+        });
+      }
+    });
+
+    it("pruning finds the writes that a killed pruning has left, and leaves those whose checkpoint isn't stored yet", async () => {
+      const place = await newPlace(kind);
+      await makeThread(place);
+      const readings = await readingsOf(place);
+      // The first step of a pruning, without the second.
+      const manager = new CheckpointManager({ storage: place.open() });
+      const plan = await manager.planRetention("langgraph/t/c/", { keepLast: 8 });
+      await manager.applyPlan(plan);
+      const removed = plan.remove.map(({ checkpoint }) => checkpoint.id);
+      const left = (await writtenOf(place)).filter((id) => removed.includes(id));
+      expect(left.length).toBeGreaterThan(3);
+      const later = emptyCheckpoint().id;
+      await saverOn(place).putWrites(
+        threadOf("t", { checkpoint_ns: "", checkpoint_id: later }),
+        [["odd", "x"]],
+        "task",
+      );
+
+      await saverOn(place).prune("t", { keepLast: 8 });
+      const written = await writtenOf(place);
+      expect(written).toContain(later);
+      for (const id of written) expect([...readings.keys(), later]).toContain(id);
+      expect(written.filter((id) => removed.includes(id))).toEqual([]);
+    });
+
+    it("retention keeps a long thread short, and its values whole", async () => {
+      const place = await newPlace(kind);
+      const options = { retention: { keepLast: 2 } };
+      const turns = Array.from({ length: 10 }, (_, turn) => `${turn}`);
+      const counts: number[] = [];
+      for (const turn of turns) {
+        const input = { ...(turn === "0" ? { kept: "always" } : {}), odd: turn, seldom: [turn] };
+        const saver = saverOn(place, options);
+        // A killed pruning has left them.
+        const removed = threadOf("t", { checkpoint_ns: "", checkpoint_id: `0-${turn}` });
+        await saver.putWrites(removed, [["odd", "x"]], "task");
+        await compiled(saver).invoke(input, threadOf("t"));
+        counts.push((await collect(place.open().tasks({ order: "taskId" }))).length);
+        expect(saver.logged.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+      }
+      expect(Math.max(...counts)).toBeLessThanOrEqual(Math.max(...counts.slice(0, 4)));
+      const { values } = await compiled(saverOn(place)).getState(threadOf("t"));
+      expect(values).toMatchObject({ kept: "always", odd: `${turns.at(-1)}13`, even: "beside" });
+      expect(values.seldom.filter((part: string) => part !== "one")).toEqual(turns);
+    });
+
+    it("pruning keeps the sends of checkpoints that were made before LangGraph's version 4", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      let config: RunnableConfig = threadOf("t");
+      for (const name of ["a", "b", "c"]) {
+        const checkpoint = { ...emptyCheckpoint(), v: 1, channel_values: { name }, channel_versions: { name: 1 } };
+        config = await saver.put(config, checkpoint, { source: "loop", step: 0, parents: {} }, { name: 1 });
+        await saver.putWrites(config, [[TASKS, { node: `after ${name}`, args: {} }]], "task");
+      }
+      const before = await saver.getTuple(config);
+      expect(before?.checkpoint.channel_values[TASKS]).toMatchObject([{ node: "after b" }]);
+      expect((await saver.prune("t", { keepLast: 1 })).removed).toBe(1);
+      expect(await saverOn(place).getTuple(config)).toEqual(before);
+    });
+
+    it("deletes a thread of many namespaces and writes, and no other", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const namespaces = ["", "sub", "sub|sub", "n".repeat(500)];
+      for (const id of ["t", "t2", "t/", "T"]) {
+        for (const checkpoint_ns of namespaces) {
+          const metadata = { source: "loop", step: 0, parents: {} } as const;
+          const config = await saver.put(threadOf(id, { checkpoint_ns }), emptyCheckpoint(), metadata, {});
+          await saver.putWrites(config, [["odd", "x"]], "task");
+        }
+      }
+      await saver.deleteThread("t");
+      await saver.deleteThread("nobody's");
+      expect(await collect(saver.list(threadOf("t")))).toEqual([]);
+      expect(await tasksOf(place, "langgraph/t/")).toEqual([]);
+      for (const id of ["t2", "t/", "T"]) expect(await collect(saver.list(threadOf(id)))).toHaveLength(4);
+    });
+  });
+}

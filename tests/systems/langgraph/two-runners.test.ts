@@ -1,0 +1,234 @@
+import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
+import type { BaseCheckpointSaver, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { describe, expect, it } from "vitest";
+import { CheckpointConflictError } from "waymark";
+import type { WaymarkSaver } from "waymark/langgraph";
+import { deferred } from "../../support/deferred.js";
+import { collect } from "../../support/postgres.js";
+import { newPlace, saverOn, threadOf } from "./storages.js";
+
+const State = Annotation.Root({
+  by: Annotation<string>,
+  log: Annotation<string[]>({ reducer: (log, more) => [...log, ...more], default: () => [] }),
+  delta: () => new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()]),
+});
+
+/** Three nodes, each of which notes who is running. */
+const compiled = (
+  checkpointer: BaseCheckpointSaver,
+  before: (node: string, by: string) => Promise<void> | void = () => {},
+) => {
+  const node =
+    (name: string) =>
+    async ({ by }: typeof State.State) => {
+      await before(name, by);
+      return { log: [`${name} by ${by}`], delta: [`${name} by ${by}`] };
+    };
+  return new StateGraph(State)
+    .addNode("one", node("one"))
+    .addNode("two", node("two"))
+    .addNode("three", node("three"))
+    .addEdge(START, "one")
+    .addEdge("one", "two")
+    .addEdge("two", "three")
+    .compile({ checkpointer });
+};
+const logOf = (by: string) => ["one", "two", "three"].map((node) => `${node} by ${by}`);
+
+describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
+  describe("of two runs that go on from one checkpoint, the second is refused", () => {
+    const cases = ["one saver", "two savers"].flatMap((on) =>
+      (["async", "sync", "exit"] as const).map((durability) => ({ on, durability })),
+    );
+
+    it.each(cases)("on $on, with durability $durability", async ({ on, durability }) => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const other = on === "one saver" ? saver : saverOn(place);
+      await compiled(saver).invoke({ by: "nobody" }, threadOf("t"));
+
+      const [hasRead, isDone] = [deferred(), deferred()];
+      const late = compiled(holdingBack(other, hasRead.resolve, isDone.promise));
+      const second = late.invoke({ by: "second" }, { ...threadOf("t"), durability });
+      const refused = expectRefused(second);
+      await hasRead.promise;
+      const first = await compiled(saver).invoke({ by: "first" }, { ...threadOf("t"), durability });
+      const stored = await statesOn(saverOn(place));
+      isDone.resolve();
+
+      await refused;
+      expect(first.log).toEqual([...logOf("nobody"), ...logOf("first")]);
+      expect(await statesOn(saverOn(place))).toEqual(stored);
+      expect((await compiled(other).getState(threadOf("t"))).values).toEqual(first);
+    });
+
+    it("when both answer a person's question", async () => {
+      const place = await newPlace(kind);
+      const asking = (checkpointer: BaseCheckpointSaver) =>
+        new StateGraph(State)
+          .addNode("ask", () => ({ by: interrupt("who?") }))
+          .addNode("note", ({ by }) => ({ log: [by] }))
+          .addEdge(START, "ask")
+          .addEdge("ask", "note")
+          .compile({ checkpointer });
+      await asking(saverOn(place)).invoke({ by: "nobody" }, threadOf("t"));
+      const [hasRead, isDone] = [deferred(), deferred()];
+      const late = asking(holdingBack(saverOn(place), hasRead.resolve, isDone.promise));
+      const refused = expectRefused(late.invoke(new Command({ resume: "second" }), threadOf("t")));
+      await hasRead.promise;
+      const first = await asking(saverOn(place)).invoke(new Command({ resume: "first" }), threadOf("t"));
+      isDone.resolve();
+      await refused;
+      expect(first).toEqual({ by: "first", log: ["first"], delta: [] });
+      expect((await asking(saverOn(place)).getState(threadOf("t"))).values).toEqual(first);
+    });
+
+    it("when both begin the thread, one of them", async () => {
+      const place = await newPlace(kind);
+      const runs = ["a", "b"].map((by) => compiled(saverOn(place)).invoke({ by }, threadOf("t")));
+      const results = await Promise.allSettled(runs);
+      expect(results.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+      const [done] = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+      const [error] = results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+      expect(error).toBeInstanceOf(CheckpointConflictError);
+      expect((await compiled(saverOn(place)).getState(threadOf("t"))).values).toEqual(done);
+    });
+
+    it.each([true, false])("when the thread is deleted under a run, that run; exclusive: %s", async (exclusive) => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      await compiled(saver).invoke({ by: "nobody" }, threadOf("t"));
+      const deleting = compiled(saverOn(place, { exclusive }), (node) =>
+        node === "two" ? saver.deleteThread("t") : undefined,
+      );
+      await expectRefused(deleting.invoke({ by: "somebody" }, threadOf("t")));
+      expect(await collect(saver.list(threadOf("t")))).toEqual([]);
+    });
+  });
+
+  it("with exclusive: false both go on, and the last one wins", async () => {
+    const place = await newPlace(kind);
+    const options = { exclusive: false };
+    await compiled(saverOn(place)).invoke({ by: "nobody" }, threadOf("t"));
+    const [hasRead, isDone] = [deferred(), deferred()];
+    const late = compiled(holdingBack(saverOn(place, options), hasRead.resolve, isDone.promise));
+    const second = late.invoke({ by: "second" }, threadOf("t"));
+    await hasRead.promise;
+    const first = await compiled(saverOn(place, options)).invoke({ by: "first" }, threadOf("t"));
+    isDone.resolve();
+
+    expect((await second).log).toEqual([...logOf("nobody"), ...logOf("second")]);
+    const states = await statesOn(saverOn(place));
+    expect(states.map(({ values }) => values)).toContainEqual(first);
+    expect(states[0]?.values).toEqual(await second);
+  });
+
+  it("turns alternate between two savers", async () => {
+    const place = await newPlace(kind);
+    const graphs = [compiled(saverOn(place)), compiled(saverOn(place))];
+    const turns = ["a", "b", "c", "d", "e", "f"];
+    for (const [i, by] of turns.entries()) await graphs[i % 2]?.invoke({ by }, threadOf("t"));
+    const { values } = (await graphs[0]?.getState(threadOf("t"))) ?? {};
+    const log = turns.flatMap(logOf);
+    expect(values).toEqual({ by: "f", log, delta: log });
+  });
+
+  it("reading the state while a run is under way changes nothing", async () => {
+    const place = await newPlace(kind);
+    const saver = saverOn(place);
+    const reader = compiled(saver);
+    let isOver = false;
+    let readings = 0;
+    // It reads all the time, in each node too.
+    const read = async () => {
+      const { config } = await reader.getState(threadOf("t"));
+      await reader.getState(config);
+      await collect(reader.getStateHistory(threadOf("t"), { limit: 3 }));
+      readings += 1;
+    };
+    const reading = (async () => {
+      while (!isOver) await read();
+    })();
+    const turns = ["a", "b", "c", "d"];
+    for (const by of turns) await compiled(saver, read).invoke({ by }, threadOf("t"));
+    isOver = true;
+    await reading;
+    expect(readings).toBeGreaterThan(12);
+    const log = turns.flatMap(logOf);
+    expect((await compiled(saverOn(place)).getState(threadOf("t"))).values).toEqual({ by: "d", log, delta: log });
+    expect(await collect(saver.list(threadOf("t")))).toHaveLength(5 * turns.length);
+  });
+
+  describe.each(["the same saver", "a new saver"])("time travel on %s", (by) => {
+    async function travel() {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const ended = await compiled(saver).invoke({ by: "first" }, threadOf("t"));
+      const states = await statesOn(saver);
+      const beforeTwo = states.find(({ next }) => next[0] === "two");
+      if (beforeTwo === undefined) throw new Error("There is no checkpoint before two.");
+      const graph = compiled(by === "a new saver" ? saverOn(place) : saver);
+      return { place, graph, ended, states, beforeTwo: beforeTwo.config };
+    }
+
+    it("goes on from an old checkpoint", async () => {
+      const { place, graph, ended, states, beforeTwo } = await travel();
+      expect(await graph.invoke(null, beforeTwo)).toEqual(ended);
+      expect((await statesOn(saverOn(place))).slice(-states.length)).toEqual(states);
+    });
+
+    it("with another state", async () => {
+      const { place, graph, states, beforeTwo } = await travel();
+      const updated = await graph.updateState(beforeTwo, { by: "traveller" });
+      const { log, delta } = await graph.invoke(null, updated);
+      expect(log).toEqual(["one by first", "two by traveller", "three by traveller"]);
+      expect(delta).toEqual(log);
+      expect((await graph.getState(threadOf("t"))).values).toEqual({ by: "traveller", log, delta });
+      expect((await statesOn(saverOn(place))).slice(-states.length)).toEqual(states);
+    });
+
+    it("with another input", async () => {
+      const { place, graph, states, beforeTwo } = await travel();
+      const { log, delta } = await graph.invoke({ by: "traveller" }, beforeTwo);
+      expect(log).toEqual(["one by first", ...logOf("traveller")]);
+      expect(delta).toEqual(log);
+      expect((await graph.getState(threadOf("t"))).values).toEqual({ by: "traveller", log, delta });
+      expect((await statesOn(saverOn(place))).slice(-states.length)).toEqual(states);
+      // And on from there, on any saver.
+      const { log: next } = await compiled(saverOn(place)).invoke({ by: "next" }, threadOf("t"));
+      expect(next).toEqual([...log, ...logOf("next")]);
+    });
+  });
+});
+
+async function expectRefused(run: Promise<unknown>): Promise<void> {
+  const error = await run.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(CheckpointConflictError);
+  expect(String(error)).toContain("Another run has gone on with this thread since checkpoint");
+}
+
+/** The saver, for a run that is held back after it has read the thread. */
+function holdingBack(saver: WaymarkSaver, hasRead: () => void, until: Promise<void>): WaymarkSaver {
+  return new Proxy(saver, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      if (name !== "getTuple") return value.bind(target);
+      return async (config: Parameters<WaymarkSaver["getTuple"]>[0]): Promise<CheckpointTuple | undefined> => {
+        const tuple = await target.getTuple(config);
+        hasRead();
+        await until;
+        return tuple;
+      };
+    },
+  });
+}
+
+/** What the thread's history shows. */
+async function statesOn(saver: WaymarkSaver) {
+  const states = await collect(compiled(saver).getStateHistory(threadOf("t")));
+  return states.map(({ config, values, next }) => ({ config, values, next }));
+}

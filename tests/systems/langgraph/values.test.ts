@@ -1,0 +1,205 @@
+import { Annotation, Command, DeltaChannel, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
+import { type BaseCheckpointSaver, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { describe, expect, it } from "vitest";
+import { deferred } from "../../support/deferred.js";
+import { collect } from "../../support/postgres.js";
+import { newPlace, saverOn, threadOf } from "./storages.js";
+
+/** A list that the order of its parts shows in: rebuilt from the writes of the thread's checkpoints, or not. */
+const list = { reducer: (log: string[], more: string[]) => [...log, ...more], default: () => [] };
+const Log = Annotation.Root({
+  log: Annotation<string[]>(list),
+  delta: () => new DeltaChannel<string[], string[]>((log, writes) => [...log, ...writes.flat()]),
+});
+
+/** Each ends after the one behind it, so that the last one's writes are stored first. Then a person is asked. */
+function inReverse(checkpointer: BaseCheckpointSaver) {
+  const names = ["a", "b", "c", "d"];
+  const ends = new Map(names.map((name) => [name, deferred()]));
+  const builder = new StateGraph(Log);
+  const graph = names.reduce((built, name, i) => {
+    const withNode = built.addNode(name, async () => {
+      await ends.get(names[i + 1] ?? "")?.promise;
+      setImmediate(() => ends.get(name)?.resolve());
+      return { log: [name], delta: [name] };
+    });
+    return withNode.addEdge(START, name as typeof START) as typeof builder;
+  }, builder);
+  return graph
+    .addNode("person", () => ({ log: [interrupt("go on?")] }))
+    .addEdge(START, "person")
+    .compile({ checkpointer });
+}
+
+/** The same by sends. */
+function sendsInReverse(checkpointer: BaseCheckpointSaver, count: number) {
+  const ends = Array.from({ length: count }, () => deferred());
+  return new StateGraph(Log)
+    .addNode("worker", async ({ number }: { number: number }) => {
+      await ends[number + 1]?.promise;
+      setImmediate(() => ends[number]?.resolve());
+      return number < 0 ? { log: [interrupt("go on?")] } : { log: [`${number}`], delta: [`${number}`] };
+    })
+    .addConditionalEdges(START, () => [-1, ...ends.keys()].map((number) => new Send("worker", { number })))
+    .compile({ checkpointer });
+}
+
+describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
+  describe("pending writes come back in the order of the tasks' paths, whichever was stored first", () => {
+    it("of parallel nodes", async () => {
+      const saver = saverOn(await newPlace(kind));
+      const graph = inReverse(saver);
+      await graph.invoke({ log: [] }, threadOf("t"));
+
+      expect(await pendingLog(saver)).toEqual(["a", "b", "c", "d"]);
+      const { log, delta } = await graph.invoke(new Command({ resume: "yes" }), threadOf("t"));
+      expect(log).toEqual(["a", "b", "c", "d", "yes"]);
+      expect(delta).toEqual(["a", "b", "c", "d"]);
+      expect((await graph.getState(threadOf("t"))).values).toEqual({ log, delta });
+    });
+
+    it("of sends", async () => {
+      const saver = saverOn(await newPlace(kind));
+      const graph = sendsInReverse(saver, 8);
+      await graph.invoke({ log: [] }, threadOf("t"));
+      const order = Array.from({ length: 8 }, (_, number) => `${number}`);
+
+      expect(await pendingLog(saver)).toEqual(order);
+      const { log, delta } = await graph.invoke(new Command({ resume: "yes" }), threadOf("t"));
+      expect(log).toEqual(["yes", ...order]);
+      expect((await graph.getState(threadOf("t"))).values).toEqual({ log, delta });
+    });
+
+    async function pendingLog(saver: BaseCheckpointSaver) {
+      const { pendingWrites = [] } = (await saver.getTuple(threadOf("t"))) ?? {};
+      return pendingWrites.flatMap(([, channel, value]) => (channel === "log" ? value : []));
+    }
+  });
+
+  describe("bytes survive", () => {
+    const bytes = () => Uint8Array.of(0, 1, 127, 128, 255);
+    const nested = () => ({ deep: [{ image: bytes() }], map: new Map([["image", bytes()]]) });
+    const State = Annotation.Root({ top: Annotation<Uint8Array>, nested: Annotation<ReturnType<typeof nested>> });
+
+    it("in values and in writes, at the top and nested", async () => {
+      const saver = saverOn(await newPlace(kind));
+      const graph = new StateGraph(State)
+        .addNode("draw", () => ({ top: bytes(), nested: nested() }))
+        .addNode("person", () => {
+          interrupt(bytes());
+          return {};
+        })
+        .addEdge(START, "draw")
+        .addEdge(START, "person")
+        .addEdge("draw", "person")
+        .compile({ checkpointer: saver });
+      await graph.invoke({ top: Uint8Array.of(), nested: nested() }, threadOf("t"));
+
+      const tuple = await saver.getTuple(threadOf("t"));
+      expect(tuple?.checkpoint.channel_values).toMatchObject({ top: Uint8Array.of(), nested: nested() });
+      const writes = new Map(tuple?.pendingWrites?.map(([, channel, value]) => [channel, value]));
+      expect(writes.get("top")).toEqual(bytes());
+      expect(writes.get("nested")).toEqual(nested());
+      expect(writes.get("__interrupt__")).toMatchObject([{ value: bytes() }]);
+    });
+
+    it("as a Buffer", async () => {
+      const place = await newPlace(kind);
+      const graph = (checkpointer: BaseCheckpointSaver) =>
+        new StateGraph(State)
+          .addNode("draw", () => ({ top: Buffer.from(bytes()) }))
+          .addEdge(START, "draw")
+          .compile({ checkpointer });
+      await graph(saverOn(place)).invoke({ nested: nested() }, threadOf("t"));
+      const { values } = await graph(saverOn(place)).getState(threadOf("t"));
+      expect(values).toEqual({ top: Buffer.from(bytes()), nested: nested() });
+    });
+  });
+
+  it("values and writes are stored as they were when they were given", async () => {
+    const saver = saverOn(await newPlace(kind));
+    const given = () => ({ bytes: Uint8Array.of(1, 2), list: ["as it was"] });
+    const values = given();
+    const written = given();
+    const change = ({ bytes, list }: ReturnType<typeof given>) => {
+      bytes.fill(7);
+      list.push("changed later");
+    };
+    const versions = { bytes: 1, list: 1 };
+    const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
+
+    // The copy's values are nowhere else.
+    for (const [source, newVersions] of [
+      ["loop", versions],
+      ["fork", {}],
+    ] as const) {
+      const putting = saver.put(
+        threadOf("t"),
+        { ...checkpoint, id: uuid6(1) },
+        { source, step: 1, parents: {} },
+        newVersions,
+      );
+      change(values);
+      const config = await putting;
+      const writing = saver.putWrites(config, Object.entries(written), "task");
+      change(written);
+      await writing;
+
+      const tuple = await saver.getTuple(config);
+      expect(tuple?.checkpoint.channel_values, source).toEqual(given());
+      expect(
+        tuple?.pendingWrites?.map(([, , value]) => value),
+        source,
+      ).toEqual(Object.values(given()));
+      Object.assign(values, given());
+      Object.assign(written, given());
+    }
+  });
+
+  describe("a branch keeps all values", () => {
+    const State = Annotation.Root({
+      kept: Annotation<string>,
+      changed: Annotation<number>,
+      bytes: Annotation<Uint8Array>,
+      delta: () =>
+        new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()], { snapshotFrequency: 3 }),
+    });
+    const compiled = (checkpointer: BaseCheckpointSaver) =>
+      new StateGraph(State)
+        .addNode("first", () => ({ changed: 1, delta: ["first"] }))
+        .addNode("second", () => ({ changed: 2, delta: ["second"] }))
+        .addNode("third", () => ({ changed: 3, delta: ["third"] }))
+        .addEdge(START, "first")
+        .addEdge("first", "second")
+        .addEdge("second", "third")
+        .compile({ checkpointer });
+    const INPUT = { kept: "from the input", changed: 0, bytes: Uint8Array.of(1, 2), delta: ["input"] };
+
+    const cases = ["whole", "pruned"].flatMap((which) => ["same", "new"].map((by) => ({ which, by })));
+
+    it.each(cases)("of a $which thread, made by the $by saver", async ({ which, by }) => {
+      const place = await newPlace(kind);
+      const first = saverOn(place);
+      await compiled(first).invoke(INPUT, threadOf("t"));
+      const { delta } = await compiled(first).invoke({ delta: ["next"] }, threadOf("t"));
+      if (which === "pruned") expect((await first.prune("t", { keepLast: 4 })).removed).toBeGreaterThan(0);
+      const graph = compiled(by === "new" ? saverOn(place) : first);
+
+      for (const { config, values, next } of await collect(graph.getStateHistory(threadOf("t")))) {
+        // Where this turn's nodes begin.
+        if (next.length === 0 || next[0] === START) continue;
+        expect(values).toMatchObject({ kept: INPUT.kept, bytes: INPUT.bytes });
+
+        const updated = await graph.updateState(config, { changed: 77 }, "first");
+        expect((await graph.getState(updated)).values, `an update before ${next}`).toEqual({ ...values, changed: 77 });
+
+        const copied = await graph.updateState(config, null, "__copy__");
+        const copy = await graph.getState(copied);
+        expect({ values: copy.values, next: copy.next }, `a copy before ${next}`).toEqual({ values, next });
+        const { delta: ofCopy } = await graph.invoke(null, copied);
+        expect(ofCopy, `a copy before ${next} goes on`).toEqual(delta.slice(0, ofCopy.length));
+        expect(ofCopy.at(-1)).toBe("third");
+      }
+    });
+  });
+});
