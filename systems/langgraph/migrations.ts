@@ -1,33 +1,86 @@
 import { type Checkpoint, maxChannelVersion } from "@langchain/langgraph-checkpoint";
+import { failureOf } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
+import type { WritesRecord } from "./records.js";
 
-/** Gives a checkpoint's channel values the form of the next version. */
+/**
+ * Gives a checkpoint's channel values the form of the next version. LangGraph's own channels (`branch:to:…`, `__start__`)
+ * are among them; those that it leaves out stay.
+ */
 export type ChannelMigration = (values: Record<string, unknown>) => Record<string, unknown>;
 
-/** From which version to which. */
-export interface Versions {
-  readonly from: number;
-  readonly to: number;
-  readonly migrations: Readonly<Record<number, ChannelMigration>>;
+/** A checkpoint with its pending writes, each of some version. */
+interface Read {
+  readonly checkpoint: Checkpoint;
+  readonly stateVersion: number;
+  readonly writes: readonly (WritesRecord & { readonly stateVersion: number })[];
 }
 
-/** Brings a checkpoint of an older graph to the version of this one. It changes the checkpoint. */
-export function migrated(checkpoint: Checkpoint, { from, to, migrations }: Versions, logger: Logger): void {
-  const before = Object.keys(checkpoint.channel_values);
-  for (let version = from; version < to; version++) {
-    const migrate = migrations[version];
-    if (migrate === undefined)
-      throw new UnsupportedFormatError(`There is no migration from ${version} to ${version + 1}.`);
-    checkpoint.channel_values = migrate(checkpoint.channel_values);
+/** Brings what older graphs have stored to the version of this one. */
+export class ChannelMigrations {
+  readonly #version: number;
+  readonly #migrations: Readonly<Record<number, ChannelMigration>>;
+  readonly #logger: Logger;
+  readonly #reported = new Set<string>();
+
+  constructor(version: number, migrations: Readonly<Record<number, ChannelMigration>>, logger: Logger) {
+    this.#version = version;
+    this.#migrations = migrations;
+    this.#logger = logger;
   }
-  if (from >= to) return;
-  const { channel_values: values, channel_versions: versions, id } = checkpoint;
-  const all = Object.values(versions);
-  for (const channel of Object.keys(values)) {
-    if (!Object.hasOwn(versions, channel)) versions[channel] = all.length === 0 ? 1 : maxChannelVersion(...all);
+
+  /**
+   * A task that has written to a channel which is gone has no result any more, so that it runs again.
+   *
+   * @throws {UnsupportedFormatError} A migration is missing or fails.
+   */
+  apply({ checkpoint, stateVersion, writes }: Read): Pick<Read, "checkpoint" | "writes"> {
+    if (stateVersion === this.#version) return { checkpoint, writes };
+    const { id, channel_values: old } = checkpoint;
+    let values = old;
+    for (let version = stateVersion; version < this.#version; version++) values = this.#next(values, version, id);
+    const versions = { ...checkpoint.channel_versions };
+    const [first = 1, ...others] = Object.values(versions);
+    for (const channel of Object.keys(values)) {
+      if (!Object.hasOwn(versions, channel)) versions[channel] = maxChannelVersion(first, ...others);
+    }
+    const gone = new Set(Object.keys(old).filter((channel) => !Object.hasOwn(values, channel)));
+    for (const channel of gone) delete versions[channel];
+    this.#report(id, [...gone]);
+    return {
+      checkpoint: { ...checkpoint, channel_values: values, channel_versions: versions },
+      writes: writes.map((record) => {
+        const isLost = record.stateVersion < this.#version && record.writes.some(({ channel }) => gone.has(channel));
+        return isLost ? { ...record, writes: record.writes.filter(({ index }) => index < 0) } : record;
+      }),
+    };
   }
-  const gone = before.filter((channel) => !Object.hasOwn(values, channel));
-  for (const channel of gone) delete versions[channel];
-  if (gone.length > 0) logger.info({ id, channels: gone }, `Migrations have removed channels: ${gone.join(", ")}`);
+
+  #next(values: Record<string, unknown>, version: number, id: string): Record<string, unknown> {
+    const what = `Checkpoint ${id} was left untouched, but the migration of channel values from ${version} to ${version + 1}`;
+    const migrate = this.#migrations[version];
+    if (migrate === undefined) throw new UnsupportedFormatError(`${what} is missing: add it.`);
+    const ofGraph = Object.entries(values).filter(([channel]) => /^(__|branch:|join:)/.test(channel));
+    let migrated: unknown;
+    try {
+      migrated = migrate({ ...values });
+    } catch (cause) {
+      throw new UnsupportedFormatError(`${what} failed: ${failureOf(cause).message}`, { cause });
+    }
+    if (typeof migrated !== "object" || migrated === null || migrated instanceof Promise || Array.isArray(migrated)) {
+      throw new UnsupportedFormatError(`${what} gave no object of values. It must return one, and no promise of one.`);
+    }
+    // LangGraph knows no difference between undefined and a channel without a value.
+    const given = Object.entries(migrated).filter(([, value]) => value !== undefined);
+    return Object.fromEntries([...ofGraph, ...given]);
+  }
+
+  /** Once, and not at each reading of each checkpoint. */
+  #report(id: string, channels: readonly string[]): void {
+    const names = channels.join(", ");
+    if (names === "" || this.#reported.has(names)) return;
+    this.#reported.add(names);
+    this.#logger.warn({ id, channels }, `The migrations leave channels of older checkpoints out: ${names}`);
+  }
 }

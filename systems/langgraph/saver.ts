@@ -28,7 +28,7 @@ import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import { deltaHistories } from "./delta-histories.js";
-import { type ChannelMigration, migrated } from "./migrations.js";
+import { type ChannelMigration, ChannelMigrations } from "./migrations.js";
 import { pendingWrites, writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import {
@@ -75,7 +75,7 @@ export interface WaymarkSaverOptions extends ManagerOptions {
    * CheckpointConflictError. Default true. With false both go on, as in LangGraph's own savers, and the last one wins.
    */
   readonly exclusive?: boolean | undefined;
-  /** Under `n`: brings the channel values of `stateVersion` n to n + 1. */
+  /** Under `n`: brings the channel values of `stateVersion` n to n + 1. Pending writes keep their form. */
   readonly migrations?: Readonly<Record<number, ChannelMigration>> | undefined;
 }
 
@@ -104,7 +104,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   /** The last record of a checkpoint's writes that a run of this saver knows. */
   readonly #written = new Seen<number>();
   readonly #stateVersion: number;
-  readonly #migrations: Readonly<Record<number, ChannelMigration>>;
+  readonly #migrations: ChannelMigrations;
   readonly #retention: RetentionPolicy | undefined;
   readonly #isExclusive: boolean;
   readonly #logger: Logger;
@@ -117,13 +117,16 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (typeof exclusive !== "boolean") throw new TypeError("WaymarkSaverOptions.exclusive must be true or false.");
     if (retention !== undefined) checkRetentionPolicy(retention);
     // The values of a checkpoint may be of several records, so the saver migrates them when it has them all.
-    const kept = Object.fromEntries(Object.keys(migrations).map((version) => [version, (stored: unknown) => stored]));
-    this.#manager = new CheckpointManager({ ...forManager, migrations: kept });
+    const kept = Object.entries(migrations).map(([version, migrate]) => [
+      version,
+      typeof migrate === "function" ? (stored: unknown) => stored : migrate,
+    ]);
+    this.#manager = new CheckpointManager({ ...forManager, migrations: Object.fromEntries(kept) });
+    this.#logger = safeLogger(options.logger ?? warningLogger);
     this.#stateVersion = options.stateVersion ?? 1;
-    this.#migrations = migrations;
+    this.#migrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#retention = retention;
     this.#isExclusive = exclusive;
-    this.#logger = safeLogger(options.logger ?? warningLogger);
   }
 
   /**
@@ -374,9 +377,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       loadedValue(this.serde, state.metadata),
       this.#writes(thread, id, written),
     ]);
-    const checkpoint: Checkpoint = { ...state.checkpoint, id, channel_values: values };
-    if (checkpoint.v < 4 && parentId !== undefined) await this.#migratePendingSends(checkpoint, thread, parentId);
-    migrated(checkpoint, { from: stateVersion, to: this.#stateVersion, migrations: this.#migrations }, this.#logger);
+    const asStored: Checkpoint = { ...state.checkpoint, id, channel_values: values };
+    if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
+    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: stored });
     if (newest !== undefined) this.#seen.set(taskId, id, { ...seenIn(saved), newest });
     return {
       config: configOf(thread, id),
@@ -384,7 +387,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       // What `put` was given.
       metadata: metadata as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
-      pendingWrites: await pendingWrites(this.serde, stored),
+      pendingWrites: await pendingWrites(this.serde, writes),
     };
   }
 
@@ -444,14 +447,14 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    *
    * @param upTo - The last record to read. Default: all.
    */
-  async #writes(thread: Thread, id: string, upTo?: number): Promise<readonly WritesRecord[]> {
-    const records: WritesRecord[] = [];
+  async #writes(thread: Thread, id: string, upTo?: number) {
+    const records: (WritesRecord & { readonly stateVersion: number })[] = [];
     let last = 0;
     const readAll = async () => {
       const query = { order: "oldest", beforeSequence: upTo === undefined ? undefined : upTo + 1 } as const;
-      for await (const { state, sequence } of this.#manager.history(writesTask(thread, id), query)) {
+      for await (const { state, stateVersion, sequence } of this.#manager.history(writesTask(thread, id), query)) {
         // What `putWrites` has stored; its seal has been checked.
-        records.push(state as WritesRecord);
+        records.push({ ...(state as WritesRecord), stateVersion });
         last = sequence;
       }
     };
