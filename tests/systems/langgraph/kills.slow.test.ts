@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager } from "waymark";
+import { momentOf } from "../../support/moments.js";
+import { newPlace, type Place } from "./storages.js";
+
+const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/forty-nodes.mjs", import.meta.url));
+const NODES = 40;
+/** A life's number of lines is one of these, so that a run has some ten lives. Without waiting, more is done in vain. */
+const LONGEST_LIFE = { sync: 20, async: 45 };
+
+const cases = (["json-file", "task-file", "sqlite", "postgres"] as const).flatMap((kind) =>
+  (["sync", "async"] as const).map((durability) => ({ kind, durability })),
+);
+
+describe("a graph of 40 nodes whose process is killed at random moments until it ends", () => {
+  it.each(cases)("on $kind, with durability $durability", async ({ kind, durability }) => {
+    const place = await newPlace(kind);
+    const lives = new Lives(place, durability);
+    const run = new Run();
+    let kills = 0;
+    for (let life = 0; run.end === undefined; life++) {
+      const seed = life * cases.length + cases.findIndex((one) => one.kind === kind && one.durability === durability);
+      const length = momentOf(seed, LONGEST_LIFE[durability]);
+      const { lines, isKilled } = await lives.next(length);
+      if (isKilled) kills += 1;
+      run.read(lines, `life ${life + 1}`);
+    }
+
+    const { findings, checkpoints } = await new CheckpointManager({ storage: place.open() }).verify();
+    const of = `${kind}, ${durability}`;
+    process.stdout.write(
+      `${of}: ${kills} kills, ${run.acknowledged.size} results acknowledged, ${run.begun} nodes begun, ${checkpoints} records\n`,
+    );
+    expect(kills).toBeGreaterThan(2);
+    expect(findings.filter((finding) => finding.kind !== "leftover")).toEqual([]);
+    const { input, log, delta } = run.end;
+    expect(input).toBe("from the input");
+    expect(log).toHaveLength(NODES);
+    expect(new Set(log).size).toBe(NODES);
+    expect(delta).toEqual(log);
+  });
+});
+
+/** What the lives of a run have printed. */
+class Run {
+  /** Nodes whose result was acknowledged, with its checkpoint. */
+  readonly acknowledged = new Set<string>();
+  begun = 0;
+  end: { readonly input: string; readonly log: readonly string[]; readonly delta: readonly string[] } | undefined;
+  readonly #stored = new Set<string>();
+  readonly #written: { readonly checkpoint: string; readonly node: string }[] = [];
+
+  read(lines: readonly string[], life: string): void {
+    for (const line of lines) {
+      const [what, first = "", node = ""] = line.split(" ");
+      if (what === "begin") {
+        this.begun += 1;
+        expect(this.acknowledged, `${life} begins ${first} again`).not.toContain(first);
+      } else if (what === "put") this.#stored.add(first);
+      else if (what === "wrote") this.#written.push({ checkpoint: first, node });
+      else if (what === "end") this.end = JSON.parse(line.slice("end ".length));
+      // A killed client's last statement may still be carried out by a server.
+      else if (what === "error") expect(first, life).toBe("CHECKPOINT_CONFLICT");
+      else expect(what, life).toBe("putting");
+    }
+    for (const { checkpoint, node } of this.#written) if (this.#stored.has(checkpoint)) this.acknowledged.add(node);
+  }
+}
+
+/** Processes that run the graph, one after the other. The next ones start meanwhile. */
+class Lives {
+  readonly #place: Place;
+  readonly #durability: string;
+  readonly #waiting: ChildProcess[] = [];
+
+  constructor(place: Place, durability: string) {
+    this.#place = place;
+    this.#durability = durability;
+    onTestFinished(() => {
+      for (const child of this.#waiting) child.kill("SIGKILL");
+    });
+  }
+
+  /** Lets the next one live until it has printed so many lines, or to its end. */
+  async next(length: number): Promise<{ readonly lines: readonly string[]; readonly isKilled: boolean }> {
+    while (this.#waiting.length < 3) this.#waiting.push(this.#start());
+    const [child] = this.#waiting.splice(0, 1);
+    if (child?.stdout == null) throw new Error("A process has no output.");
+    const closed = once(child, "close");
+    const lines: string[] = [];
+    child.stdin?.end();
+    for await (const line of createInterface({ input: child.stdout })) {
+      lines.push(line);
+      if (lines.length === length) child.kill("SIGKILL");
+    }
+    const [, signal] = await closed;
+    return { lines, isKilled: signal === "SIGKILL" };
+  }
+
+  #start(): ChildProcess {
+    const args = [PROGRAM, this.#place.url, this.#durability];
+    return spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  }
+}
