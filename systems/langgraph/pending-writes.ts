@@ -18,7 +18,7 @@ export async function writesRecord(
   const stored = writes.map(async ([channel, value], position) => ({
     channel,
     index: WRITES_IDX_MAP[channel] ?? position,
-    value: await storedValue(serde, value),
+    value: await storedValue(serde, value, channel),
   }));
   return { taskId, taskPath, writes: await Promise.all(stored) };
 }

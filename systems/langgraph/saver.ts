@@ -14,6 +14,7 @@ import {
   type SerializerProtocol,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
+import { makePayload } from "../../src/codec/payload.js";
 import { checkKeys } from "../../src/contract/adapter.js";
 import type {
   CheckpointStatus,
@@ -22,6 +23,7 @@ import type {
   Checkpoint as Saved,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
+import { checkId, checkTaskId } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
@@ -99,6 +101,7 @@ type SavedCheckpoint = Saved<StoredState>;
  * ```
  */
 export class WaymarkSaver extends BaseCheckpointSaver {
+  readonly #options: WaymarkSaverOptions;
   readonly #manager: CheckpointManager;
   readonly #seen = new Seen<SeenCheckpoint>();
   /** The last record of a checkpoint's writes that a run of this saver knows. */
@@ -111,11 +114,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: WaymarkSaverOptions) {
-    checkKeys("WaymarkSaverOptions", options, OPTIONS);
+    checkOptions(options);
     const { serde, retention, exclusive = true, migrations = {}, ...forManager } = options;
     super(serde);
-    if (typeof exclusive !== "boolean") throw new TypeError("WaymarkSaverOptions.exclusive must be true or false.");
-    if (retention !== undefined) checkRetentionPolicy(retention);
+    this.#options = options;
     // The values of a checkpoint may be of several records, so the saver migrates them when it has them all.
     const kept = Object.entries(migrations).map(([version, migrate]) => [
       version,
@@ -193,7 +195,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   ): Promise<Config> {
     const thread = requiredThread(config, "put a checkpoint");
     const taskId = checkpointsTask(thread);
+    checkTaskId(taskId);
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
+    checkId("A checkpoint id", id);
     const parentId = getCheckpointId(config);
     // No wait where the parent has been seen: the graph may change its values once this waits.
     const parent =
@@ -209,10 +213,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       else if (parentId !== "" || metadata.source === "fork") own.add(channel);
     }
     const [storedMetadata, storedValues] = await Promise.all([
-      storedValue(this.serde, metadata),
+      storedValue(this.serde, metadata, "metadata"),
       mapEntries(
         Object.entries(values).filter(([channel]) => own.has(channel)),
-        (value) => storedValue(this.serde, value),
+        (value, channel) => storedValue(this.serde, value, channel),
       ),
     ]);
     const state: StoredState = { checkpoint: rest, metadata: storedMetadata, values: storedValues };
@@ -485,14 +489,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       const highest = newest.id > id ? newest.id : id;
       const metadata = highest === id ? described : { ...described, newest: highest };
       try {
-        const { sequence } = await this.#manager.save(taskId, state, {
-          id,
-          stage,
-          status,
-          metadata,
-          expectedSequence,
-          ...(parentId === "" ? undefined : { parentId }),
-        });
+        const parent = parentId === "" ? undefined : { parentId };
+        const sequence = await this.#store({ taskId, id, stage, status, metadata, ...parent }, state, expectedSequence);
         return { sequence, id: highest };
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
@@ -509,6 +507,18 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         expectedSequence = newest.sequence;
       }
     }
+  }
+
+  /** As the manager's `save`, which would read again what it has stored under a given id. */
+  async #store(
+    described: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
+    state: StoredState,
+    expectedSequence: number | undefined,
+  ): Promise<number> {
+    const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
+    const draft = { ...described, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
+    const made = await makePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
+    return storage.append({ ...draft, ...made }, { expectedSequence });
   }
 
   async #newest(taskId: string): Promise<Newest> {
@@ -547,6 +557,21 @@ interface Appended {
   readonly seen: Newest | undefined;
 }
 
+function checkOptions(options: WaymarkSaverOptions): void {
+  if (typeof options === "object" && options !== null && "append" in options) {
+    throw new TypeError("WaymarkSaver takes options: new WaymarkSaver({ storage }).");
+  }
+  checkKeys("WaymarkSaverOptions", options, OPTIONS);
+  const { serde, retention, exclusive = true } = options;
+  if (serde !== undefined && (typeof serde?.dumpsTyped !== "function" || typeof serde.loadsTyped !== "function")) {
+    throw new TypeError(
+      "WaymarkSaverOptions.serde must have dumpsTyped and loadsTyped, as LangGraph's serializers have.",
+    );
+  }
+  if (typeof exclusive !== "boolean") throw new TypeError("WaymarkSaverOptions.exclusive must be true or false.");
+  if (retention !== undefined) checkRetentionPolicy(retention);
+}
+
 const OPTIONS = [
   "storage",
   "ownsStorage",
@@ -574,8 +599,8 @@ function namesIn({ configurable = {} }: Config): { readonly threadId?: string; r
     ["thread_id", threadId],
     ["checkpoint_ns", namespace],
   ] as const) {
-    if (name === undefined || typeof name === "string") continue;
-    throw new TypeError(`"${key}" in "configurable" must be a string; it is ${JSON.stringify(name)}.`);
+    if (name === undefined || (typeof name === "string" && (name !== "" || key === "checkpoint_ns"))) continue;
+    throw new TypeError(`"${key}" in "configurable" must be a string that isn't empty; it is ${JSON.stringify(name)}.`);
   }
   return { threadId, namespace };
 }

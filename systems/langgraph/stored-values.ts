@@ -1,12 +1,19 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import type { StoredValue } from "./records.js";
 
-export async function storedValue(serde: SerializerProtocol, value: unknown): Promise<StoredValue> {
+/** @throws {TypeError} It is a function or a symbol. */
+export async function storedValue(serde: SerializerProtocol, value: unknown, channel: string): Promise<StoredValue> {
   // The serializer gives bytes as they are, and they may change later. A Buffer's own slice() doesn't copy.
   const given = value instanceof Uint8Array ? Uint8Array.prototype.slice.call(value) : value;
   const [type, bytes] = await serde.dumpsTyped(given);
   if (type !== "json") return { type, bytes };
   const text = DECODER.decode(bytes);
+  // What JSON has no text for.
+  if (text === "") {
+    throw new TypeError(
+      `The value of channel ${JSON.stringify(channel)} is a ${typeof value}. Nothing was stored; keep its name.`,
+    );
+  }
   return { json: JSON.parse(text) };
 }
 
