@@ -123,6 +123,8 @@ function threadOn(saver, growth) {
   let version = 0;
   /** @type {import("@langchain/core/runnables").RunnableConfig} */
   let config = { configurable: { thread_id, checkpoint_ns: "" } };
+  /** @type {(typeof config)[]} */
+  const written = [];
   return {
     put: async () => {
       version += 1;
@@ -139,8 +141,10 @@ function threadOn(saver, growth) {
         { source: "loop", step: version, parents: {} },
         { messages: version },
       );
+      written.push(config);
     },
-    putWrites: () => saver.putWrites(config, [["messages", MESSAGE]], randomUUID()),
+    // As in a run, a checkpoint has few of them.
+    putWrites: () => saver.putWrites(written.pop() ?? config, [["messages", MESSAGE]], randomUUID()),
     getTuple: () => saver.getTuple({ configurable: { thread_id, checkpoint_ns: "" } }),
   };
 }
