@@ -1,1 +1,3 @@
-export { type ChannelMigration, WaymarkSaver, type WaymarkSaverOptions } from "./saver.js";
+export type { ChannelMigration } from "./migrations.js";
+export type { WaymarkSaverOptions } from "./options.js";
+export { WaymarkSaver } from "./saver.js";

@@ -1,0 +1,46 @@
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import type { Thread } from "./task-ids.js";
+
+/** LangGraph's `RunnableConfig`. */
+export type Config = Parameters<BaseCheckpointSaver["getTuple"]>[0];
+
+/** `undefined` without a thread's id. */
+export function threadIn(config: Config): Thread | undefined {
+  const { threadId, namespace = "" } = namesIn(config);
+  return threadId === undefined ? undefined : { threadId, namespace };
+}
+
+/** @throws {TypeError} One of them is no string. */
+export function namesIn({ configurable = {} }: Config): { readonly threadId?: string; readonly namespace?: string } {
+  const { thread_id: threadId, checkpoint_ns: namespace } = configurable;
+  for (const [key, name] of [
+    ["thread_id", threadId],
+    ["checkpoint_ns", namespace],
+  ] as const) {
+    if (name === undefined || (typeof name === "string" && (name !== "" || key === "checkpoint_ns"))) continue;
+    throw new TypeError(`"${key}" in "configurable" must be a string that isn't empty; it is ${JSON.stringify(name)}.`);
+  }
+  return { threadId, namespace };
+}
+
+export function requiredThread(config: Config, what: string): Thread {
+  const thread = threadIn(config);
+  if (thread !== undefined) return thread;
+  throw new TypeError(
+    `Can't ${what}: the config has no "thread_id" in "configurable". Pass one: ` +
+      `graph.invoke(input, { configurable: { thread_id: "support-42" } }).`,
+  );
+}
+
+export function configOf({ threadId, namespace }: Thread, id: string) {
+  return { configurable: { thread_id: threadId, checkpoint_ns: namespace, checkpoint_id: id } };
+}
+
+/** Whether a value has all that the filter has, at any depth. */
+export function contains(value: unknown, filter: unknown): boolean {
+  if (typeof filter !== "object" || filter === null) return Object.is(value, filter);
+  if (typeof value !== "object" || value === null || Array.isArray(value) !== Array.isArray(filter)) return false;
+  const properties = new Map<string, unknown>(Object.entries(value));
+  if (Array.isArray(filter) && filter.length !== properties.size) return false;
+  return Object.entries(filter).every(([key, part]) => part === undefined || contains(properties.get(key), part));
+}

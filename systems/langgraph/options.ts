@@ -1,0 +1,55 @@
+import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { checkKeys } from "../../src/contract/adapter.js";
+import type { CheckpointManagerOptions } from "../../src/manager/options.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import type { ChannelMigration } from "./migrations.js";
+
+/** The options of a manager that a saver passes on. */
+type ManagerOptions = Pick<
+  CheckpointManagerOptions,
+  "storage" | "ownsStorage" | "transforms" | "stateVersion" | "maxPayloadBytes" | "clock" | "logger"
+>;
+
+export interface WaymarkSaverOptions extends ManagerOptions {
+  /** How values become bytes. Default: LangGraph's own serializer. */
+  readonly serde?: SerializerProtocol | undefined;
+  /** What is kept of a thread after each `put`; see {@link WaymarkSaver.prune}. Default: everything. */
+  readonly retention?: RetentionPolicy | undefined;
+  /**
+   * Whether a run stops that goes on from a checkpoint after another one has gone on from it: its `put` is a
+   * CheckpointConflictError. Default true. With false both go on, as in LangGraph's own savers, and the last one wins.
+   */
+  readonly exclusive?: boolean | undefined;
+  /** Under `n`: brings the channel values of `stateVersion` n to n + 1. Pending writes keep their form. */
+  readonly migrations?: Readonly<Record<number, ChannelMigration>> | undefined;
+}
+
+/** @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it. */
+export function checkOptions(options: WaymarkSaverOptions): void {
+  if (typeof options === "object" && options !== null && "append" in options) {
+    throw new TypeError("WaymarkSaver takes options: new WaymarkSaver({ storage }).");
+  }
+  checkKeys("WaymarkSaverOptions", options, OPTIONS);
+  const { serde, retention, exclusive = true } = options;
+  if (serde !== undefined && (typeof serde?.dumpsTyped !== "function" || typeof serde.loadsTyped !== "function")) {
+    throw new TypeError(
+      "WaymarkSaverOptions.serde must have dumpsTyped and loadsTyped, as LangGraph's serializers have.",
+    );
+  }
+  if (typeof exclusive !== "boolean") throw new TypeError("WaymarkSaverOptions.exclusive must be true or false.");
+  if (retention !== undefined) checkRetentionPolicy(retention);
+}
+
+const OPTIONS = [
+  "storage",
+  "ownsStorage",
+  "transforms",
+  "stateVersion",
+  "maxPayloadBytes",
+  "clock",
+  "logger",
+  "serde",
+  "retention",
+  "exclusive",
+  "migrations",
+] satisfies (keyof WaymarkSaverOptions)[];

@@ -1,0 +1,265 @@
+import {
+  type Checkpoint,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  maxChannelVersion,
+  type SerializerProtocol,
+  TASKS,
+} from "@langchain/langgraph-checkpoint";
+import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
+import type { Logger } from "../../src/manager/logger.js";
+import type { CheckpointManager } from "../../src/manager/manager.js";
+import { type Config, configOf, namesIn } from "./config.js";
+import type { ChannelMigrations } from "./migrations.js";
+import { pendingWrites } from "./pending-writes.js";
+import { type CheckpointState, holdersOf, metadataOf, type WritesRecord } from "./records.js";
+import { type Newest, Seen, type SeenCheckpoint } from "./seen.js";
+import { loadedValue, mapEntries } from "./stored-values.js";
+import {
+  checkpointsPrefix,
+  checkpointsTask,
+  THREADS_PREFIX,
+  type Thread,
+  threadOf,
+  writesPrefix,
+  writesTask,
+} from "./task-ids.js";
+
+export type StoredState = CheckpointState<Omit<Checkpoint, "id" | "channel_values">>;
+export type SavedCheckpoint = Saved<StoredState>;
+
+export interface ThreadReaderOptions {
+  readonly manager: CheckpointManager;
+  readonly serde: SerializerProtocol;
+  readonly migrations: ChannelMigrations;
+  readonly logger: Logger;
+}
+
+/** Makes LangGraph's checkpoints of what is stored, and remembers what a run has seen. */
+export class ThreadReader {
+  readonly seen = new Seen<SeenCheckpoint>();
+  /** The last record of a checkpoint's writes that a run of this saver knows. */
+  readonly written = new Seen<number>();
+  readonly #manager: CheckpointManager;
+  readonly #serde: SerializerProtocol;
+  readonly #migrations: ChannelMigrations;
+  readonly #logger: Logger;
+
+  constructor({ manager, serde, migrations, logger }: ThreadReaderOptions) {
+    this.#manager = manager;
+    this.#serde = serde;
+    this.#migrations = migrations;
+    this.#logger = logger;
+  }
+
+  /** The threads and namespaces that the config names, in the order of their tasks. */
+  async threads(config: Config): Promise<readonly Thread[]> {
+    const { threadId, namespace } = namesIn(config);
+    if (threadId !== undefined && namespace !== undefined) return [{ threadId, namespace }];
+    const prefix = threadId === undefined ? THREADS_PREFIX : checkpointsPrefix(threadId);
+    const tasks = await this.#manager.tasks({ prefix });
+    const threads = tasks.flatMap(({ taskId, newest }) => threadOf(taskId, newest.metadata) ?? []);
+    return namespace === undefined ? threads : threads.filter((thread) => thread.namespace === namespace);
+  }
+
+  async newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
+    const taskId = checkpointsTask(thread);
+    const last = await this.#manager.latest(taskId);
+    if (last === undefined) return undefined;
+    const saved = savedCheckpoint(last);
+    const newest = newestBy(saved);
+    try {
+      const highest = newest.id === saved.id ? saved : await this.#highest(taskId, newest.id);
+      return await this.tuple(thread, highest ?? saved, { ...newest, id: highest?.id ?? saved.id });
+    } catch (error) {
+      if (!(error instanceof CheckpointCorruptError)) throw error;
+      this.#logger.warn(
+        { taskId, error },
+        `A checkpoint of thread ${JSON.stringify(thread.threadId)} can't be read; an older one is taken`,
+      );
+      return this.#olderTuple(thread, error);
+    }
+  }
+
+  /** The checkpoint with the highest id, when it isn't the one that was stored last. */
+  async #highest(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
+    const found = await this.find(taskId, id);
+    if (found !== undefined) return found;
+    // It has been removed since.
+    const ids = (await this.#manager.list(taskId)).map((summary) => summary.id).sort();
+    const last = ids.at(-1);
+    return last === undefined ? undefined : this.find(taskId, last);
+  }
+
+  /** The newest checkpoint that can be read with all its values. */
+  async #olderTuple(thread: Thread, error: CheckpointCorruptError): Promise<CheckpointTuple> {
+    const taskId = checkpointsTask(thread);
+    const newest = await this.newest(taskId);
+    for await (const checkpoint of this.#manager.history(taskId)) {
+      const tuple = await skippingDamage(this.tuple(thread, savedCheckpoint(checkpoint), newest));
+      if (tuple !== undefined) return tuple;
+    }
+    throw error;
+  }
+
+  /**
+   * @param newest - The thread's newest, if a run may go on from this.
+   * @param written - The last record of its writes to read.
+   * @throws {CheckpointCorruptError} It has a value that can't be read.
+   */
+  async tuple(
+    thread: Thread,
+    saved: SavedCheckpoint,
+    newest: Newest | undefined,
+    written?: number,
+  ): Promise<CheckpointTuple> {
+    const taskId = checkpointsTask(thread);
+    const { id, parentId, state, stateVersion } = saved;
+    const valuesIn = holdersOf(saved, state);
+    const [values, metadata, stored] = await Promise.all([
+      this.#values(saved, valuesIn),
+      loadedValue(this.#serde, state.metadata),
+      this.#writes(thread, id, written),
+    ]);
+    const asStored: Checkpoint = { ...state.checkpoint, id, channel_values: values };
+    if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
+    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: stored });
+    if (newest !== undefined) this.seen.set(taskId, id, { ...seenIn(saved), newest });
+    return {
+      config: configOf(thread, id),
+      checkpoint,
+      // What `put` was given.
+      metadata: metadata as CheckpointMetadata,
+      ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
+      pendingWrites: await pendingWrites(this.#serde, writes),
+    };
+  }
+
+  /** A checkpoint's ancestors, the nearest first. This doesn't count as a run's reading of the thread. */
+  async *ancestors(thread: Thread, id: string): AsyncGenerator<CheckpointTuple> {
+    const taskId = checkpointsTask(thread);
+    let isDamaged = false;
+    const stop = this.#manager.on("corrupt", (record) => {
+      isDamaged ||= record.taskId?.startsWith(writesPrefix(thread)) ?? true;
+    });
+    try {
+      let saved = id === "" ? undefined : await this.find(taskId, id);
+      for (let left = saved === undefined ? 0 : historyOf(saved); saved?.parentId !== undefined; left--) {
+        const { written } = metadataOf(saved);
+        saved = await this.find(taskId, saved.parentId);
+        const tuple = saved && (await this.tuple(thread, saved, undefined, written));
+        if (isDamaged || (tuple === undefined && left > 0)) throw lostPart({ taskId, id });
+        if (tuple !== undefined) yield tuple;
+      }
+    } finally {
+      stop();
+    }
+  }
+
+  /** Every channel's value. */
+  async #values(saved: SavedCheckpoint, valuesIn: ReadonlyMap<string, string>): Promise<Record<string, unknown>> {
+    const { taskId, id } = saved;
+    const others = new Set(valuesIn.values());
+    others.delete(id);
+    const holders = new Map([[id, saved.state.values]]);
+    await Promise.all(
+      Array.from(others, async (holder) => {
+        const found = await this.find(taskId, holder);
+        if (found === undefined) throw lostPart(saved, holder);
+        holders.set(holder, found.state.values);
+      }),
+    );
+    return mapEntries(valuesIn, (holder, channel) => {
+      const values = holders.get(holder) ?? {};
+      const value = Object.hasOwn(values, channel) ? values[channel] : undefined;
+      if (value === undefined) throw lostPart(saved, holder);
+      return loadedValue(this.#serde, value);
+    });
+  }
+
+  /** Checkpoints of LangGraph before version 4 have their sends in the writes of their parent. */
+  async #migratePendingSends(checkpoint: Checkpoint, thread: Thread, parentId: string): Promise<void> {
+    const writes = await pendingWrites(this.#serde, await this.#writes(thread, parentId));
+    const versions = Object.values(checkpoint.channel_versions);
+    checkpoint.channel_values[TASKS] = writes.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
+    checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;
+  }
+
+  /**
+   * Those that can be read. Damage has been reported, and the tasks whose writes are lost run again.
+   *
+   * @param upTo - The last record to read. Default: all.
+   */
+  async #writes(thread: Thread, id: string, upTo?: number) {
+    const records: (WritesRecord & { readonly stateVersion: number })[] = [];
+    let last = 0;
+    const readAll = async () => {
+      const query = { order: "oldest", beforeSequence: upTo === undefined ? undefined : upTo + 1 } as const;
+      for await (const { state, stateVersion, sequence } of this.#manager.history(writesTask(thread, id), query)) {
+        // What `putWrites` has stored; its seal has been checked.
+        records.push({ ...(state as WritesRecord), stateVersion });
+        last = sequence;
+      }
+    };
+    await skippingDamage(readAll());
+    if (upTo === undefined) this.noteWritten(thread, id, last);
+    return records;
+  }
+
+  noteWritten(thread: Thread, id: string, sequence: number): void {
+    const taskId = checkpointsTask(thread);
+    this.written.set(taskId, id, Math.max(sequence, this.written.get(taskId, id) ?? 0));
+  }
+
+  async newest(taskId: string): Promise<Newest> {
+    const [summary] = await this.#manager.list(taskId, { limit: 1 });
+    return summary === undefined ? { sequence: 0, id: "" } : newestBy(summary);
+  }
+
+  async find(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
+    try {
+      return savedCheckpoint(await this.#manager.restore(taskId, id));
+    } catch (error) {
+      if (error instanceof CheckpointNotFoundError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** A record of ours: its seal has been checked, and nobody else saves to these tasks. */
+function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
+  return checkpoint as SavedCheckpoint;
+}
+
+export function newestBy(summary: CheckpointSummary): Newest {
+  return { sequence: summary.sequence, id: metadataOf(summary).newest ?? summary.id };
+}
+
+export function seenIn(saved: SavedCheckpoint): Omit<SeenCheckpoint, "newest"> {
+  const { state, stateVersion } = saved;
+  const { channel_versions: versions } = state.checkpoint;
+  return { versions, valuesIn: holdersOf(saved, state), history: historyOf(saved), stateVersion };
+}
+
+function historyOf(summary: CheckpointSummary): number {
+  return metadataOf(summary).history ?? 0;
+}
+
+/** `undefined` in place of what is damaged: it has been reported. */
+export async function skippingDamage<Result>(reading: Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof CheckpointCorruptError) return undefined;
+    throw error;
+  }
+}
+
+function lostPart({ taskId, id }: Pick<CheckpointSummary, "taskId" | "id">, holder?: string): CheckpointCorruptError {
+  const part = holder === undefined ? "its history" : `a value from checkpoint ${holder}`;
+  return new CheckpointCorruptError(
+    `Checkpoint ${id} of task ${JSON.stringify(taskId)} has lost ${part}: pruning has removed that, or it is damaged. ` +
+      "Nothing was changed; list() gives the checkpoints that are whole.",
+  );
+}
