@@ -54,7 +54,7 @@ for (const kind of kinds) {
 
 /** Its tables are in a tablespace on the small disk; everything else that it writes is elsewhere. */
 async function startServer(tablespace) {
-  const { NOBODY, startPostgres } = await import(await bundled("tests/support/postgres-server.ts"));
+  const { NOBODY, startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
   mkdirSync(tablespace);
   chownSync(tablespace, NOBODY.uid, NOBODY.gid);
   const server = await startPostgres();
