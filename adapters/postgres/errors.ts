@@ -10,6 +10,8 @@ const LOST = [
 /** What pg says without a code. */
 const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
+/** What pg says without a code of a login or of TLS. */
+const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** The server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
 /** No server at that address, or behind that pooler. */
@@ -99,13 +101,15 @@ export function explain(error: unknown, place: string): unknown {
       `${place}: ${reason} (${code}). ${intact} Somebody has removed or changed the tables; the next call looks for them again.`,
     );
   }
-  if (code.startsWith("XX")) {
+  if (code === "XX001" || code === "XX002") {
     return new CheckpointCorruptError(
       `${place} is damaged: ${reason} (${code}). Nothing was changed. Copy the server's data before anything else; then ` +
         "look into its log, and put back a backup.",
       { cause: error },
     );
   }
+  if (REFUSED_MESSAGE.test(reason))
+    return failure(`${place} refuses the connection: ${reason}. Nothing was read or written.`);
   // A mistake in a program has no code of PostgreSQL's.
   if (!/^[0-9A-Z]{5}$/.test(code)) return error;
   return failure(`PostgreSQL failed on ${place}: ${reason} (${code}). ${intact}`);

@@ -45,7 +45,10 @@ export type PostgresAdapterOptions = PostgresTablesOptions &
         readonly url?: undefined;
       }
     | {
-        /** `postgres://user:password@host:5432/database`: the adapter makes a pool of its own, with the installed pg. */
+        /**
+         * `postgres://user:password@host:5432/database`: the adapter makes a pool of its own, with the installed pg. It may
+         * name the schema: `?schema=waymark`.
+         */
         readonly url: string;
         readonly pool?: undefined;
       }
@@ -114,7 +117,8 @@ export class PostgresAdapter implements StorageAdapter {
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: PostgresAdapterOptions) {
     checkOptions(options);
-    const { pool, url, schema = "waymark", migrate = true, prepare = false, retryForMs = 10_000 } = options;
+    const { pool, url, migrate = true, prepare = false, retryForMs = 10_000 } = options;
+    const schema = schemaOf(options);
     this.#schema = schema;
     this.#mayMigrate = migrate;
     this.#place = `PostgreSQL${url === undefined ? "" : ` at ${new URL(url).host}`}, schema ${quoted(schema)}`;
@@ -327,13 +331,14 @@ const LONGEST_RETRY_MS = 2 ** 31 - 1;
 /** No message repeats the URL: it may hold a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
   checkKeys("PostgresAdapterOptions", options, OPTIONS);
-  const { pool, url, schema = "waymark", migrate, prepare, retryForMs = 0 } = options;
+  const { pool, url, migrate, prepare, retryForMs = 0 } = options;
   if ((pool === undefined) === (url === undefined)) {
     throw new TypeError("PostgresAdapterOptions needs a `pool` or a `url`, not both.");
   }
   if (url !== undefined && !isPostgresUrl(url)) {
     throw new TypeError("PostgresAdapterOptions.url must be like postgres://user:password@host:5432/database.");
   }
+  const schema = schemaOf(options);
   if (pool !== undefined && typeof pool?.query !== "function") {
     throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or one that works like it.");
   }
@@ -349,6 +354,11 @@ function checkOptions(options: PostgresAdapterOptions): void {
       `PostgresAdapterOptions.retryForMs must be whole milliseconds, from 0 to ${LONGEST_RETRY_MS}.`,
     );
   }
+}
+
+/** The option, or what the URL names. */
+function schemaOf({ schema, url }: PostgresAdapterOptions): string {
+  return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }
 
 function isPostgresUrl(url: unknown): boolean {

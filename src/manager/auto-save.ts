@@ -1,6 +1,7 @@
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
+import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkText } from "./arguments.js";
 import { onTermination } from "./termination.js";
 
@@ -16,11 +17,16 @@ export interface AutoSaveOptions {
    * then let the signal end the process as it would without Waymark. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
+  /** The task's lease: once it is lost, nothing is stored. The save on a signal leaves it, so it expires by itself. */
+  readonly lease?: Lease | undefined;
 }
 
 /** What an auto-save gets from its manager. */
 export interface AutoSaveHost<State> {
-  save(state: State, options: { stage: string | undefined; label: string; status: CheckpointStatus }): Promise<unknown>;
+  save(
+    state: State,
+    options: { stage: string | undefined; label: string; status: CheckpointStatus; lease: Lease | undefined },
+  ): Promise<unknown>;
   /** Equal for two states that would be stored alike. */
   digest(state: State): string;
   /** Whether the task's newest checkpoint is completed. */
@@ -29,7 +35,7 @@ export interface AutoSaveHost<State> {
   stopped(): void;
 }
 
-const AUTO_SAVE_KEYS = ["intervalMs", "stage", "label", "saveOnSignal"] satisfies (keyof AutoSaveOptions)[];
+const AUTO_SAVE_KEYS = ["intervalMs", "stage", "label", "saveOnSignal", "lease"] satisfies (keyof AutoSaveOptions)[];
 const DEFAULT_INTERVAL_MS = 30_000;
 /** The longest delay of a Node timer; a longer one would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;
@@ -169,10 +175,10 @@ export class AutoSave<State> {
       const state = this.#getState();
       if (state === undefined) return;
       if (!this.#isPauseDue && this.#host.digest(state) === this.#saved?.digest) return;
-      const { stage, label = "Auto-save" } = this.#options;
-      const status = this.#status;
+      const { stage: given, label = "Auto-save", lease } = this.#options;
+      const [stage, status] = [typeof given === "function" ? given() : given, this.#status];
       // The manager calls noteSaved.
-      await this.#host.save(state, { stage: typeof stage === "function" ? stage() : stage, label, status });
+      await this.#host.save(state, { stage, label, status, lease });
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
       this.#host.failed(error);

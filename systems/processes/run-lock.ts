@@ -65,7 +65,11 @@ export class RunLock {
         failure = undefined;
         await makeFolders(dirname(path));
         await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
-        if (!isBeingRun(path)) return new RunLock(path, openSync(path, O_RDONLY | O_NONBLOCK));
+        if (isBeingRun(path)) continue;
+        const reader = openedPipe(path);
+        if (reader !== undefined) return new RunLock(path, reader);
+        // Removed in between: that is no wait, however often it happens.
+        waits -= 1;
       } catch (error) {
         // Who held it may have removed it in between.
         failure = error;
@@ -118,6 +122,16 @@ export class RunLock {
       if (codeOf(error) === "EAGAIN") return true;
       throw error;
     }
+  }
+}
+
+/** For reading. `undefined` if it isn't there. */
+function openedPipe(path: string): number | undefined {
+  try {
+    return openSync(path, O_RDONLY | O_NONBLOCK);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
   }
 }
 

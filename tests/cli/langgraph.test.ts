@@ -330,7 +330,7 @@ it("completion offers threads by their ids", async () => {
 
 it("looking needs no package of LangGraph", async () => {
   const { place } = await placeWithThread();
-  const env = { ...place.env, NODE_OPTIONS: `--import ${WITHOUT_LANGGRAPH}` };
+  const env = { ...place.env, NODE_NO_WARNINGS: "1", NODE_OPTIONS: `--import ${WITHOUT_LANGGRAPH}` };
   for (const args of [["tasks"], ["show", "supp", "--path", "values.plan"], ["list", "supp"], ["verify"]]) {
     expect(await waymarkProcess({ ...place, env }, args)).toMatchObject({ code: 0, stderr: "" });
   }

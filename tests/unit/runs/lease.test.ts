@@ -51,6 +51,21 @@ describe("a lease", () => {
     expect(await manager.list("t")).toMatchObject([{ id, status: "paused" }]);
   });
 
+  it("stops its holder's auto-saves, too, once somebody else has the task", async () => {
+    const storage = new MemoryAdapter();
+    const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
+    const lease = await one.lease("t");
+    let state = 1;
+    const autoSave = one.autoSave("t", () => state, { lease });
+    await autoSave.flush();
+    await storage.leases.release("t", lease.token);
+    await using _next = await two.lease("t");
+    state = 2;
+    await expect(autoSave.flush()).rejects.toMatchObject({ code: "LEASE_LOST" });
+    await expect(autoSave.stop()).rejects.toMatchObject({ code: "LEASE_LOST" });
+    expect((await two.latest("t"))?.state).toBe(1);
+  });
+
   it("is released at the end of its scope, and when its manager closes", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, ownsStorage: false });

@@ -71,6 +71,26 @@ describe("a connection", () => {
     },
   );
 
+  it.each([
+    ["XX000", "tuple concurrently updated", "STORAGE_FAILED", /PostgreSQL failed on/],
+    ["XX001", "invalid page in block 0", "CHECKPOINT_CORRUPT", /is damaged/],
+    [
+      "",
+      "SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string",
+      "STORAGE_FAILED",
+      /refuses the connection/,
+    ],
+    ["", "The server does not support SSL connections", "STORAGE_FAILED", /refuses the connection/],
+  ])("that fails with %s %j is an error at once, which says what it is", async (code, message, ours, said) => {
+    const { url, schema } = await newSchema();
+    const fail = () => {
+      throw Object.assign(new Error(message), code === "" ? {} : { code });
+    };
+    const adapter = openAdapter({ pool: spyingPool(newPool(url), { before: fail }), schema });
+    const error = await adapter.append(draft("t", "c1")).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: ours, message: expect.stringMatching(said) });
+  });
+
   it("that goes on failing is an error that can be tried again", async () => {
     const { url, schema } = await newSchema();
     const fail = () => {

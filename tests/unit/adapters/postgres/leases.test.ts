@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { administer, newPool, newStore, openAdapter } from "../../../support/postgres.js";
+import { administer, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
 
 const [LONG_MS, SHORT_MS] = [600_000, 200];
 
@@ -13,6 +13,11 @@ async function untilWaiting(url: string, schema: string, count: number): Promise
   }
 }
 
+/** Whether a claim of the task waits for somebody's transaction, as one of as many statements that wait then. */
+async function claimWaits(url: string, schema: string, claim: Promise<unknown>, waiting: number): Promise<boolean> {
+  return Promise.race([claim.then(() => false), untilWaiting(url, schema, waiting).then(() => true)]);
+}
+
 it("a lease that expires while a write under it waits is claimed after that write", async () => {
   const { url, schema, adapter } = await newStore();
   await adapter.append(draft("t", "c1"));
@@ -20,18 +25,39 @@ it("a lease that expires while a write under it waits is claimed after that writ
   await inTheWay.query("BEGIN");
   await inTheWay.query(`SELECT FROM "${schema}".tasks WHERE task_id = 't' FOR UPDATE`);
   const { token } = await adapter.leases.claim("t", "first", SHORT_MS);
-  const order: string[] = [];
-  const late = adapter.append(draft("t", "late"), { fencingToken: token }).then(() => order.push("late"));
+  const late = adapter.append(draft("t", "late"), { fencingToken: token });
   await untilWaiting(url, schema, 1);
   while ((await adapter.leases.current("t")) !== undefined);
 
-  const other = openAdapter({ url, schema });
-  const claim = other.leases.claim("t", "second", LONG_MS).then((claimed) => {
-    order.push(`token ${claimed.token}`);
-  });
-  await Promise.race([claim, untilWaiting(url, schema, 2)]);
+  const claim = openAdapter({ url, schema }).leases.claim("t", "second", LONG_MS);
+  expect(await claimWaits(url, schema, claim, 2)).toBe(true);
   await inTheWay.query("COMMIT");
   inTheWay.release();
-  await Promise.all([late, claim]);
-  expect(order).toEqual(["late", "token 2"]);
+  expect(await late).toBe(2);
+  expect(await claim).toMatchObject({ isGranted: true, token: token + 1 });
 });
+
+it.each(["setStatus", "remove"])(
+  "a lease that expires in the middle of %s under it is claimed after that",
+  async (call) => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    const { token } = await adapter.leases.claim("t", "first", SHORT_MS);
+    let claim: ReturnType<typeof adapter.leases.claim> | undefined;
+    let hasWaited: boolean | undefined;
+    const before = async ({ text }: { text: string }) => {
+      // The lease has been checked, and nothing is changed yet.
+      if (claim !== undefined || !text.includes("tasks WHERE task_id = $1 FOR UPDATE")) return;
+      while ((await adapter.leases.current("t")) !== undefined);
+      claim = adapter.leases.claim("t", "second", LONG_MS);
+      hasWaited = await claimWaits(url, schema, claim, 1);
+    };
+    const slow = openAdapter({ pool: spyingPool(newPool(url), { before }), schema });
+    const condition = { fencingToken: token };
+    await (call === "remove"
+      ? slow.remove("t", "all", condition)
+      : slow.setStatus("t", "c1", { status: "paused" }, condition));
+    expect(hasWaited).toBe(true);
+    expect(await claim).toMatchObject({ isGranted: true, token: token + 1 });
+  },
+);

@@ -35,6 +35,13 @@ describe("the options of PostgresAdapter", () => {
     expect(making).not.toThrow(/hunter2/);
   });
 
+  it("take the schema from the URL, where none is given", async () => {
+    const { url, schema } = await newSchema();
+    await openAdapter({ url: `${url}?schema=${schema}` }).append(draft("t", "c1"));
+    expect(await openAdapter({ url, schema }).get("t", "c1")).toMatchObject({ id: "c1" });
+    expect(() => new PostgresAdapter({ url: `${url}?schema=` })).toThrow(/schema must be/);
+  });
+
   it("connects at the first use, not before", async () => {
     await new PostgresAdapter({ url: LOCAL }).close();
   });
