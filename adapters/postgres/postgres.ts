@@ -217,6 +217,11 @@ export class PostgresAdapter implements StorageAdapter {
     return (await this.#read(({ writer }) => writer.removeTasks(prefix))) ?? 0;
   }
 
+  /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
+  hasTables(): Promise<boolean> {
+    return this.#call(() => this.#looked());
+  }
+
   close(): Promise<void> {
     this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.#connection.close());
     return this.#closing;

@@ -19,7 +19,7 @@ export interface FilePlace extends FileLocation {
   readonly other?: string;
 }
 
-/** A database of a server. Nobody asks it before the command does: tables that aren't there are no checkpoints. */
+/** A database of a server. Nobody has asked it yet. */
 export interface ServerPlace extends ServerLocation {
   readonly isThere: true;
   readonly holds: "postgres";

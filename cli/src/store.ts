@@ -1,5 +1,6 @@
 import { CheckpointManager, type CheckpointManagerOptions, type Logger, type StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
+import { PostgresAdapter } from "waymark/adapters/postgres";
 import { loadConfig, type ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
@@ -85,7 +86,7 @@ export async function chooseStorage(
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
   const name = nameOf(place);
-  if (place.scheme === "postgres") return { name, place, storage: openStorage(url) };
+  if (place.scheme === "postgres") return { name, place, storage: await openServer(url, name, purpose) };
   // To an adapter, nothing there looks like an empty storage. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
     throw new CommandError(
@@ -104,6 +105,17 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   if (owner === undefined) return { name, place, storage: openStorage(url, { relativeTo }) };
   if (purpose === "write") throw notAStorage(place, owner, url);
   return { name, place, owner, storage: await owner.open() };
+}
+
+/** A database or a schema without tables looks empty, too. */
+async function openServer(url: string, name: string, purpose: StorePurpose): Promise<StorageAdapter> {
+  const storage = openStorage(url);
+  if (purpose === "write" || !(storage instanceof PostgresAdapter) || (await storage.hasTables())) return storage;
+  await storage.close();
+  throw new CommandError(
+    ExitCode.notFound,
+    `There is no storage ${name}: the database has no tables of Waymark in that schema. Check --storage, WAYMARK_STORAGE or the configuration; the first save makes them.`,
+  );
 }
 
 function nameOf(place: StoragePlace): string {

@@ -48,6 +48,16 @@ describe("waymark on PostgreSQL", () => {
     expect(stderr).toContain(schema);
   });
 
+  it.each(["tasks", "list build-42", "resume", "verify", "copy --to files:backup"])(
+    "says for `%s` that a schema has no storage",
+    async (command) => {
+      const { storage, run } = await store();
+      const { code, stdout, stderr } = await run(...command.split(" "), "--storage", `${storage}_typo`);
+      expect([code, stdout]).toEqual([3, ""]);
+      expect(stderr).toMatch(/There is no storage postgres:.*_typo: the database has no tables of Waymark/);
+    },
+  );
+
   it("prints the DDL, and needs no storage for it", async () => {
     const { code, stdout } = await waymark({ cwd: await tempFolder() }, ["postgres", "ddl", "--schema", "app"]);
     expect([code, stdout]).toEqual([0, postgresDdl("app")]);
