@@ -1,7 +1,7 @@
-import { nanoid } from "nanoid";
 import { failureOf } from "../../src/contract/checkpoint.js";
 import { checkText } from "../../src/manager/arguments.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
+import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";
 import { type CheckpointOptions, type ResolvedCheckpointOptions, resolveCheckpointOptions } from "./options.js";
 import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
@@ -56,7 +56,7 @@ export async function createCheckpoint(
     const resolved = resolveCheckpointOptions(options);
     const { sessionId, seedPath } = resolved;
     checkText("A phase", phase, 1);
-    const id = nanoid();
+    const id = newCheckpointId();
     const draft = { id, sessionId, phase, phaseNumber, completed: false, taskSummary, iscCriteria, metadata };
     const file = await folderOf(resolved).add(phase, prepareCheckpointFile(draft));
     await attempt(resolved, SEED_FAILED, () => setCheckpointRef(seedPath, id));
