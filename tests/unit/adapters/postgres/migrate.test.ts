@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
@@ -6,6 +7,11 @@ import { draft } from "../../../../src/conformance/drafts.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
 describe("the tables", () => {
+  it("are those that docs/scaling.md shows", async () => {
+    const page = await readFile(new URL("../../../../docs/scaling.md", import.meta.url), "utf8");
+    expect(page).toContain(`\`\`\`sql\n${postgresDdl().trimEnd()}\n\`\`\``);
+  });
+
   it("are made once, though fifty programs save at once into an empty database", async () => {
     const place = await newSchema();
     const adapters = Array.from({ length: 50 }, () => openAdapter({ ...place, retryForMs: 60_000 }));
