@@ -38,7 +38,7 @@ function tablesIn(schema: string): string {
   newest_sequence bigint, -- NULL in a task without checkpoints, as the rest of the row
   newest_created_at text COLLATE "C",
   newest_status text COLLATE "C"
-) WITH (fillfactor = 80);
+);
 CREATE INDEX IF NOT EXISTS tasks_by_recency ON ${name}.tasks (newest_status, newest_created_at DESC, task_id);
 
 CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
@@ -105,8 +105,9 @@ COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
 
 /** In the catalogue itself: to_regclass may give what its connection remembers from before it waited for the lock. */
 const LOOK = `
-  SELECT obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname = $1 AND c.relname = 'tasks'`;
+  SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'leases', 'quarantine')
+  ORDER BY c.relname DESC`;
 
 /**
  * Whether the schema has our tables. If not, they may be added.
@@ -114,14 +115,15 @@ const LOOK = `
  * @throws {UnsupportedFormatError} A newer program or another program made what is there.
  */
 export async function isPresent(statements: Statements, schema: string, place: string): Promise<boolean> {
+  // `tasks`, which has the note, comes first.
   const [found] = await statements.rows(LOOK, schema);
   if (found === undefined) return false;
-  const [note] = found;
+  const [table, note] = found;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return true;
   throw new UnsupportedFormatError(
     version === undefined
-      ? `${place} has a table "tasks" of another program. It was left untouched; choose another schema.`
+      ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
       : `${place} has version ${version} of the tables; this program knows versions up to ${VERSION}. ` +
           "They were left untouched; run the newer program, or choose another schema.",
   );

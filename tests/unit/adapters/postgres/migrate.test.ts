@@ -52,11 +52,12 @@ describe("the tables", () => {
     await expect(older.append(draft("t", "c2"))).rejects.toThrow(/version 2 of the tables/);
   });
 
-  it("of another program are left alone", async () => {
+  it.each(["tasks", "checkpoints", "leases"])("of another program are left alone: %s", async (table) => {
     const { url, schema, adapter } = await newStore();
     await administer(url, `CREATE SCHEMA "${schema}"`);
-    await administer(url, `CREATE TABLE "${schema}".tasks (name text)`);
-    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/of another program/);
+    await administer(url, `CREATE TABLE "${schema}".${table} (name text)`);
+    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(`has a table "${table}" of another program`);
+    await expect(adapter.get("t", "c1")).rejects.toThrow(`has a table "${table}" of another program`);
   });
 
   it("are enough for a role that may only read and append: save, latest and lists", async () => {
