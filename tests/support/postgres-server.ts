@@ -78,9 +78,18 @@ export async function startStandby(primary: PostgresServer): Promise<PostgresSer
 export async function killServer({ pid = 0 }: PostgresServer): Promise<void> {
   const listed = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
   const all = [pid, ...listed.split("\n").filter(Boolean).map(Number)];
-  for (const one of all) process.kill(one, "SIGKILL");
+  for (const one of all) killed(one);
   // The memory that they share is free once the last has ended; nobody tells of that.
   while (all.some(isRunning)) await nextTurn();
+}
+
+/** Once the first is gone, the others end by themselves, too. */
+function killed(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
 }
 
 function isRunning(pid: number): boolean {
