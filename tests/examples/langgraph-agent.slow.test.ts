@@ -1,10 +1,7 @@
 // The example, run as a person runs it: as it is, on a storage of one's own, and with Ctrl-C. The tests look at what is
 // stored and what is left, not only at what it prints.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import type { BaseMessage } from "@langchain/core/messages";
 import type { CheckpointTuple } from "@langchain/langgraph-checkpoint";
 import { execa } from "execa";
@@ -13,6 +10,7 @@ import { openStorage } from "waymark/adapters";
 import { WaymarkSaver } from "waymark/langgraph";
 import { newSchema } from "../support/postgres.js";
 import { processesIn } from "../support/processes-in.js";
+import { runExample } from "../support/run-example.js";
 import { tempFolder } from "../support/temp-folder.js";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -83,19 +81,12 @@ interface Start {
 
 /** Runs the demonstration from its start to its end. */
 async function demonstrate({ folder, url, interruptedAt }: Start) {
-  const child = spawn(process.execPath, [join(example, "dist", "main.js"), ...(url === undefined ? [] : [url])], {
+  const program = [join(example, "dist", "main.js"), ...(url === undefined ? [] : [url])];
+  const options = {
     cwd: example,
     env: { ...process.env, INIT_CWD: folder, WAYMARK_STORAGE: undefined },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exit = once(child, "exit");
-  let output = "";
-  for await (const line of createInterface({ input: child.stdout })) {
-    output += `${line}\n`;
-    if (interruptedAt !== undefined && line.includes(interruptedAt)) child.kill("SIGINT");
-  }
-  const [exitCode]: unknown[] = await exit;
-  return { exitCode, output };
+  };
+  return runExample(program, options, interruptedAt);
 }
 
 function urlOf(place: { readonly url: string; readonly schema: string }): string {

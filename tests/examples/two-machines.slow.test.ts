@@ -1,15 +1,13 @@
 // The example, run as a person runs it: on a database of one's own, on the server that it starts, and with Ctrl-C. The
 // tests look at what is stored and what is left, not only at what it prints.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { execa } from "execa";
 import { beforeAll, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { collect, newSchema, openAdapter } from "../support/postgres.js";
 import { processesIn } from "../support/processes-in.js";
+import { runExample } from "../support/run-example.js";
 import { tempFolder } from "../support/temp-folder.js";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -79,19 +77,12 @@ async function demonstrate(
   chmodSync(folder, 0o755);
   const url = place && new URL(place.url);
   url?.searchParams.set("schema", place?.schema ?? "");
-  const child = spawn(process.execPath, [join(example, "dist", "main.js")], {
+  const program = [join(example, "dist", "main.js")];
+  const options = {
     cwd: folder,
     env: { ...process.env, TMPDIR: folder, DATABASE_URL: url?.href },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exit = once(child, "exit");
-  let output = "";
-  for await (const line of createInterface({ input: child.stdout })) {
-    output += `${line}\n`;
-    if (interruptedAt !== undefined && line.includes(interruptedAt)) child.kill("SIGINT");
-  }
-  const [exitCode]: unknown[] = await exit;
-  return { exitCode, output };
+  };
+  return runExample(program, options, interruptedAt);
 }
 
 /** How long and how often a worker waits differs from run to run. */
