@@ -13,7 +13,7 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { WaymarkSaver } from "waymark/langgraph";
 import { bundled } from "../tests/support/bundled.mjs";
 import { medians } from "./compare.mjs";
-import { printHeading, printRow } from "./report.mjs";
+import { printBytes, printHeading, printRow } from "./report.mjs";
 
 const TURNS = 300;
 const MESSAGE = `${"A message of an agent to its tool. ".repeat(14)}`.slice(0, 500);
@@ -207,19 +207,4 @@ async function theirSqliteSaver(path) {
 /** @param {string} path */
 function sizeOf(path) {
   return [path, `${path}-wal`].reduce((sum, file) => sum + (existsSync(file) ? statSync(file).size : 0), 0);
-}
-
-/**
- * @param {string} what
- * @param {number} bytes
- * @param {number} against
- * @param {number} limit
- */
-function printBytes(what, bytes, against, limit) {
-  const ratio = bytes / against;
-  const megabytes = (/** @type {number} */ value) => `${(value / 1e6).toFixed(1)} MB`.padStart(10);
-  const verdict = ratio <= limit ? "PASS" : "FALLS SHORT";
-  console.log(
-    `${what.padEnd(62)} ${megabytes(bytes)} ${megabytes(against)} ${`${ratio.toFixed(2)}×`.padStart(10)} ${`≤ ${limit}×`.padStart(9)}  ${verdict}`,
-  );
 }

@@ -43,6 +43,21 @@ export function printRow({ what, measuredMs, againstMs, limit }) {
   console.log(`${columns.join(" ")}  ${verdict}`.trimEnd());
 }
 
+/**
+ * @param {string} what
+ * @param {number} bytes
+ * @param {number} against
+ * @param {number} limit
+ */
+export function printBytes(what, bytes, against, limit) {
+  const ratio = bytes / against;
+  const megabytes = (/** @type {number} */ value) => `${(value / 1e6).toFixed(1)} MB`.padStart(10);
+  const verdict = ratio <= limit ? "PASS" : "FALLS SHORT";
+  console.log(
+    `${what.padEnd(62)} ${megabytes(bytes)} ${megabytes(against)} ${`${ratio.toFixed(2)}×`.padStart(10)} ${`≤ ${limit}×`.padStart(9)}  ${verdict}`,
+  );
+}
+
 /** @param {string} title */
 export function printHeading(title) {
   const columns = [

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchFiles } from "./files.mjs";
+import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchLanggraph } from "./langgraph.mjs";
 import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
@@ -18,6 +19,7 @@ const benchmarks = {
   adapters: benchAdapters,
   files: benchFiles,
   sqlite: benchSqlite,
+  histories: benchHistories,
   postgres: benchPostgres,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,

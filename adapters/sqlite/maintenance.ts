@@ -1,8 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
+import { FORM, lastOfHistory } from "../sql/history.js";
 import type { CheckpointRow, MaintainedTables } from "../sql/maintenance.js";
-import type { SqlRow } from "../sql/rows.js";
+import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
+import type { SqliteHistories } from "./histories.js";
 import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
 import { removeRows } from "./writer.js";
@@ -14,7 +16,11 @@ export interface StoreAccess {
   readonly write: <Result>(work: (store: Store) => Result) => Promise<Result | undefined>;
 }
 
-type Store = { readonly database: SqliteConnection; readonly reader: SqliteReader };
+interface Store {
+  readonly database: SqliteConnection;
+  readonly reader: SqliteReader;
+  readonly histories: SqliteHistories;
+}
 
 const PAGE_SIZE = 100;
 
@@ -28,8 +34,9 @@ const TASK_ROW = `
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;
 const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?)";
 const QUARANTINE_CHECKPOINT = `
-  INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.body
-  FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number WHERE c.number = ?`;
+  INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
+  FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form = ${FORM.bundle})
+    AND p.number = (SELECT min(number) FROM waymark_payloads WHERE number BETWEEN c.number AND ?) WHERE c.number = ?`;
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 
 /** For SqlMaintenance. SQLite's own check reads the whole database and blocks this process; `quick` is quicker. */
@@ -62,7 +69,7 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
 
     locate: (_taskId, number) => locationOf(path, number),
     taskRow: (taskId) => read(({ database }) => taskRow(database, taskId)),
-    moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, number)),
+    moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, numberOr0(number))),
     rewriteTaskRow: (taskId) => atomically(({ database }) => rewriteTaskRow(database, taskId)),
   };
 }
@@ -73,12 +80,12 @@ function integrity(database: SqliteConnection, quick: boolean): readonly string[
   return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
 }
 
-function moveCheckpoint({ database, reader }: Store, path: string, taskId: string, number: unknown): boolean {
+function moveCheckpoint({ database, reader, histories }: Store, path: string, taskId: string, number: number): boolean {
   const found = reader.at(taskId, number);
   const finding = found && findingOf(found, () => locationOf(path, number));
   if (!finding) return false;
-  database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, number);
-  removeRows(database, taskId, [number]);
+  database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, lastOfHistory(number), number);
+  removeRows({ database, histories }, taskId, [number]);
   return true;
 }
 

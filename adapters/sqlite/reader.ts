@@ -16,9 +16,11 @@ import {
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { BrokenHistoryError, FORM } from "../sql/history.js";
 import { damagedRow, HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { isDamaged } from "./errors.js";
+import type { SqliteHistories } from "./histories.js";
 import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
 
 /** As expressions: for a bare variable SQLite plans the statement again at each call. */
@@ -30,10 +32,10 @@ const inOrder = (select: string) => ({
 });
 const SUMMARIES = inOrder(`SELECT ${COLUMNS} FROM waymark_checkpoints c`);
 const CHECKPOINTS = inOrder(
-  `SELECT ${COLUMNS}, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number`,
+  `SELECT ${COLUMNS}, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form = ${FORM.alone}`,
 );
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
-const BODY = "SELECT body FROM waymark_payloads WHERE number = ?";
+const BODY = `SELECT body FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= max(?, ?) AND task_id < ?";
 const TASK_IDS = {
   // Unary +: by the primary key, which is in order.
@@ -69,10 +71,12 @@ export interface Page<Found> {
  */
 export class SqliteReader {
   readonly #database: SqliteConnection;
+  readonly #histories: SqliteHistories;
   readonly #path: string;
 
-  constructor(database: SqliteConnection, path: string) {
+  constructor(database: SqliteConnection, histories: SqliteHistories, path: string) {
     this.#database = database;
+    this.#histories = histories;
     this.#path = path;
   }
 
@@ -97,7 +101,9 @@ export class SqliteReader {
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
-      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.at(-1));
+      return this.#database.atOneMoment(() =>
+        this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.at(-1)),
+      );
     } catch (error) {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so now it reads each by itself.
@@ -145,17 +151,23 @@ export class SqliteReader {
     rows: Iterable<SqliteRow>,
     bodyOf: (row: SqliteRow) => unknown,
   ): Page<StoredCheckpoint> {
-    const entries: Entry<StoredCheckpoint>[] = [];
-    let [seen, bytes] = [0, 0];
+    const read: { readonly row: SqliteRow; readonly found: SealedSummary | CorruptRecord }[] = [];
+    let bytes = 0;
+    let next: number | undefined;
     for (const row of rows) {
       const found = sealedSummaryOf(query.taskId, row, this.#path);
-      seen += 1;
+      read.push({ row, found });
       bytes += isCorrupt(found) ? 0 : found.sizeBytes;
-      if (isCorrupt(found)) entries.push({ number: row[0], found });
-      else if (matchesQuery(found, query)) entries.push({ number: row[0], found: this.#withBody(found, row, bodyOf) });
-      if (seen === size || bytes >= PAGE_BYTES) return { entries, next: boundAfter(row, query) };
+      if (read.length < size && bytes < PAGE_BYTES) continue;
+      next = boundAfter(row, query);
+      break;
     }
-    return { entries, next: undefined };
+    // While rows are read one by one, nothing else can be.
+    const entries = read.flatMap(({ row, found }): readonly Entry<StoredCheckpoint>[] => {
+      if (isCorrupt(found)) return [{ number: row[0], found }];
+      return matchesQuery(found, query) ? [{ number: row[0], found: this.#withBody(found, row, bodyOf) }] : [];
+    });
+    return { entries, next };
   }
 
   /** With the seal checked: of a summary, nobody above can check it. */
@@ -182,7 +194,7 @@ export class SqliteReader {
     bodyOf: (row: SqliteRow) => unknown,
   ): StoredCheckpoint | CorruptRecord {
     try {
-      const value = bodyOf(row);
+      const value = bodyOf(row) ?? this.#histories.textOf(numberOr0(row[0]), summary.payload.sha256);
       // The driver gives a Buffer; callers get a Uint8Array like any other.
       const body = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof body !== "string" && !(body instanceof Uint8Array)) {
@@ -190,8 +202,9 @@ export class SqliteReader {
       }
       return { ...summary, payload: { ...summary.payload, body } };
     } catch (error) {
-      if (!isDamaged(error)) throw error;
-      return damagedRow(locationOf(this.#path, row[0]), summary, "SQLite can't read its payload", error);
+      if (!isDamaged(error) && !(error instanceof BrokenHistoryError)) throw error;
+      const reason = error instanceof BrokenHistoryError ? error.message : "SQLite can't read its payload";
+      return damagedRow(locationOf(this.#path, row[0]), summary, reason, error);
     }
   }
 }

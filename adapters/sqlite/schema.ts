@@ -7,7 +7,8 @@ const VERSION = 1;
 
 /**
  * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
- * doesn't write the payload again, as SQLite would with a whole row.
+ * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 512 are a history: see
+ * adapters/sql/history.ts.
  *
  * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
  * should be.
@@ -38,15 +39,16 @@ const SCHEMA: Readonly<Record<string, string>> = {
     state_version INTEGER NOT NULL,
     size_bytes INTEGER NOT NULL,
     encoding TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    seal TEXT NOT NULL
+    sha256 BLOB NOT NULL, -- 32 bytes, as seal
+    seal BLOB NOT NULL
   ) STRICT`,
   waymark_checkpoints_by_sequence:
     "CREATE UNIQUE INDEX waymark_checkpoints_by_sequence ON waymark_checkpoints (task_id, sequence)",
   waymark_checkpoints_by_id: "CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id)",
   waymark_payloads: `CREATE TABLE waymark_payloads (
     number INTEGER NOT NULL PRIMARY KEY,
-    body ANY NOT NULL -- TEXT is JSON, a BLOB is what the checkpoint's encoding says
+    form INTEGER NOT NULL, -- 0: alone, 1: whole, 2: a delta, 3: a bundle of deltas, with the number of the last
+    body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says; whole: TEXT, or deflated to a BLOB
   ) STRICT`,
   // Without types: a damaged value stays as it is. Of a task's row, the reason says what it held.
   waymark_leases: `CREATE TABLE waymark_leases (
@@ -59,7 +61,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
-    encoding, sha256, seal, body
+    encoding, sha256, seal, form, body
   )`,
 };
 

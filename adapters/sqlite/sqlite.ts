@@ -26,6 +26,7 @@ import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/con
 import { SqlMaintenance } from "../sql/maintenance.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
+import { SqliteHistories } from "./histories.js";
 import { leaseIn, updateLease } from "./leases.js";
 import { LockQueue } from "./lock-queue.js";
 import { maintainedTables } from "./maintenance.js";
@@ -66,6 +67,10 @@ const LOCK_SLICE_MS = 3;
  *
  * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ".waymark/checkpoints.db" }) });
  * ```
+ *
+ * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
+ * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
+ * memory, to compare the next ones with.
  *
  * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. The
  * space of removed checkpoints is used again; the file itself shrinks only by `VACUUM`.
@@ -238,7 +243,9 @@ export class SqliteAdapter implements StorageAdapter {
 type OpenedStore = ReturnType<typeof storeIn>;
 
 function storeIn(database: SqliteConnection, path: string) {
-  return { database, reader: new SqliteReader(database, path), writer: new SqliteWriter(database, path) };
+  const histories = new SqliteHistories(database);
+  const reader = new SqliteReader(database, histories, path);
+  return { database, histories, reader, writer: new SqliteWriter(database, histories, path) };
 }
 
 function withStore<Result>(store: OpenedStore | undefined, work: (store: OpenedStore) => Result): Result | undefined {

@@ -11,20 +11,20 @@ import {
 import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
+import type { PlacedPiece, SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
-import { BY_ID, COLUMNS, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
 /** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
     (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
-    (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?)`;
+    (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?),
+    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1)`;
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
-  VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-/** Under the checkpoint's number. REPLACE: a checkpoint that somebody deleted by hand has left its payload. */
-const INSERT_PAYLOAD = "INSERT OR REPLACE INTO waymark_payloads (number, body) VALUES (last_insert_rowid(), ?)";
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const ADVANCE_TASK = `
   INSERT INTO waymark_tasks (task_id, last_sequence, newest_sequence, newest_created_at, newest_status, count)
   VALUES (?, ?, ?, ?, ?, 1)
@@ -33,18 +33,16 @@ const ADVANCE_TASK = `
 const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
 const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";
 const UPDATE_PAYLOAD =
-  "UPDATE waymark_checkpoints SET size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
-const UPDATE_BODY = "UPDATE waymark_payloads SET body = ? WHERE number = ?";
+  "UPDATE waymark_checkpoints SET number = ?, size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
 const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
 const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
-const REMOVE_PAYLOAD = "DELETE FROM waymark_payloads WHERE number = ?";
 /** LIMIT 1 and not max(): the row is empty if there is none. */
 const SHORTEN_TASK = `
   UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_status) = (
     SELECT sequence, created_at, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
-const REMOVE_PAYLOADS = `DELETE FROM waymark_payloads WHERE number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
+const NUMBERS = `SELECT number FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
@@ -54,15 +52,19 @@ const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
  */
 export class SqliteWriter {
   readonly #database: SqliteConnection;
+  readonly #histories: SqliteHistories;
   readonly #path: string;
 
-  constructor(database: SqliteConnection, path: string) {
+  constructor(database: SqliteConnection, histories: SqliteHistories, path: string) {
     this.#database = database;
+    this.#histories = histories;
     this.#path = path;
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
-    return this.#database.atomically(() => this.#append(draft, condition));
+    const { sequence, placed } = this.#database.atomically(() => this.#append(draft, condition));
+    if (placed) this.#histories.remember(placed, draft.payload.sha256);
+    return sequence;
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
@@ -70,7 +72,7 @@ export class SqliteWriter {
       checkLeaseIn(this.#database, taskId, condition);
       checkExpected(taskId, this.#newestSequence(taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
-      this.#database.run(UPDATE_STATUS, status, jsonOf(error), seal, number);
+      this.#database.run(UPDATE_STATUS, status, jsonOf(error), digestBytes(seal), number);
       this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       return true;
     });
@@ -80,8 +82,12 @@ export class SqliteWriter {
     return this.#change(taskId, id, (record, number) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
-      this.#database.run(UPDATE_PAYLOAD, sizeBytes, payload.encoding, payload.sha256, seal, number);
-      this.#database.run(UPDATE_BODY, payload.body, number);
+      // The old one may be part of what others are made of.
+      const placed = this.#histories.place(payload, undefined);
+      this.#histories.store(placed);
+      const digests = [digestBytes(payload.sha256), digestBytes(seal)];
+      this.#database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
+      this.#histories.trim([numberOr0(number)]);
       return true;
     });
   }
@@ -93,7 +99,7 @@ export class SqliteWriter {
       // No other text lies between an id and that id with the lowest character after it.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
-      return removeRows(this.#database, taskId, numbers);
+      return removeRows({ database: this.#database, histories: this.#histories }, taskId, numbers.map(numberOr0));
     });
   }
 
@@ -101,20 +107,26 @@ export class SqliteWriter {
     return this.#database.atomically(() => this.#removeRange(prefix, prefix + HIGHEST));
   }
 
-  #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
+  #append(
+    draft: CheckpointDraft,
+    condition: AppendCondition | undefined,
+  ): { readonly sequence: number; readonly placed?: PlacedPiece } {
     checkLeaseIn(this.#database, draft.taskId, condition);
     const { taskId, id, createdAt, status, payload } = draft;
-    const [taken, last, newest] = this.#database.one(POSITION, taskId, id, taskId, taskId) ?? [];
+    const [taken, last, newest, near] = this.#database.one(POSITION, taskId, id, taskId, taskId, taskId) ?? [];
     if (typeof taken === "number") {
-      return sequenceOfSame(this.#sealed(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
+      return { sequence: sequenceOfSame(this.#sealed(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft) };
     }
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
-    this.#database.run(INSERT_CHECKPOINT, taskId, sequence, ...columnsOf(draft), seal);
-    this.#database.run(INSERT_PAYLOAD, payload.body);
+    const placed = this.#histories.place(payload, typeof near === "number" ? near : undefined);
+    const columns = columnsOf(draft).slice(0, -1);
+    const digests = [digestBytes(payload.sha256), digestBytes(seal)];
+    this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
+    this.#histories.store(placed);
     this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
-    return sequence;
+    return { sequence, placed };
   }
 
   /** Gives false if there is no such checkpoint. */
@@ -126,9 +138,11 @@ export class SqliteWriter {
   }
 
   #removeRange(from: string, below: string): number {
-    this.#database.run(REMOVE_PAYLOADS, from, below);
+    const numbers = this.#database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
     this.#database.run(REMOVE_TASKS, from, below);
-    return this.#database.run(REMOVE_CHECKPOINTS, from, below);
+    this.#database.run(REMOVE_CHECKPOINTS, from, below);
+    this.#histories.trim(numbers);
+    return numbers.length;
   }
 
   #newestSequence(taskId: string): number {
@@ -141,12 +155,14 @@ export class SqliteWriter {
 }
 
 /** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */
-export function removeRows(database: SqliteConnection, taskId: string, numbers: readonly unknown[]): number {
+export function removeRows(
+  { database, histories }: { readonly database: SqliteConnection; readonly histories: SqliteHistories },
+  taskId: string,
+  numbers: readonly number[],
+): number {
   let removed = 0;
-  for (const number of numbers) {
-    database.run(REMOVE_PAYLOAD, number);
-    removed += database.run(REMOVE_CHECKPOINT, number);
-  }
+  for (const number of numbers) removed += database.run(REMOVE_CHECKPOINT, number);
+  histories.trim(numbers);
   if (removed > 0) database.run(SHORTEN_TASK, removed, taskId);
   return removed;
 }

@@ -10,7 +10,7 @@ import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite
 async function closedStore(count: number, payloadBytes = 10) {
   const { adapter, path } = await newStore({ durability: "normal" });
   for (let number = 1; number <= count; number++) {
-    await adapter.append(draft("t", `c${number}`, { body: JSON.stringify(`${number}`.padEnd(payloadBytes, "x")) }));
+    await adapter.append(draft("t", `c${number}`, { body: JSON.stringify(`${number}`.repeat(payloadBytes)) }));
   }
   await adapter.append(draft("u", "intact"));
   await adapter.close();
@@ -71,7 +71,7 @@ describe("payloads", () => {
     const lost = Number(read.find((id) => id.startsWith("corrupt"))?.split(" c")[1]);
     expect(await adapter.get("t", `c${lost}`)).toMatchObject({
       corrupt: true,
-      location: `${path}, table waymark_checkpoints, number ${lost}`,
+      location: expect.stringContaining(`${path}, table waymark_checkpoints, number`),
       reason: "SQLite can't read its payload",
       id: `c${lost}`,
     });

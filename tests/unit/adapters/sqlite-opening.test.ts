@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import Module, { createRequire } from "node:module";
 import { join } from "node:path";
@@ -90,7 +91,7 @@ describe("a failing disk or folder", () => {
     }
     const { adapter } = await newStore({ database: SmallDisk });
     await adapter.append(draft("t", "c1"));
-    const large = draft("t", "c2", { body: JSON.stringify("x".repeat(400_000)) });
+    const large = draft("t", "c2", { body: JSON.stringify(randomBytes(200_000).toString("hex")) });
     await expect(adapter.append(large)).rejects.toThrow(/no space left.*changed nothing.*Free some space/i);
     await expect(adapter.append(large)).rejects.toMatchObject({ code: "STORAGE_FAILED", retryable: true });
     expect(await adapter.append(draft("t", "c3"))).toBe(2);

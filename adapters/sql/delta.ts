@@ -1,0 +1,148 @@
+/** A part of what turns a base into a text much like it. Edits are in the order of both. */
+interface Edit {
+  /** How many bytes of the base are left out. */
+  readonly skip: number;
+  /** How many bytes of the base follow. */
+  readonly keep: number;
+  /** What comes after those. */
+  readonly insert: Uint8Array;
+}
+
+/** Two texts have a place in common if so many bytes are the same: what is shorter comes about by chance. */
+const ANCHOR = 32;
+/** How many anchors are looked for in a window before a wider window is taken. */
+const TRIES = 64;
+const FIRST_WINDOW = 64;
+/** Beyond that, the rest counts as new. */
+const WIDEST_WINDOW = 1024 * 1024;
+const BLOCK = 4096;
+
+/**
+ * What turns `base` into `text`: small where both are much alike, and in the same order, as one task's states are. First
+ * how many edits there are, then three numbers of each, then all that they insert.
+ */
+export function deltaBetween(base: Buffer, text: Buffer): Buffer {
+  const edits = editsBetween(base, text);
+  const lengths = edits.flatMap(({ skip, keep, insert }) => [skip, keep, insert.length]);
+  return Buffer.concat([bytesOf([edits.length, ...lengths]), ...edits.map(({ insert }) => insert)]);
+}
+
+/** The text that a delta makes of its base. @throws {RangeError} The delta is damaged, or belongs to another base. */
+export function withDelta(base: Buffer, delta: Buffer): Buffer {
+  const reader = new NumberReader(delta);
+  const lengths = Array.from({ length: reader.count(3) }, () => [reader.next(), reader.next(), reader.next()] as const);
+  const parts: Buffer[] = [];
+  let [at, inserted] = [0, reader.at];
+  for (const [skip, keep, insert] of lengths) {
+    parts.push(base.subarray(at + skip, at + skip + keep), delta.subarray(inserted, inserted + insert));
+    at += skip + keep;
+    inserted += insert;
+  }
+  if (at !== base.length || inserted !== delta.length) throw new RangeError("a delta doesn't fit the text before it");
+  return Buffer.concat(parts);
+}
+
+/** Numbers of at most 53 bits as bytes: seven bits each, the lowest first, the eighth says that more follow. */
+export function bytesOf(numbers: readonly number[]): Buffer {
+  const bytes: number[] = [];
+  for (let value of numbers) {
+    for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) + 128);
+    bytes.push(value);
+  }
+  return Buffer.from(bytes);
+}
+
+/** Reads what {@link bytesOf} wrote. Its methods throw a RangeError where the bytes are damaged. */
+export class NumberReader {
+  readonly #bytes: Buffer;
+  at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  next(): number {
+    let value = 0;
+    for (let unit = 1; ; unit *= 128) {
+      const byte = this.#bytes[this.at];
+      if (byte === undefined || unit > 2 ** 46) throw new RangeError("a delta ends too early");
+      this.at += 1;
+      value += (byte % 128) * unit;
+      if (byte < 128) return value;
+    }
+  }
+
+  /** How many groups of numbers follow. */
+  count(groupSize: number): number {
+    const count = this.next();
+    if (count * groupSize > this.#bytes.length) throw new RangeError("a delta ends too early");
+    return count;
+  }
+}
+
+/** The edits that turn `base` into `text`. Their inserts are views of `text`. */
+function editsBetween(base: Buffer, text: Buffer): readonly Edit[] {
+  const edits: Edit[] = [];
+  const tail = sameAtEnd(base, text);
+  const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
+  let [at, from] = [0, 0];
+  let skip = 0;
+  for (;;) {
+    const keep = sameAtStart(base.subarray(at, baseEnd), text.subarray(from, textEnd));
+    at += keep;
+    from += keep;
+    const met = meet(base.subarray(at, baseEnd), text.subarray(from, textEnd));
+    const insert = text.subarray(from, from + met.insert);
+    if (keep + insert.length > 0 || skip > 0) edits.push({ skip, keep, insert });
+    skip = met.skip;
+    at += met.skip;
+    from += met.insert;
+    if (from === textEnd) break;
+  }
+  edits.push({ skip: skip + baseEnd - at, keep: tail, insert: text.subarray(0, 0) });
+  return edits;
+}
+
+/** Where the two texts, which begin differently, go on alike. Without such a place, all of `text` is new. */
+function meet(base: Buffer, text: Buffer): { readonly skip: number; readonly insert: number } {
+  const none = { skip: base.length, insert: text.length };
+  if (base.length < ANCHOR || text.length < ANCHOR) return none;
+  for (let window = FIRST_WINDOW; ; window *= 4) {
+    const near = base.subarray(0, window);
+    const step = Math.max(1, window / TRIES / 2);
+    for (let insert = 0; insert < window && insert + ANCHOR <= text.length; insert += step) {
+      const skip = near.indexOf(text.subarray(insert, insert + ANCHOR));
+      if (skip < 0) continue;
+      const back = sameAtEnd(base.subarray(0, skip), text.subarray(0, insert));
+      return { skip: skip - back, insert: insert - back };
+    }
+    if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) return none;
+  }
+}
+
+function sameAtStart(left: Buffer, right: Buffer): number {
+  const most = Math.min(left.length, right.length);
+  let same = 0;
+  for (let size = BLOCK; same < most; ) {
+    const end = Math.min(same + size, most);
+    if (left.compare(right, same, end, same, end) === 0) same = end;
+    else if (size > 32) size /= 8;
+    else break;
+  }
+  while (same < most && left[same] === right[same]) same += 1;
+  return same;
+}
+
+function sameAtEnd(left: Buffer, right: Buffer): number {
+  const most = Math.min(left.length, right.length);
+  let same = 0;
+  for (let size = BLOCK; same < most; ) {
+    const more = Math.min(size, most - same);
+    const [l, r] = [left.length - same, right.length - same];
+    if (left.compare(right, r - more, r, l - more, l) === 0) same += more;
+    else if (size > 32) size /= 8;
+    else break;
+  }
+  while (same < most && left[left.length - same - 1] === right[right.length - same - 1]) same += 1;
+  return same;
+}

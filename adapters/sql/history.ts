@@ -1,0 +1,149 @@
+import { deflateRawSync, inflateRawSync } from "node:zlib";
+import { bytesOf, deltaBetween, NumberReader, withDelta } from "./delta.js";
+
+/**
+ * A history is a row of payloads, each stored as what changed since the one before it. The first is whole, and every
+ * {@link FOLD} deltas become one bundle, which takes less space and is read at once.
+ *
+ * History 0 has the numbers 1 to {@link PLACES}, history 1 the next ones. A bundle has the number of its last delta.
+ */
+export const PLACES = 1024;
+
+/** How a piece of a history is stored. */
+export const FORM = {
+  /** The payload itself. Nothing builds on it. */
+  alone: 0,
+  /** A text that others build on; bytes are deflated. */
+  whole: 1,
+  /** What changed since the text before it. */
+  delta: 2,
+  /** Several deltas, deflated. */
+  bundle: 3,
+} as const;
+
+/** A row of the payloads. */
+export interface Piece {
+  readonly number: number;
+  readonly form: number;
+  readonly body: unknown;
+}
+
+/** A text of a history, and what was read for it. */
+export interface HistoryText {
+  readonly number: number;
+  readonly text: Buffer;
+  /** The bytes of all deltas since the whole one. */
+  readonly changes: number;
+  /** How many of them stand after the last bundle. */
+  readonly singles: number;
+}
+
+/** A piece is damaged or missing, so no text after it can be read. */
+export class BrokenHistoryError extends Error {}
+
+/** Smaller texts aren't compared with others: that costs more than it saves. */
+export const SMALLEST_BYTES = 1024;
+/** So many deltas become a bundle. */
+export const FOLD = 64;
+/** Deflating takes some 20 ms a MB, so what is larger stays as it is, and so does what is small. */
+const DEFLATED_BYTES = { least: 32 * 1024, most: 4 * 1024 * 1024 };
+/** Deflate looks back no further. */
+const DICTIONARY_BYTES = 32 * 1024;
+
+/** What to store of a text that is the first of a history. */
+export function wholeOf(text: string, bytes: Buffer): string | Buffer {
+  const { least, most } = DEFLATED_BYTES;
+  return bytes.length < least || bytes.length > most ? text : deflateRawSync(bytes);
+}
+
+/**
+ * The delta that stands for a text after `before`. `undefined` where it wouldn't pay: reading a text must not take more
+ * than twice its size.
+ */
+export function deltaAfter(before: HistoryText, bytes: Buffer): Buffer | undefined {
+  const delta = deltaBetween(before.text, bytes);
+  return delta.length * 2 <= bytes.length && before.changes + delta.length <= bytes.length ? delta : undefined;
+}
+
+/** The text after a delta. */
+export function followed(before: HistoryText, number: number, text: Buffer, delta: Buffer): HistoryText {
+  return { number, text, changes: before.changes + delta.length, singles: before.singles + 1 };
+}
+
+/** A bundle of deltas. `before`: the text that the first of them changes. */
+export function bundleOf(deltas: readonly Piece[], before: Buffer): Piece {
+  const number = deltas.at(-1)?.number ?? 0;
+  const bodies = deltas.map(({ body }) => bufferOf(body));
+  const places = deltas.flatMap((delta, index) => [number - delta.number, bodies[index]?.length ?? 0]);
+  const bytes = Buffer.concat([bytesOf([deltas.length, ...places]), ...bodies]);
+  return { number, form: FORM.bundle, body: deflateRawSync(bytes, dictionaryIn(before)) };
+}
+
+/**
+ * The text at a number.
+ *
+ * @param pieces - The history's, in order, up to the one with that number or to the bundle that holds it.
+ * @throws {BrokenHistoryError} A piece before it, or its own, is damaged or missing.
+ */
+export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
+  let found: HistoryText | undefined;
+  try {
+    for (const piece of pieces) {
+      if (piece.form === FORM.whole) found = { number: piece.number, text: textOf(piece.body), changes: 0, singles: 0 };
+      else if (found !== undefined)
+        found = piece.form === FORM.delta ? after(found, piece) : unfolded(found, piece, number);
+    }
+  } catch (cause) {
+    throw new BrokenHistoryError(`a piece that its payload is made of is damaged: ${messageOf(cause)}`, { cause });
+  }
+  if (found?.number === number) return found;
+  throw new BrokenHistoryError(
+    pieces.length === 0 ? "its payload is missing" : "a piece that its payload is made of is missing",
+  );
+}
+
+function after(before: HistoryText, { number, body }: Piece): HistoryText {
+  const delta = bufferOf(body);
+  return followed(before, number, withDelta(before.text, delta), delta);
+}
+
+/** The text at the wanted number, or after the bundle's last delta. */
+function unfolded(before: HistoryText, { number, body }: Piece, wanted: number): HistoryText {
+  const bytes = inflateRawSync(bufferOf(body), dictionaryIn(before.text));
+  const reader = new NumberReader(bytes);
+  const places = Array.from({ length: reader.count(2) }, () => [number - reader.next(), reader.next()] as const);
+  let [found, at] = [before, reader.at];
+  for (const [place, length] of places) {
+    if (place > wanted) break;
+    found = after(found, { number: place, form: FORM.delta, body: bytes.subarray(at, at + length) });
+    at += length;
+  }
+  return { ...found, singles: 0 };
+}
+
+function textOf(body: unknown): Buffer {
+  return typeof body === "string" ? Buffer.from(body) : inflateRawSync(bufferOf(body));
+}
+
+function bufferOf(body: unknown): Buffer {
+  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.length);
+  throw new RangeError("it isn't bytes");
+}
+
+function dictionaryIn(text: Buffer): { readonly dictionary?: Buffer } {
+  return text.length === 0 ? {} : { dictionary: text.subarray(-DICTIONARY_BYTES) };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The number of the last place in the history that has this number. */
+export function lastOfHistory(number: number): number {
+  return (historyOf(number) + 1) * PLACES;
+}
+
+/** Which history has this number. */
+export function historyOf(number: number): number {
+  return Math.floor((number - 1) / PLACES);
+}

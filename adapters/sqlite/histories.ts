@@ -1,0 +1,178 @@
+import type { Payload } from "../../src/contract/checkpoint.js";
+import {
+  BrokenHistoryError,
+  bundleOf,
+  deltaAfter,
+  FOLD,
+  FORM,
+  followed,
+  type HistoryText,
+  historyOf,
+  lastOfHistory,
+  type Piece,
+  PLACES,
+  SMALLEST_BYTES,
+  textAt,
+  wholeOf,
+} from "../sql/history.js";
+import { numberOr0 } from "../sql/rows.js";
+import type { SqliteConnection } from "./connection.js";
+import { hexOf } from "./rows.js";
+
+/** The last texts of histories are remembered up to this size, in all: the next ones are compared with them. */
+const REMEMBERED_BYTES = 32 * 1024 * 1024;
+
+const LAST = "SELECT max(number) FROM waymark_payloads WHERE number BETWEEN ? AND ?";
+const LAST_OF_ALL = `
+  SELECT max((SELECT coalesce(max(number), 0) FROM waymark_payloads), (SELECT coalesce(max(number), 0) FROM waymark_checkpoints))`;
+const LAST_TEXT = `
+  SELECT p.number, c.sha256 FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
+  WHERE p.number BETWEEN ? AND ? AND p.form > 0 ORDER BY p.number DESC LIMIT 1`;
+const PIECES = `
+  SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
+    AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
+const INSERT = "INSERT OR REPLACE INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
+const REMOVE = "DELETE FROM waymark_payloads WHERE number BETWEEN ? AND ?";
+const LAST_CHECKPOINT = "SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?";
+const REMOVE_AFTER = `
+  DELETE FROM waymark_payloads WHERE number <= ? AND number > (
+    SELECT min(number) FROM waymark_payloads WHERE number BETWEEN ? AND ?)`;
+const REMOVE_ALONE = `
+  DELETE FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?
+    AND number NOT IN (SELECT number FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
+
+/** Where a payload goes, and what is stored of it. */
+export interface PlacedPiece extends Piece {
+  readonly text?: HistoryText;
+}
+
+/** A text that others may build on, and the digest of the checkpoint that has it. */
+interface Remembered extends HistoryText {
+  readonly sha256: string;
+}
+
+/** Payloads as pieces of histories. All methods but `remember` work in the caller's transaction. */
+export class SqliteHistories {
+  readonly #database: SqliteConnection;
+  /** By history, the one used last at the end. */
+  readonly #remembered = new Map<number, Remembered>();
+  #rememberedBytes = 0;
+
+  constructor(database: SqliteConnection) {
+    this.#database = database;
+  }
+
+  /** Where a new payload goes. `near`: the number of a checkpoint whose payload it may resemble. */
+  place({ body }: Payload, near: number | undefined): PlacedPiece {
+    const last = near === undefined ? undefined : this.#database.one(LAST, ...rangeOf(near))?.[0];
+    const next = typeof last === "number" && last % PLACES > 0 ? last + 1 : this.#newHistory();
+    if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { number: next, form: FORM.alone, body };
+    const bytes = Buffer.from(body);
+    const before = this.#lastText(next);
+    const delta = before && deltaAfter(before, bytes);
+    if (before && delta) {
+      return { number: next, form: FORM.delta, body: delta, text: followed(before, next, bytes, delta) };
+    }
+    // What is much smaller is of another kind, and the next one will resemble the one before it again.
+    if (before && bytes.length * 2 < before.text.length) return { number: next, form: FORM.alone, body };
+    const number = before ? this.#newHistory() : next;
+    return {
+      number,
+      form: FORM.whole,
+      body: wholeOf(body, bytes),
+      text: { number, text: bytes, changes: 0, singles: 0 },
+    };
+  }
+
+  store({ number, form, body, text }: PlacedPiece): void {
+    this.#database.run(INSERT, number, form, body);
+    if (text?.singles === FOLD) this.#fold(text.number);
+  }
+
+  /** To be called once the piece is committed. */
+  remember({ text }: PlacedPiece, sha256: string): void {
+    if (text) this.#remember(text.singles === FOLD ? { ...text, singles: 0 } : text, sha256);
+  }
+
+  /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
+  textOf(number: number, sha256: string): string {
+    const history = historyOf(number);
+    const remembered = this.#remembered.get(history);
+    if (remembered?.number === number && remembered.sha256 === sha256) return remembered.text.toString();
+    const found = this.#read(number);
+    if (number >= (remembered?.number ?? 0)) this.#remember(found, sha256);
+    return found.text.toString();
+  }
+
+  /** Removes what no checkpoint needs any more, after the checkpoints with these numbers have gone. */
+  trim(numbers: readonly number[]): void {
+    for (const history of new Set(numbers.map(historyOf))) {
+      const [first, end] = rangeOf(history * PLACES + 1);
+      const last = this.#database.one(LAST_CHECKPOINT, first, end)?.[0];
+      if (typeof last === "number") {
+        this.#database.run(REMOVE_ALONE, first, end, first, end);
+        this.#database.run(REMOVE_AFTER, end, last, end);
+      } else this.#database.run(REMOVE, first, end);
+    }
+  }
+
+  #newHistory(): number {
+    return (historyOf(numberOr0(this.#database.one(LAST_OF_ALL)?.[0])) + 1) * PLACES + 1;
+  }
+
+  /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
+  #lastText(next: number): HistoryText | undefined {
+    const [number, sha256] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
+    if (typeof number !== "number") return undefined;
+    const remembered = this.#remembered.get(historyOf(next));
+    // Another process may have removed that text, and stored another one in its place.
+    if (remembered?.number === number && remembered.sha256 === hexOf(sha256)) return remembered;
+    try {
+      return this.#read(number);
+    } catch (error) {
+      if (error instanceof BrokenHistoryError) return undefined;
+      throw error;
+    }
+  }
+
+  #read(number: number): HistoryText {
+    return textAt(number, this.#pieces(number));
+  }
+
+  #pieces(number: number): readonly Piece[] {
+    const [first, end] = rangeOf(number);
+    return this.#database
+      .all(PIECES, first, number, end)
+      .map(([at, form, body]) => ({ number: numberOr0(at), form: numberOr0(form), body }));
+  }
+
+  /** Makes one bundle of the deltas that end with that number. */
+  #fold(number: number): void {
+    const pieces = this.#pieces(number);
+    const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
+    const before = pieces.slice(0, -deltas.length);
+    const [first, last] = [deltas[0]?.number, before.at(-1)?.number];
+    if (first === undefined || last === undefined) return;
+    const bundle = bundleOf(deltas, textAt(last, before).text);
+    for (const delta of deltas) this.#database.run(REMOVE, delta.number, delta.number);
+    this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
+  }
+
+  #remember(text: HistoryText, sha256: string): void {
+    const history = historyOf(text.number);
+    this.#rememberedBytes += text.text.length - (this.#remembered.get(history)?.text.length ?? 0);
+    this.#remembered.delete(history);
+    this.#remembered.set(history, { ...text, sha256 });
+    for (const [oldest, { text: bytes }] of this.#remembered) {
+      if (this.#rememberedBytes <= REMEMBERED_BYTES) break;
+      this.#remembered.delete(oldest);
+      this.#rememberedBytes -= bytes.length;
+    }
+  }
+}
+
+/** The first and the last number of the history that has this one. */
+function rangeOf(number: number): readonly [number, number] {
+  const last = lastOfHistory(number);
+  return [last - PLACES + 1, last];
+}

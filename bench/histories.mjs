@@ -1,0 +1,143 @@
+// @ts-check
+import { hash } from "node:crypto";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { CheckpointManager } from "waymark";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { medians } from "./compare.mjs";
+import { printBytes, printHeading, printRow } from "./report.mjs";
+import { messages } from "./text.mjs";
+
+const TURNS = 1000;
+
+/**
+ * What whole histories take on disk in SQLite, to the size of their last state, and what the 1,000th save of one costs.
+ *
+ * @param {string} folder
+ */
+export async function benchHistories(folder) {
+  console.log("\nSaving five histories, one of them of 10 MB states …");
+  const histories = {
+    "1,000 turns, 500 bytes more at each": { states: turns, limit: 1 },
+    "the same, with 20 counters and a scratchpad": { states: counters, limit: 3 },
+    "1 MB of text, 200 edits of 100 bytes": { states: edits, limit: 0.6 },
+    "10 MB saved 100 times unchanged": { states: unchanged, limit: 1.01 },
+    "1,000 branches of one state of 100 KB": { states: branches, limit: 5 },
+  };
+  printHeading("SQLite: bytes of a whole history, to its last state");
+  for (const [what, { states, limit }] of Object.entries(histories)) {
+    const path = join(folder, `${states.name}.db`);
+    const manager = new CheckpointManager({ storage: new SqliteAdapter({ path, durability: "normal" }) });
+    let last;
+    for (const state of states()) {
+      await manager.save("task", state);
+      last = state;
+    }
+    await manager.close();
+    printBytes(what, statSync(path).size, sizeOf(last), limit);
+  }
+  await benchThousandth(join(folder, "turns.db"), join(folder, "bare.db"));
+}
+
+/**
+ * @param {string} path - Of a store that has 1,000 turns.
+ * @param {string} barePath
+ */
+async function benchThousandth(path, barePath) {
+  const manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
+  const bare = new Database(barePath);
+  bare.pragma("journal_mode = WAL");
+  bare.pragma("synchronous = FULL");
+  bare.exec("CREATE TABLE checkpoints (sequence INTEGER PRIMARY KEY, state TEXT)");
+  const insert = bare.prepare("INSERT INTO checkpoints (state) VALUES (?)");
+  const select = bare.prepare("SELECT state FROM checkpoints ORDER BY sequence DESC LIMIT 1").pluck();
+  const kilobyte = messages(1024).next().value;
+  const state = [...turns()].at(-1);
+  const text = JSON.stringify(state);
+  let turn = 0;
+  const changed = () => ({ ...state, turn: ++turn });
+  const { ours, bareSave } = await medians(
+    {
+      ours: () => manager.save("task", changed()),
+      bareSave: () => {
+        hash("sha256", JSON.stringify(changed()), "hex");
+        insert.run(kilobyte);
+      },
+    },
+    { rounds: 200, warmup: 100 },
+  );
+  insert.run(text);
+  const { latest, bareLatest } = await medians(
+    { latest: () => manager.latest("task"), bareLatest: () => JSON.parse(String(select.get())) },
+    { rounds: 200, warmup: 50 },
+  );
+  printHeading("SQLite: a task of 1,000 turns, its state 0.5 MB");
+  printRow({
+    what: "save: to JSON.stringify, SHA-256 and an insert of 1 KB",
+    measuredMs: ours,
+    againstMs: bareSave,
+    limit: 1.5,
+  });
+  printRow({ what: "latest: to a bare select and JSON.parse", measuredMs: latest, againstMs: bareLatest, limit: 2 });
+  bare.close();
+  await manager.close();
+}
+
+/** @param {unknown} state */
+function sizeOf(state) {
+  return Buffer.byteLength(JSON.stringify(state));
+}
+
+function* turns() {
+  const texts = messages(500);
+  /** @type {{ goal: string, messages: unknown[] }} */
+  const state = { goal: "Answer the questions.", messages: [] };
+  for (let turn = 0; turn < TURNS; turn++) {
+    state.messages.push({ role: turn % 2 ? "user" : "assistant", content: texts.next().value });
+    yield state;
+  }
+}
+
+function* counters() {
+  const notes = messages(200);
+  const state = {
+    early: Array(10).fill(0),
+    scratchpad: messages(5000).next().value,
+    messages: [],
+    late: Array(10).fill(0),
+  };
+  let turn = 0;
+  for (const { messages: all } of turns()) {
+    turn += 1;
+    const count = (/** @type {number} */ value, /** @type {number} */ index) => value + index * 7 + 1;
+    const at = (turn * 7919) % 4800;
+    const scratchpad = state.scratchpad.slice(0, at) + notes.next().value + state.scratchpad.slice(at + 200);
+    Object.assign(state, { early: state.early.map(count), late: state.late.map(count), scratchpad, messages: all });
+    yield state;
+  }
+}
+
+function* edits() {
+  const texts = messages(100);
+  let document = messages(1_000_000).next().value;
+  for (let edit = 0; edit < 200; edit++) {
+    const at = 100_000 + ((edit * 48_271 * 7919) % 800_000);
+    // Every other one replaces what was there.
+    document = document.slice(0, at) + texts.next().value + document.slice(at + (edit % 2 ? 100 : 0));
+    yield { document };
+  }
+}
+
+function* unchanged() {
+  const texts = messages(1_000_000);
+  const state = { files: Array.from({ length: 10 }, () => texts.next().value) };
+  for (let save = 0; save < 100; save++) yield state;
+}
+
+function* branches() {
+  const texts = messages(500);
+  const common = Array.from({ length: 200 }, () => texts.next().value);
+  yield { messages: common };
+  for (let branch = 0; branch < 1000; branch++) yield { messages: [...common, texts.next().value] };
+}

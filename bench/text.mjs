@@ -1,0 +1,36 @@
+// @ts-check
+import { readdirSync, readFileSync } from "node:fs";
+import { join, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const INSTALLED = fileURLToPath(new URL("../node_modules", import.meta.url));
+
+/**
+ * Endless messages of realistic text: the READMEs of the installed packages, one after the other, cut into pieces. Two
+ * runs on the same installation get the same messages; after some 2 MB the text begins again.
+ *
+ * @param {number} bytes - Of each message in UTF-8; up to 3 fewer where a character would be cut.
+ * @returns {Generator<string, never>}
+ */
+export function* messages(bytes) {
+  const text = readmes();
+  const encoder = new TextEncoder();
+  const room = new Uint8Array(bytes);
+  for (let start = 0; ; ) {
+    const { read, written } = encoder.encodeInto(text.slice(start, start + bytes), room);
+    start += read;
+    if (start < text.length) yield new TextDecoder().decode(room.subarray(0, written));
+    else start = 0;
+  }
+}
+
+/** By path, so that the order is no file system's. Links lead to this project's own READMEs, which change. */
+function readmes() {
+  return readdirSync(INSTALLED, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name === "README.md")
+    .map((entry) => join(entry.parentPath, entry.name).slice(INSTALLED.length).replaceAll(sep, "/"))
+    .filter((path) => !path.startsWith("/."))
+    .toSorted()
+    .map((path) => readFileSync(INSTALLED + path, "utf8"))
+    .join("\n");
+}
