@@ -50,6 +50,30 @@ export async function benchSqlite(folder) {
     limit: 1.3,
   });
 
+  const together = Array.from({ length: 64 });
+  const many = await medians(
+    {
+      bare: () => small.bareMany(together.length),
+      ours: () => Promise.all(together.map(() => small.ourSave())),
+      inTurn: async () => {
+        for (const _ of together) await small.ourSave();
+      },
+    },
+    { rounds: 30, warmup: 10 },
+  );
+  printRow({
+    what: "64 saves at once: to a transaction of 64 bare inserts",
+    measuredMs: many.ours,
+    againstMs: many.bare,
+    limit: 1.25,
+  });
+  printRow({
+    what: "64 saves at once: to 64 one after another",
+    measuredMs: many.ours,
+    againstMs: many.inTurn,
+    limit: 0.2,
+  });
+
   const latest = await medians(
     { bareSmall: small.bareLatest, ourSmall: small.ourLatest, bareLarge: large.bareLatest, ourLarge: large.ourLatest },
     { rounds: ROUNDS * 2, warmup: WARMUP },
@@ -127,7 +151,11 @@ async function openPair(folder, name, size) {
   let sequence = size.checkpointsPerTask;
   // 7,919 is prime to the number of tasks: each is met once before any is met again, and neighbours aren't next.
   const nextTask = () => taskName((turn++ * 7919) % size.tasks);
+  const insertMany = bare.transaction((/** @type {number} */ count) => {
+    for (let row = 0; row < count; row++) insert.run(nextTask(), ++sequence, bytes);
+  });
   return {
+    bareMany: insertMany,
     bareSave: () => insert.run(nextTask(), ++sequence, bytes),
     ourSave: () => manager.save(nextTask(), state, { stage: "validation-gate-2" }),
     bareLatest: () => JSON.parse(String(select.get(nextTask()))),

@@ -51,7 +51,7 @@ interface Remembered extends HistoryText {
   readonly sha256: string;
 }
 
-/** Payloads as pieces of histories. All methods but `remember` work in the caller's transaction. */
+/** Payloads as pieces of histories. All methods work in the caller's transaction. */
 export class SqliteHistories {
   readonly #database: SqliteConnection;
   /** By history, the one used last at the end. */
@@ -84,14 +84,13 @@ export class SqliteHistories {
     };
   }
 
-  store({ number, form, body, text }: PlacedPiece): void {
+  store({ number, form, body, text }: PlacedPiece, sha256: string): void {
     this.#database.run(INSERT, number, form, body);
-    if (text?.singles === FOLD) this.#fold(text.number);
-  }
-
-  /** To be called once the piece is committed. */
-  remember({ text }: PlacedPiece, sha256: string): void {
-    if (text) this.#remember(text.singles === FOLD ? { ...text, singles: 0 } : text, sha256);
+    if (text === undefined) return;
+    const isFull = text.singles === FOLD;
+    if (isFull) this.#fold(text.number);
+    // If this is rolled back, the next look finds no checkpoint of that number and digest.
+    this.#remember(isFull ? { ...text, singles: 0 } : text, sha256);
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */

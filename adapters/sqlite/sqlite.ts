@@ -26,6 +26,7 @@ import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/con
 import { SqlMaintenance } from "../sql/maintenance.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
+import { GroupCommit } from "./group-commit.js";
 import { SqliteHistories } from "./histories.js";
 import { leaseIn, updateLease } from "./leases.js";
 import { LockQueue } from "./lock-queue.js";
@@ -33,7 +34,7 @@ import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { type Page, SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, migrate } from "./schema.js";
-import { SqliteWriter } from "./writer.js";
+import { type Append, type Outcome, SqliteWriter } from "./writer.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
 
@@ -72,6 +73,9 @@ const LOCK_SLICE_MS = 3;
  * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
  * memory, to compare the next ones with.
  *
+ * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. What isn't
+ * awaited waits in memory: await the saves of a loop, or some at a time.
+ *
  * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. The
  * space of removed checkpoints is used again; the file itself shrinks only by `VACUUM`.
  *
@@ -91,6 +95,11 @@ export class SqliteAdapter implements StorageAdapter {
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
   readonly #queue: LockQueue;
+  readonly #appends = new GroupCommit((group) =>
+    this.#explained(() =>
+      this.#queue.write(this.#append, [group.map(({ draft, condition }) => ({ draft, condition }))]),
+    ),
+  );
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -107,7 +116,8 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
-    return this.#write(this.#append, draft, condition);
+    if (this.#closing !== undefined) return Promise.reject(new ClosedError("The sqlite adapter"));
+    return this.#appends.append(draft, condition);
   }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
@@ -167,17 +177,18 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   close(): Promise<void> {
+    this.#appends.flush();
     this.#closing ??= this.#queue.idle.then(() => this.#file.close());
     return this.#closing;
   }
 
-  readonly #append = (draft: CheckpointDraft, condition: AppendCondition | undefined): number => {
+  readonly #append = (appends: readonly Append[]): readonly Outcome[] => {
     const store = this.#file.existing();
-    if (store !== undefined) return store.writer.append(draft, condition);
+    if (store !== undefined) return store.writer.append(appends);
     // A refused append creates no database.
-    checkLease(draft.taskId, NO_LEASE, condition);
-    nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
-    return this.#file.orNew().writer.append(draft, condition);
+    const refused = appends.map(refusalByNothing);
+    if (refused.every((outcome) => outcome !== undefined)) return refused;
+    return this.#file.orNew().writer.append(appends);
   };
 
   async *#select<Found extends CheckpointSummary>(
@@ -223,8 +234,15 @@ export class SqliteAdapter implements StorageAdapter {
     return this.#call(() => this.#queue.write(work, args));
   }
 
-  async #call<Result>(call: () => Promise<Result>): Promise<Result> {
-    this.#assertOpen();
+  #call<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.#appends.flush();
+    return this.#explained(() => {
+      this.#assertOpen();
+      return call();
+    });
+  }
+
+  async #explained<Result>(call: () => Promise<Result>): Promise<Result> {
     try {
       return await call();
     } catch (error) {
@@ -246,6 +264,17 @@ function storeIn(database: SqliteConnection, path: string) {
   const histories = new SqliteHistories(database);
   const reader = new SqliteReader(database, histories, path);
   return { database, histories, reader, writer: new SqliteWriter(database, histories, path) };
+}
+
+/** What an append that nothing stored would allow meets. */
+function refusalByNothing({ draft, condition }: Append): Outcome | undefined {
+  try {
+    checkLease(draft.taskId, NO_LEASE, condition);
+    nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
+    return undefined;
+  } catch (error) {
+    return { error };
+  }
 }
 
 function withStore<Result>(store: OpenedStore | undefined, work: (store: OpenedStore) => Result): Result | undefined {

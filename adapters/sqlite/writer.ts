@@ -8,10 +8,11 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
+import { CheckpointError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
-import type { PlacedPiece, SqliteHistories } from "./histories.js";
+import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
@@ -46,6 +47,15 @@ const NUMBERS = `SELECT number FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
+/** An append that is asked for. */
+export interface Append {
+  readonly draft: CheckpointDraft;
+  readonly condition: AppendCondition | undefined;
+}
+
+/** What became of an append. */
+export type Outcome = { readonly sequence: number } | { readonly error: unknown };
+
 /**
  * Changes an open database of ours: each call in one transaction, with its condition checked in the same.
  * Every method is synchronous, and throws what SQLite throws.
@@ -61,10 +71,22 @@ export class SqliteWriter {
     this.#path = path;
   }
 
-  append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
-    const { sequence, placed } = this.#database.atomically(() => this.#append(draft, condition));
-    if (placed) this.#histories.remember(placed, draft.payload.sha256);
-    return sequence;
+  /**
+   * Appends all of them in one transaction. Each has its own outcome: a refused one has written nothing, and the others are
+   * stored.
+   */
+  append(appends: readonly Append[]): readonly Outcome[] {
+    return this.#database.atomically(() =>
+      appends.map(({ draft, condition }): Outcome => {
+        try {
+          return { sequence: this.#append(draft, condition) };
+        } catch (error) {
+          // Conditions are checked before anything is written. Any other error undoes the whole transaction.
+          if (error instanceof CheckpointError) return { error };
+          throw error;
+        }
+      }),
+    );
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
@@ -84,7 +106,7 @@ export class SqliteWriter {
       const { sizeBytes, seal } = withPayload(record, payload);
       // The old one may be part of what others are made of.
       const placed = this.#histories.place(payload, undefined);
-      this.#histories.store(placed);
+      this.#histories.store(placed, payload.sha256);
       const digests = [digestBytes(payload.sha256), digestBytes(seal)];
       this.#database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
       this.#histories.trim([numberOr0(number)]);
@@ -107,15 +129,12 @@ export class SqliteWriter {
     return this.#database.atomically(() => this.#removeRange(prefix, prefix + HIGHEST));
   }
 
-  #append(
-    draft: CheckpointDraft,
-    condition: AppendCondition | undefined,
-  ): { readonly sequence: number; readonly placed?: PlacedPiece } {
+  #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
     checkLeaseIn(this.#database, draft.taskId, condition);
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, newest, near] = this.#database.one(POSITION, taskId, id, taskId, taskId, taskId) ?? [];
     if (typeof taken === "number") {
-      return { sequence: sequenceOfSame(this.#sealed(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft) };
+      return sequenceOfSame(this.#sealed(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
     }
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
@@ -124,9 +143,9 @@ export class SqliteWriter {
     const columns = columnsOf(draft).slice(0, -1);
     const digests = [digestBytes(payload.sha256), digestBytes(seal)];
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
-    this.#histories.store(placed);
+    this.#histories.store(placed, payload.sha256);
     this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
-    return { sequence, placed };
+    return sequence;
   }
 
   /** Gives false if there is no such checkpoint. */

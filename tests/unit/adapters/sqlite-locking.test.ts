@@ -24,7 +24,11 @@ it("a database that another process makes just now is taken as ours", async () =
   let made: Promise<number> | undefined;
   const database = spyingDriver({
     prepared(sql) {
-      if (sql.includes("sqlite_schema")) made ??= openAdapter({ path }).append(draft("t", "c1"));
+      if (made !== undefined || !sql.includes("sqlite_schema")) return;
+      const other = openAdapter({ path });
+      made = other.append(draft("t", "c1"));
+      // A read that comes after it makes it now.
+      void other.get("t", "c1");
     },
   });
   expect(await openAdapter({ path, database }).append(draft("t", "c2"))).toBe(2);

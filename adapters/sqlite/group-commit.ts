@@ -1,0 +1,62 @@
+import type { AppendCondition } from "../../src/contract/adapter.js";
+import type { CheckpointDraft } from "../../src/contract/checkpoint.js";
+import type { Append, Outcome } from "./writer.js";
+
+/** The most appends of one transaction, and about the most text: other work gets its turn in between. */
+const MOST = 256;
+const MOST_BYTES = 4 * 1024 * 1024;
+
+interface Waiting extends Append {
+  readonly resolve: (sequence: number) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Appends that are called in one turn of the event loop share a transaction, and so one sync of the disk. One that is
+ * called alone is made as soon as its caller waits.
+ */
+export class GroupCommit {
+  readonly #commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>;
+  #waiting: Waiting[] = [];
+
+  /** @param commit - Called in order, before it returns it has begun. It rejects if it has stored nothing. */
+  constructor(commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>) {
+    this.#commit = commit;
+  }
+
+  append(draft: CheckpointDraft, condition: AppendCondition | undefined): Promise<number> {
+    // The caller may change both as soon as it has its promise.
+    const copies = structuredClone({ draft, condition });
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...copies, resolve, reject });
+      if (this.#waiting.length === 1) queueMicrotask(() => this.flush());
+    });
+  }
+
+  /** Begins to make what waits: other calls come after it. */
+  flush(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (let from = 0, at = 0, bytes = 0; at < waiting.length; at++) {
+      bytes += waiting[at]?.draft.sizeBytes ?? 0;
+      if (at + 1 < waiting.length && at + 1 - from < MOST && bytes < MOST_BYTES) continue;
+      void this.#make(waiting.slice(from, at + 1));
+      [from, bytes] = [at + 1, 0];
+    }
+  }
+
+  async #make(group: readonly Waiting[]): Promise<void> {
+    try {
+      const outcomes = await this.#commit(group);
+      for (const [index, outcome] of outcomes.entries()) {
+        if ("error" in outcome) group[index]?.reject(outcome.error);
+        else group[index]?.resolve(outcome.sequence);
+      }
+    } catch (error) {
+      // It may be the fault of one of them.
+      const [first] = group;
+      if (group.length > 1) await Promise.all(group.map((one) => this.#make([one])));
+      else first?.reject(error);
+    }
+  }
+}

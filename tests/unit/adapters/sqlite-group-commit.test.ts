@@ -1,0 +1,61 @@
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { draft } from "./files/drafts.js";
+import { listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+
+describe("appends that are called at the same moment", () => {
+  it("share one transaction, in call order, and a read that comes after them sees them", async () => {
+    const commits: string[] = [];
+    const database = spyingDriver({ running: (sql) => void (sql === "COMMIT" && commits.push(sql)) });
+    const { adapter } = await newStore({ database });
+    await adapter.append(draft("t", "first"));
+    commits.length = 0;
+    const appended = Array.from({ length: 64 }, (_, index) => adapter.append(draft("t", `c${index}`)));
+    const seen = listed(adapter);
+    expect(await Promise.all(appended)).toEqual(Array.from({ length: 64 }, (_, index) => index + 2));
+    expect(commits).toHaveLength(1);
+    expect(await seen).toHaveLength(65);
+  });
+
+  it("have each its own outcome", async () => {
+    const { adapter } = await newStore();
+    const [one, stale, taken, retry, last] = await Promise.allSettled([
+      adapter.append(draft("t", "c1"), { expectedSequence: 0 }),
+      adapter.append(draft("t", "c2"), { expectedSequence: 0 }),
+      adapter.append(draft("t", "c1", { body: '"another"' })),
+      adapter.append(draft("t", "c1")),
+      adapter.append(draft("t", "c3"), { expectedSequence: 1 }),
+    ]);
+    expect([one, retry, last]).toMatchObject([{ value: 1 }, { value: 1 }, { value: 2 }]);
+    expect([stale, taken]).toMatchObject(Array(2).fill({ reason: { code: "CHECKPOINT_CONFLICT" } }));
+    expect(await listed(adapter)).toEqual(["c3", "c1"]);
+  });
+
+  it("are made one by one if one of them can't be stored", async () => {
+    class SmallDisk extends Database {
+      constructor(...args: ConstructorParameters<typeof Database>) {
+        super(...args);
+        this.pragma("max_page_count = 40");
+      }
+    }
+    const { adapter } = await newStore({ database: SmallDisk });
+    const noise = JSON.stringify(Array.from({ length: 60_000 }, (_, index) => Math.sin(index)));
+    const [first, large, last] = await Promise.allSettled([
+      adapter.append(draft("t", "c1")),
+      adapter.append(draft("t", "c2", { body: noise })),
+      adapter.append(draft("t", "c3")),
+    ]);
+    expect([first, last]).toMatchObject([{ value: 1 }, { value: 2 }]);
+    expect(large).toMatchObject({ reason: { code: "STORAGE_FAILED", retryable: true } });
+  });
+
+  it("that wait when the adapter is closed are stored, and later ones are refused", async () => {
+    const { adapter, path } = await newStore();
+    const appended = adapter.append(draft("t", "c1"));
+    const closed = adapter.close();
+    await expect(adapter.append(draft("t", "c2"))).rejects.toMatchObject({ code: "CLOSED" });
+    expect(await appended).toBe(1);
+    await closed;
+    expect(await listed(openAdapter({ path }))).toEqual(["c1"]);
+  });
+});
