@@ -81,6 +81,9 @@ export class ChannelMigrations {
     const names = channels.join(", ");
     if (names === "" || this.#reported.has(names)) return;
     this.#reported.add(names);
-    this.#logger.warn({ id, channels }, `The migrations leave channels of older checkpoints out: ${names}`);
+    this.#logger.warn(
+      { id, channels },
+      `After the migrations, these channels of older checkpoints are gone or have another name: ${names}`,
+    );
   }
 }

@@ -75,6 +75,20 @@ export const POLICIES: readonly RetentionPolicy[] = [
 
 export function registerPruning(kind: StorageKind, policies = POLICIES): void {
   describe(`on ${kind}`, () => {
+    it("of a finished thread leaves its newest checkpoint, whatever its size and age", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place, { retention: { maxBytes: 1000 } });
+      const graph = compiled(saver);
+      for (const turn of ["a", "b", "c"]) {
+        await graph.invoke({ odd: turn.repeat(5000) }, threadOf("t"));
+        expect((await graph.getState(threadOf("t"))).values).toMatchObject({ odd: `${turn.repeat(5000)}13` });
+      }
+      const [newest] = await collect(saver.list(threadOf("t")));
+      await saver.prune("t", { maxBytes: 1 });
+      expect((await collect(saver.list(threadOf("t"))))[0]).toEqual(newest);
+      expect(newest).toBeDefined();
+    });
+
     it.each(policies)("pruning by %o: what is kept reads the same as before, and the rest is gone", async (policy) => {
       const place = await newPlace(kind);
       await makeThread(place);
