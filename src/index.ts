@@ -29,7 +29,6 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
-export type { RepairStep, StorageFinding } from "./contract/findings.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Logger } from "./manager/logger.js";
@@ -48,5 +47,6 @@ export {
 } from "./manager/retention.js";
 export type { SaveOptions } from "./manager/save-options.js";
 export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
+export type { StateChange } from "./manager/state-diff.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type { Lease, LeaseOptions } from "./runs/lease.js";

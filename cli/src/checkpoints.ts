@@ -1,5 +1,5 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import { damageIn, isCorrupt } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -73,6 +73,24 @@ export async function findStored(
     ExitCode.notFound,
     `Task ${JSON.stringify(taskId)} has no checkpoint ${JSON.stringify(word)}. "waymark list" shows the task's checkpoints; @7 means sequence 7.`,
   );
+}
+
+/**
+ * The checkpoint that a word on the command line names, if it is intact with its payload.
+ *
+ * @throws {CommandError} There is no such checkpoint.
+ * @throws {DamagedCheckpointError} It can't be read.
+ */
+export async function findWhole(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
+  const { id, sequence } = await findCheckpoint(session, taskId, word);
+  const what = `Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`;
+  const stored = await session.storage.get(taskId, id);
+  if (stored === undefined) throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);
+  if (isCorrupt(stored)) throw new DamagedCheckpointError(what, stored);
+  const reason = damageIn(stored);
+  if (reason === undefined) return stored;
+  const location = `checkpoint ${id}`;
+  throw new DamagedCheckpointError(what, { corrupt: true, location, reason, taskId, id, sequence });
 }
 
 /**

@@ -29,6 +29,8 @@ export type Program = Command<[], GlobalOptions>;
 export interface CommandFile {
   /** For `waymark --help`: a whole line to try. At most 44 columns. */
   readonly example: string;
+  /** It is used once: `waymark --help` only names it, to fit a screen. */
+  readonly isSetUp?: true;
   /** It opens no storage of `--storage`. */
   readonly noStorage?: true;
   /** Adds the command to the program: its arguments, its options and its action. */

@@ -1,4 +1,5 @@
-import { CheckpointError, type RepairStep, type StorageAdapter, type StorageFinding } from "waymark";
+import { CheckpointError, type StorageAdapter } from "waymark";
+import type { RepairStep, StorageFinding } from "waymark/adapter";
 import { isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { TablePrinter } from "./table.js";

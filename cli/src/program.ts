@@ -22,14 +22,19 @@ export function makeProgram(
       writeErr: (text) => void stderr.write(text),
     });
   const cli = makeCli(program);
-  const rows = COMMANDS.map(({ example, noStorage, register }) => {
+  const rows: string[] = [];
+  const setUp: string[] = [];
+  for (const { example, isSetUp, noStorage, register } of COMMANDS) {
     const first = program.commands.length;
     register(program, cli);
     const command = program.commands[first];
     const also = noStorage ? "--verbose" : "--storage URL, --verbose";
     command?.addHelpText("after", `\nExample: ${example}\nAlso: ${also}; see waymark --help`);
-    return `  ${(command?.name() ?? "").padEnd(11)}${(command?.summary() ?? "").padEnd(24)}${example}`;
-  });
+    const name = command?.name() ?? "";
+    if (isSetUp) setUp.push(name);
+    else rows.push(`  ${name.padEnd(11)}${(command?.summary() ?? "").padEnd(24)}${example}`);
+  }
+  rows.push(`  To set up: ${setUp.join(", ")}`);
   program.helpInformation = () => overview(rows);
   addHelpCommand(program);
   return { command: program, cli };
@@ -51,7 +56,7 @@ function addHelpCommand(program: Program): void {
     });
 }
 
-/** One line per command, with an example, on one screen. */
+/** One line per command, with an example, on one screen; one for all that set up. */
 function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",

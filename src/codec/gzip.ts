@@ -36,6 +36,7 @@ export function gzip(
 
   return {
     name: "gzip",
+    ignoresOwner: true,
     async encode(body, context) {
       if (body.byteLength > maxBytes)
         throw tooLarge(context, "saved", "Nothing was stored; raise maxBytes, or save less.");

@@ -102,13 +102,7 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   const { encoding, body } = payload;
   const { context } = options;
   checkDigest(payload, context);
-  const [base = "", ...names] = encoding.split("+");
-  if (base !== "json" && base !== "json-tagged") {
-    throw new UnsupportedFormatError(
-      `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
-        "It was left untouched; load it with the version that saved it, or a newer one.",
-    );
-  }
+  const { base, names } = partsOf(encoding, context);
   const layers = layersOf(payload, names, options);
   if (layers.length > 0) return restored(base, bytesOf(payload, layers, context), layers, contextOf(context, encoding));
   if (typeof body !== "string") throw damagedPayload(context, `its payload is ${encoding}, yet bytes, not text`);
@@ -144,6 +138,30 @@ export async function openToRenew(
   return isCurrent ? undefined : () => transformed(base, text, options);
 }
 
+/**
+ * The payload that gives another checkpoint the same state: the same one, unless a transform may bind it to its owner. Then
+ * the transforms are undone, and the configured ones applied for the new owner; the JSON itself is never decoded.
+ *
+ * @throws What {@link openPayload} throws.
+ */
+export async function payloadFor(
+  owner: PayloadOwner,
+  payload: Payload,
+  options: OpenPayloadOptions,
+): Promise<MadePayload> {
+  const { context, transforms = [] } = options;
+  checkDigest(payload, context);
+  const { base, names } = partsOf(payload.encoding, context);
+  const layers = layersOf(payload, names, options);
+  const bytes = bytesOf(payload, layers, context);
+  // Those that it lacks count too: where states are encrypted now, a new checkpoint's must be.
+  if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
+    return { payload, sizeBytes: bytes.byteLength };
+  }
+  const text = await undoAll(layers, bytes, contextOf(context, payload.encoding));
+  return transformed(base, text, { context: owner, transforms });
+}
+
 /** Lower-case hexadecimal SHA-256 of a body; of its UTF-8 bytes, if it is text. */
 export function digestOf(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
@@ -164,6 +182,16 @@ function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
 
 function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
   if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
+}
+
+/** The encoding of the JSON, and the names of the transforms. @throws {UnsupportedFormatError} Nobody here knows it. */
+function partsOf(encoding: string, context: PayloadOwner): { readonly base: JsonEncoding; readonly names: string[] } {
+  const [base = "", ...names] = encoding.split("+");
+  if (base === "json" || base === "json-tagged") return { base, names };
+  throw new UnsupportedFormatError(
+    `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
+      "It was left untouched; load it with the version that saved it, or a newer one.",
+  );
 }
 
 /** The transforms to undo, in that order. A configured one that the payload lacks may refuse it. */
@@ -192,8 +220,7 @@ async function restored(
   layers: readonly Transform[],
   context: TransformContext,
 ): Promise<OpenedPayload> {
-  let body = stored;
-  for (const transform of layers) body = await undo(transform, body, context);
+  const body = await undoAll(layers, stored, context);
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
@@ -219,6 +246,16 @@ function bytesOf({ encoding, body }: Payload, layers: readonly Transform[], owne
     throw damagedPayload(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
   }
   return isText ? UTF8.encode(body) : body;
+}
+
+async function undoAll(
+  layers: readonly Transform[],
+  stored: Uint8Array,
+  context: TransformContext,
+): Promise<Uint8Array> {
+  let body = stored;
+  for (const transform of layers) body = await undo(transform, body, context);
+  return body;
 }
 
 async function undo(transform: Transform, body: Uint8Array, context: TransformContext): Promise<Uint8Array> {

@@ -34,6 +34,11 @@ export interface Transform {
    * intact: its digest has been checked. MUST bound what it allocates.
    */
   decode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
+  /**
+   * True if neither `encode` nor `decode` uses the context, except in messages: then another checkpoint can have the same
+   * bytes, and `fork` and `rewind` take them as they are. Without it, they undo the transform and apply it again.
+   */
+  readonly ignoresOwner?: boolean;
   /** Whether `encode` would still make such a body, for example with the same key. For `rekey`; without it, always. */
   isCurrent?(body: Uint8Array): boolean;
   /**

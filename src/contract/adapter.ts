@@ -30,6 +30,13 @@ export interface AppendCondition {
   readonly fencingToken?: number | undefined;
   /** The exact sequence to take, above the last one given: for copy, import and repair. Append only. */
   readonly sequence?: number | undefined;
+  /**
+   * A hint, not a condition: a checkpoint, perhaps of another task, whose payload the draft's may share or resemble. An
+   * adapter may ignore it, and MUST ignore it where that checkpoint is gone or damaged. What it stores reads the same with
+   * and without it, also after that checkpoint was removed. Append only.
+   * (cases: append.shares-with, corrupt.shares-with)
+   */
+  readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
 }
 
 /** Which checkpoints of one task. The manager has validated it; every part that is present must hold. */

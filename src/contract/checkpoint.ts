@@ -36,7 +36,10 @@ export interface CheckpointSummary {
   readonly stage?: string;
   /** The stage for people: `After validation gate 2`. */
   readonly label?: string;
-  /** The id of the checkpoint that this one continues. That one may have been removed since. */
+  /**
+   * The id of the checkpoint of its task that this one continues, as its caller said. That one may have been removed since.
+   * Without it, it continues the one before it.
+   */
   readonly parentId?: string;
   readonly metadata?: JsonObject;
   readonly status: CheckpointStatus;

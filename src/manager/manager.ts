@@ -5,6 +5,7 @@ import { claimLease, type Lease, type LeaseOptions } from "../runs/lease.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
+import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneResult, Pruner } from "./pruner.js";
@@ -14,6 +15,7 @@ import {
   resolveLatestFilter,
   resolveListQuery,
   resolveRemovalPrefix,
+  resolveSearchRange,
   resolveTasksQuery,
   type TasksQuery,
 } from "./queries.js";
@@ -23,6 +25,8 @@ import { type RepairOptions, type RepairResult, repairStorage } from "./repair.j
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
+import { firstWhere } from "./search.js";
+import { changesOf, type StateChange } from "./state-diff.js";
 import { StatusChanger } from "./status.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
@@ -46,6 +50,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #events: EventHub;
   readonly #writer: CheckpointWriter<Schema>;
   readonly #reader: CheckpointReader<Schema>;
+  readonly #branches: Branches<Schema>;
   readonly #pruner: Pruner<Schema>;
   readonly #statuses: StatusChanger<Schema>;
   readonly #autoSaves: AutoSaves<Schema>;
@@ -64,6 +69,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#events = events;
     this.#writer = writer;
     this.#reader = reader;
+    this.#branches = new Branches(reader, writer);
     this.#pruner = new Pruner(this.#options, reader, events);
     this.#statuses = new StatusChanger(this.#options, reader);
     this.#autoSaves = new AutoSaves({ events, logger, reader, writer, save: (...call) => this.#save(...call) });
@@ -112,6 +118,99 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   async restore(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
     this.#assertOpen();
     return this.#reader.byId(taskId, id);
+  }
+
+  /**
+   * Begins a new task with the state of a checkpoint. The new task's first checkpoint has its stage, label and metadata too;
+   * its status is `running`. `parentId` can't lead to another task, so `metadata.forkedFrom` says where it comes from:
+   * `{ taskId, id }`.
+   *
+   * The stored state is taken as it is: no schema, migration or `redact` takes part, and a storage that can share payloads
+   * stores none. Where a transform binds a payload to its checkpoint, as `encrypt` does, it is encrypted anew.
+   *
+   * @param options - `label`, `metadata`: instead of the checkpoint's. `lease`: the new task's.
+   * @returns The new task's first checkpoint.
+   * @throws {CheckpointConflictError} The new task has checkpoints; nothing was stored.
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} It can't be read.
+   */
+  async fork(
+    taskId: string,
+    id: string,
+    newTaskId: string,
+    options: Pick<SaveOptions, "label" | "metadata" | "lease"> = {},
+  ): Promise<CheckpointSummary> {
+    return this.#run(async () => this.#noted(await this.#branches.fork(taskId, id, newTaskId, options)));
+  }
+
+  /**
+   * Goes back to a checkpoint: saves a new one, `running`, that has its state, stage, label and metadata, and its id as
+   * `parentId`. Nothing is removed, so the way back is open too. The stored state is taken as `fork` takes it.
+   *
+   * An auto-save of the task goes on from what its `getState` returns: change that first.
+   *
+   * @param options - `label`, `metadata`: instead of the checkpoint's. `expectedSequence`, `lease`: as for `save`.
+   * @returns The new checkpoint.
+   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`; nothing was stored.
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} It can't be read.
+   */
+  async rewind(
+    taskId: string,
+    id: string,
+    options: Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease"> = {},
+  ): Promise<CheckpointSummary> {
+    return this.#run(async () => this.#noted(await this.#branches.rewind(taskId, id, options)));
+  }
+
+  /**
+   * What changed in the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by their
+   * `id`, or else by their content. States are compared in their stored form, of the current version: where a schema decodes
+   * a text to a `Date`, the change has the text.
+   *
+   * @throws {CheckpointNotFoundError} One of them isn't there.
+   * @throws {CheckpointCorruptError} One of them can't be read.
+   */
+  async diff(taskId: string, a: string, b: string): Promise<StateChange[]> {
+    this.#assertOpen();
+    const from = await this.#reader.storedState(taskId, a);
+    return [...changesOf(from, await this.#reader.storedState(taskId, b))];
+  }
+
+  /**
+   * The oldest checkpoint for which the predicate holds, or `undefined`: since when is it so? By binary search, so once it
+   * holds it must hold for all newer ones. It reads the oldest, the newest, and then as many states as the range of
+   * sequences can be halved.
+   *
+   * @example
+   * ```ts
+   * import { CheckpointManager } from "waymark";
+   * import { MemoryAdapter } from "waymark/adapters/memory";
+   * import { z } from "zod";
+   *
+   * const schema = z.object({ errors: z.array(z.string()) });
+   * const manager = new CheckpointManager({ storage: new MemoryAdapter(), schema });
+   * const first = await manager.firstWhere("build-42", ({ state }) => state.errors.length > 0);
+   * console.log(first?.createdAt ?? "no errors");
+   * ```
+   *
+   * Damaged checkpoints are reported and skipped: the search looks at the next newer one. So what it finds is the oldest
+   * intact one, and one that is damaged now may have been the first.
+   *
+   * @param predicate - May return `undefined` for a checkpoint of which it can't say; that one is skipped, too.
+   * @param query - Only among these checkpoints.
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
+   * @throws {StateInvalidError} The schema refuses one that it looks at.
+   */
+  async firstWhere(
+    taskId: string,
+    predicate: (checkpoint: Checkpoint<StateOf<Schema>>) => boolean | undefined | Promise<boolean | undefined>,
+    query: Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence"> = {},
+  ): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+    this.#assertOpen();
+    const range = resolveSearchRange(taskId, query);
+    if (typeof predicate !== "function") throw new TypeError("firstWhere needs a function that looks at a checkpoint.");
+    return firstWhere((part) => this.#reader.all(part), range, predicate);
   }
 
   /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. */
@@ -337,11 +436,16 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#track(async () => {
       const saved = await this.#writer.append(taskId, state, options);
       if (digest !== undefined) this.#autoSaves.noteSaved(digest, saved);
-      this.#options.logger.debug({ ...saved }, "Checkpoint saved");
-      this.#events.emit("saved", saved);
-      await this.#pruner.afterSave(taskId);
-      return saved;
+      return this.#noted(saved);
     });
+  }
+
+  /** After each checkpoint that was stored. */
+  async #noted(saved: CheckpointSummary): Promise<CheckpointSummary> {
+    this.#options.logger.debug({ ...saved }, "Checkpoint saved");
+    this.#events.emit("saved", saved);
+    await this.#pruner.afterSave(saved.taskId);
+    return saved;
   }
 
   #run<Result>(call: () => Promise<Result>): Promise<Result> {

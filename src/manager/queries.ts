@@ -20,6 +20,9 @@ export interface ListQuery {
 /** Which checkpoints `latest` considers. */
 export type LatestFilter = Pick<ListQuery, "stage" | "status">;
 
+/** Which checkpoints `firstWhere` considers. */
+export type SearchRange = Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence">;
+
 /** Which tasks. */
 export interface TasksQuery {
   /** Only ids that begin with this: a namespace, a tenant. */
@@ -38,7 +41,8 @@ export interface TasksQuery {
 export type IncompleteQuery = Pick<TasksQuery, "prefix" | "limit">;
 
 const LATEST_KEYS = ["stage", "status"] satisfies (keyof LatestFilter)[];
-const LIST_KEYS = [...LATEST_KEYS, "order", "beforeSequence", "afterSequence", "limit"] satisfies (keyof ListQuery)[];
+const SEARCH_KEYS = [...LATEST_KEYS, "beforeSequence", "afterSequence"] satisfies (keyof SearchRange)[];
+const LIST_KEYS = [...SEARCH_KEYS, "order", "limit"] satisfies (keyof ListQuery)[];
 const TASKS_KEYS = ["prefix", "status", "order", "after", "limit"] satisfies (keyof TasksQuery)[];
 const INCOMPLETE_KEYS = ["prefix", "limit"] satisfies (keyof IncompleteQuery)[];
 const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
@@ -60,6 +64,12 @@ export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQu
   checkInteger("limit", query.limit, 0);
   const { order = "newest", beforeSequence, afterSequence, limit } = query;
   return { taskId, order, beforeSequence, afterSequence, limit, ...checkedFilter(query) };
+}
+
+/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
+export function resolveSearchRange(taskId: string, range: SearchRange): CheckpointQuery {
+  checkKeys("The query of firstWhere", range, SEARCH_KEYS);
+  return resolveListQuery(taskId, range);
 }
 
 /** @throws {TypeError | RangeError} A part is misspelled or out of range. */

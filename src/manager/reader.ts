@@ -72,11 +72,33 @@ export class CheckpointReader<Schema extends StateSchema> {
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
   async byId(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
+    return this.use(taskId, id, (record) => this.#checkpoint(record));
+  }
+
+  /**
+   * The state of the checkpoint of that id in its stored form and current version: no schema has decoded it.
+   *
+   * @throws {CheckpointNotFoundError | CheckpointCorruptError}
+   */
+  async storedState(taskId: string, id: string): Promise<unknown> {
+    return (await this.use(taskId, id, (record) => this.#opened(record, (state) => ({ state })))).state;
+  }
+
+  /**
+   * What `use` makes of the record of that id. Its seal holds. A CheckpointCorruptError of `use` is about the record.
+   *
+   * @throws {CheckpointNotFoundError | CheckpointCorruptError}
+   */
+  async use<Result extends object>(
+    taskId: string,
+    id: string,
+    use: (record: StoredCheckpoint) => Result | Promise<Result>,
+  ): Promise<Result> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     const record = await this.#options.storage.get(taskId, id);
     if (record === undefined) throw notFound(taskId, id);
-    const opened = await this.#open(record);
+    const opened = await ifIntact(record, use);
     if (!isCorrupt(opened)) return opened;
     this.#onCorrupt(opened);
     throw new CheckpointCorruptError(
@@ -175,38 +197,32 @@ export class CheckpointReader<Schema extends StateSchema> {
     throw damage.error(`Task ${JSON.stringify(taskId)} has no intact checkpoint`);
   }
 
-  #open(
-    record: StoredCheckpoint | CorruptRecord,
-  ): Checkpoint<StateOf<Schema>> | CorruptRecord | Promise<Checkpoint<StateOf<Schema>> | CorruptRecord> {
-    if (isCorrupt(record)) return record;
-    try {
-      const broken = brokenSeal(record);
-      if (broken !== undefined) return corruptRecord(record, broken);
-      const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
-      if (!(opened instanceof Promise)) return this.#checkpoint(record, opened.state);
-      return opened.then(
-        ({ state }) => this.#checkpoint(record, state),
-        (error: unknown) => corruptOrThrow(record, error),
-      );
-    } catch (error) {
-      return corruptOrThrow(record, error);
-    }
+  #open(record: StoredCheckpoint | CorruptRecord) {
+    return ifIntact(record, (intact) => this.#checkpoint(intact));
   }
 
-  #checkpoint(record: StoredCheckpoint, stored: unknown): Checkpoint<StateOf<Schema>> {
+  #checkpoint(record: StoredCheckpoint): Checkpoint<StateOf<Schema>> | Promise<Checkpoint<StateOf<Schema>>> {
     const { schema } = this.#options;
-    const what = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
-    const current = this.#migrate(record, stored, what);
-    const state =
-      schema === undefined
-        ? // Without a schema, StateOf is unknown, or the type that the caller chose.
-          (current as StateOf<Schema>)
-        : decodeWithSchema(schema, current, `${what} was left untouched, but the schema refuses its state`);
-    return { ...summaryOf(record), state };
+    return this.#opened(record, (current) => {
+      const state =
+        schema === undefined
+          ? // Without a schema, StateOf is unknown, or the type that the caller chose.
+            (current as StateOf<Schema>)
+          : decodeWithSchema(schema, current, `${nameOf(record)} was left untouched, but the schema refuses its state`);
+      return { ...summaryOf(record), state };
+    });
   }
 
-  #migrate(record: StoredCheckpoint, stored: unknown, what: string): unknown {
+  /** What `make` makes of the state, in its stored form and current version. */
+  #opened<Result>(record: StoredCheckpoint, make: (current: unknown) => Result): Result | Promise<Result> {
+    const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
+    if (opened instanceof Promise) return opened.then(({ state }) => make(this.#migrate(record, state)));
+    return make(this.#migrate(record, opened.state));
+  }
+
+  #migrate(record: StoredCheckpoint, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
+    const what = nameOf(record);
     if (record.stateVersion > stateVersion) {
       throw new UnsupportedFormatError(
         `${what} holds a state of version ${record.stateVersion}; this program knows versions up to ${stateVersion}. ` +
@@ -230,6 +246,29 @@ export class CheckpointReader<Schema extends StateSchema> {
     }
     return state;
   }
+}
+
+/**
+ * What `use` makes of a record, if its seal holds; else a CorruptRecord, also if `use` finds it damaged. A promise only if
+ * `use` returns one.
+ */
+function ifIntact<Result extends object>(
+  record: StoredCheckpoint | CorruptRecord,
+  use: (record: StoredCheckpoint) => Result | Promise<Result>,
+): Result | CorruptRecord | Promise<Result | CorruptRecord> {
+  if (isCorrupt(record)) return record;
+  try {
+    const broken = brokenSeal(record);
+    if (broken !== undefined) return corruptRecord(record, broken);
+    const used = use(record);
+    return used instanceof Promise ? used.catch((error: unknown) => corruptOrThrow(record, error)) : used;
+  } catch (error) {
+    return corruptOrThrow(record, error);
+  }
+}
+
+function nameOf({ id, taskId }: StoredCheckpoint): string {
+  return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
 }
 
 function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {

@@ -15,7 +15,10 @@ export interface SaveOptions {
   readonly label?: string | undefined;
   /** Default `running`; `failed` if `error` is given. */
   readonly status?: CheckpointStatus | undefined;
-  /** The id of the checkpoint that this one continues. */
+  /**
+   * The id of the checkpoint that this one continues, if that isn't the one before it. A save sets none by itself: the
+   * sequences already say what came before. `rewind` sets it.
+   */
   readonly parentId?: string | undefined;
   /** Plain JSON. Lists show it, so keep it small: at most 64 KiB. */
   readonly metadata?: JsonObject | undefined;

@@ -1,8 +1,14 @@
 import { hash } from "node:crypto";
 import { type EncodedState, encodeJson } from "../codec/json.js";
-import { type MadePayload, makePayload, openPayload } from "../codec/payload.js";
-import { isCorrupt, sequenceOfSame } from "../contract/adapter.js";
-import { type CheckpointDraft, type CheckpointSummary, failureOf, summaryOf } from "../contract/checkpoint.js";
+import { type MadePayload, makePayload, openPayload, payloadFor } from "../codec/payload.js";
+import { type AppendCondition, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
+import {
+  type CheckpointDraft,
+  type CheckpointSummary,
+  failureOf,
+  type StoredCheckpoint,
+  summaryOf,
+} from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
@@ -17,7 +23,7 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it 
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
-  /** The last append of each task whose payload is being transformed. */
+  /** The last append of each task that has one whose payload isn't ready. */
   readonly #queues = new Map<string, Promise<void>>();
 
   constructor(options: ResolvedOptions<Schema>) {
@@ -42,13 +48,30 @@ export class CheckpointWriter<Schema extends StateSchema> {
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
 
-    const append = async (made: MadePayload): Promise<CheckpointSummary> => {
-      const whole = { ...draft, ...made };
-      const sequence = await this.#store(whole, options, digest);
-      const saved = summaryOf({ ...whole, sequence });
-      return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
-    };
-    return payload instanceof Promise ? this.#inOrder(taskId, payload, append) : append(payload);
+    const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, {}, digest);
+    const isNext = !(payload instanceof Promise || this.#queues.has(taskId));
+    return isNext ? append(payload) : this.#inOrder(taskId, payload, append);
+  }
+
+  /**
+   * Appends a checkpoint that has the state of another one, after the appends of its task that were called before.
+   *
+   * @param draft - What {@link copyOf} makes.
+   */
+  async appendCopy(
+    taskId: string,
+    draft: Promise<CheckpointDraft>,
+    options: SaveOptions,
+    sharesWith: NonNullable<AppendCondition["sharesWith"]>,
+  ): Promise<CheckpointSummary> {
+    return this.#inOrder(taskId, draft, (whole) => this.#append(whole, options, { sharesWith }));
+  }
+
+  /** A draft that has the state of a stored checkpoint. The state is neither decoded nor migrated. */
+  async copyOf(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
+    const { transforms } = this.#options;
+    const draft = { ...this.#draft(taskId, options), stateVersion: source.stateVersion };
+    return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
   }
 
   /** Equal for two states that would be stored alike, whatever the transforms make of them. */
@@ -57,14 +80,22 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return digestOf(encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state));
   }
 
-  async #store(
+  async #append(
     draft: CheckpointDraft,
-    { expectedSequence, lease }: SaveOptions,
-    digest: string | undefined,
-  ): Promise<number> {
+    options: SaveOptions,
+    hint: Pick<AppendCondition, "sharesWith">,
+    digest?: string,
+  ): Promise<CheckpointSummary> {
+    const { expectedSequence, lease } = options;
+    const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease), ...hint };
+    const saved = summaryOf({ ...draft, sequence: await this.#store(draft, condition, digest) });
+    return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
+  }
+
+  async #store(draft: CheckpointDraft, condition: AppendCondition, digest: string | undefined): Promise<number> {
     const { storage, transforms } = this.#options;
     try {
-      return await storage.append(draft, { expectedSequence, fencingToken: tokenOf(draft.taskId, lease) });
+      return await storage.append(draft, condition);
     } catch (error) {
       if (digest === undefined || !(error instanceof CheckpointConflictError)) throw error;
       // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.
@@ -125,13 +156,13 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
   }
 
-  /** Transforms of one payload may take longer than those of the next; the adapter still gets drafts in call order. */
-  async #inOrder<Result>(
+  /** What is to be appended may take longer to make than what comes next; the adapter still gets drafts in call order. */
+  async #inOrder<Made, Result>(
     taskId: string,
-    payload: Promise<MadePayload>,
-    append: (made: MadePayload) => Promise<Result>,
+    made: Made | Promise<Made>,
+    append: (made: Made) => Promise<Result>,
   ): Promise<Result> {
-    const appended = Promise.all([payload, this.#queues.get(taskId)]).then(([made]) => append(made));
+    const appended = Promise.all([made, this.#queues.get(taskId)]).then(([ready]) => append(ready));
     // The next append waits for this one, even if it fails.
     const ended = appended.then(
       () => undefined,

@@ -1,8 +1,8 @@
-// What changes storages: prune, delete, complete, export, import, copy.
+// What changes storages: prune, delete, complete, fork, rewind, export, import, copy.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { gzip } from "waymark";
+import { encrypt, gzip } from "waymark";
 import { newPlace, recordsOf, waymark, wholeUrl } from "./waymark.js";
 
 async function placeWith(tasks: number, checkpoints: number, url?: string) {
@@ -192,6 +192,102 @@ describe("waymark delete and complete", () => {
     expect((await manager.latest("task-1"))?.status).toBe("completed");
     expect((await run("complete", "task-1")).stdout).toBe('Task "task-1" is completed already.\n');
     await manager.close();
+  });
+});
+
+describe("waymark fork", () => {
+  it("begins a task with the state of a checkpoint, and says where it comes from", async () => {
+    const { run, manager } = await placeWith(1, 3);
+    const { stdout, code } = await run("fork", "task-1", "@2", "second try");
+    const [forked] = await manager.list("second try");
+    expect([code, stdout]).toEqual([
+      0,
+      `Task "second try" begins at @1 ${forked?.id} (s2) with the state of @2 of task "task-1".\n`,
+    ]);
+    const [, source] = await manager.list("task-1");
+    expect(forked?.metadata).toEqual({ forkedFrom: { taskId: "task-1", id: source?.id } });
+    expect((await manager.latest("second try"))?.state).toEqual({ n: 2 });
+    expect(await manager.list("task-1")).toHaveLength(3);
+    const json = await run("fork", "task-", source?.id.slice(0, 8) ?? "", "third", "--json");
+    expect(JSON.parse(json.stdout)).toEqual((await manager.list("third"))[0]);
+    await manager.close();
+  });
+
+  it("refuses a task that has checkpoints, and a checkpoint that isn't there", async () => {
+    const { run, manager } = await placeWith(2, 1);
+    const taken = await run("fork", "task-1", "@1", "task-2");
+    expect([taken.code, taken.stdout, taken.stderr]).toEqual([
+      6,
+      "",
+      expect.stringMatching(/^waymark: Task "task-2" has checkpoints already, .* name a task that has none\./),
+    ]);
+    expect((await run("fork", "task-1", "@9", "new")).code).toBe(3);
+    expect((await run("fork", "nobody", "@1", "new")).code).toBe(3);
+    expect((await run("fork", "task-1", "@1")).code).toBe(2);
+    expect((await run("fork", "task-1", "@1", "x".repeat(600))).code).toBe(2);
+    expect((await manager.tasks()).map(({ count }) => count)).toEqual([1, 1]);
+    await manager.close();
+  });
+
+  it("takes an encrypted state with its key, and says where keys come from without", async () => {
+    const { run, cwd, manager } = await newPlace("sqlite:checkpoints.db", {
+      transforms: [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })],
+    });
+    await manager.save("t", { secret: 1 });
+    const without = await run("fork", "t", "@1", "u");
+    expect([without.code, without.stderr]).toEqual([
+      1,
+      expect.stringContaining("takes transforms and their keys from"),
+    ]);
+    expect(await manager.has("u")).toBe(false);
+    writeFileSync(
+      join(cwd, "waymark.config.mjs"),
+      `import { encrypt } from ${JSON.stringify(import.meta.resolve("waymark"))};
+       export default { transforms: [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })] };`,
+    );
+    expect(await run("fork", "t", "@1", "u")).toMatchObject({ code: 0, stderr: "" });
+    expect((await manager.latest("u"))?.state).toEqual({ secret: 1 });
+    await manager.close();
+  });
+});
+
+describe("waymark rewind", () => {
+  it("saves a checkpoint that goes on from an old one, and removes nothing", async () => {
+    const { run, manager } = await placeWith(1, 3);
+    await manager.complete("task-1");
+    const { code, stdout } = await run("rewind", "task-1", "@1");
+    const [newest, , , oldest] = await manager.list("task-1");
+    expect([code, stdout]).toEqual([0, `Task "task-1" goes on at @4 ${newest?.id} (s1) with the state of @1.\n`]);
+    expect(newest).toMatchObject({ parentId: oldest?.id, status: "running", stage: "s1" });
+    expect((await manager.latest("task-1"))?.state).toEqual({ n: 1 });
+    const json = await run("rewind", "task-1", "@3", "--json");
+    expect(JSON.parse(json.stdout)).toEqual((await manager.list("task-1"))[0]);
+    expect((await run("rewind", "task-1", "@9")).code).toBe(3);
+    await manager.close();
+  });
+});
+
+describe.each([
+  ["fork", ["t", "@2", "u"]],
+  ["rewind", ["t", "@2"]],
+])("waymark %s of a damaged checkpoint", (command, args) => {
+  it.each(["header", "state"])("is refused where its %s was changed, and stores nothing", async (part) => {
+    const { run, cwd, manager } = await newPlace("files:store");
+    for (const word of ["one", "two", "three"]) await manager.save("t", { word }, { label: `After ${word}` });
+    await manager.close();
+    const folder = join(cwd, "store", "t");
+    const file = join(folder, readdirSync(folder).find((name) => name.startsWith("000000000002-")) ?? "");
+    const before = readdirSync(folder);
+    const changed = part === "header" ? ["After two", "After too"] : ['"word":"two"', '"word":"too"'];
+    writeFileSync(file, readFileSync(file, "utf8").replace(changed[0] ?? "", changed[1] ?? ""));
+    const { code, stdout, stderr } = await run(command, ...args);
+    expect([code, stdout]).toEqual([5, ""]);
+    expect(stderr).toMatch(
+      /^waymark: Checkpoint @2 of task "t" can't be read: .* "waymark verify" lists all damage.*\n$/,
+    );
+    expect(stderr).not.toContain("latest()");
+    expect(readdirSync(folder)).toEqual(before);
+    expect(readdirSync(join(cwd, "store"))).toEqual(["t"]);
   });
 });
 

@@ -12,6 +12,8 @@ const COMMANDS = [
   "resume",
   "diff",
   "bisect",
+  "fork",
+  "rewind",
   "stats",
   "prune",
   "delete",
@@ -29,14 +31,20 @@ const COMMANDS = [
   "completion",
 ];
 
+/** Used once, so that `waymark --help` only names them. */
+const SET_UP = ["postgres", "langgraph", "completion"];
+
 describe("--help", () => {
-  it("fits a screen of 80 by 24, and shows an example of each command", async () => {
+  it("fits a screen of 80 by 24, and shows an example of each command but those that set up", async () => {
     const { code, stdout } = await waymark({ cwd: "." }, ["--help"]);
     const lines = stdout.trimEnd().split("\n");
     expect(code).toBe(0);
     expect(lines.length).toBeLessThanOrEqual(24);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
-    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command} .*[ (]waymark ${command}`, "m"));
+    for (const command of COMMANDS.filter((name) => !SET_UP.includes(name))) {
+      expect(stdout).toMatch(new RegExp(`^  ${command} .*[ (]waymark ${command}`, "m"));
+    }
+    expect(stdout).toContain(`\n  To set up: ${SET_UP.join(", ")}\n`);
   });
 
   it.each(COMMANDS)("of %s fits a screen too, with its example", async (command) => {
@@ -261,6 +269,11 @@ describe("completion", () => {
       ["bash", "zsh", "fish"],
     ],
     [["show", "build-1", "@"], ["@latest"]],
+    [["fork", "build-1"], ["build-1"]],
+    [["fork", "build-1", "@"], ["@latest"]],
+    [["fork", "build-1", "@2", "build"], []],
+    [["rewind", "build-1", "@"], ["@latest"]],
+    [["rew"], ["rewind"]],
     [
       ["oneshot", "F01", "--re"],
       ["--resume", "--restart"],

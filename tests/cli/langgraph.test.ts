@@ -220,6 +220,22 @@ describe("a thread, by the beginning of its id,", () => {
     expect(end.log.at(-1)).toBe("sum");
   });
 
+  it("is neither forked nor rewound by the command, which names LangGraph's own way", async () => {
+    const { run, json } = await placeWithThread();
+    for (const args of [
+      ["fork", "supp", "@1", "new"],
+      ["fork", "langgraph/support-42/c/mail", "@1", "new"],
+      ["rewind", "supp", "@1"],
+    ]) {
+      const { code, stdout, stderr } = await run(...args);
+      expect([code, stdout]).toEqual([2, ""]);
+      expect(stderr).toMatch(/ of a thread of LangGraph.* call updateState with it\. Nothing was changed\.\n$/);
+    }
+    const into = await run("fork", "build-42", "@1", "langgraph/new/c/");
+    expect([into.code, into.stderr]).toEqual([2, expect.stringContaining("Give the new task another name.")]);
+    expect(await json("tasks")).toHaveLength(3);
+  });
+
   it("is removed as a whole, and by no other command", async () => {
     const { run, manager, agent } = await placeWithThread();
     for (const args of [

@@ -299,6 +299,24 @@ describe("waymark diff", () => {
     expect((await run("diff", "t", "@1", "@2", "--exit-code")).code).toBe(6);
   });
 
+  it("compares states of different versions, as they were saved", async () => {
+    const { manager, run, open } = await newPlace();
+    await manager.save("t", { n: 1 });
+    await manager.close();
+    const later = await open(undefined, { stateVersion: 3 });
+    for (let n = 2; n <= 4; n++) await later.save("t", { n, more: true });
+    await later.close();
+    expect((await run("diff", "t", "@1", "@2")).stdout.split("\n").slice(2)).toEqual([
+      "~ n: 1 => 2",
+      "+ more: true",
+      "",
+    ]);
+    expect(JSON.parse((await run("diff", "t", "@1", "@2", "--json")).stdout)).toEqual({ n: [1, 2], more: [true] });
+    const found = await run("bisect", "t", "--json", "--command", "! grep -q more");
+    const { firstBad, lastGood } = JSON.parse(found.stdout);
+    expect([firstBad, lastGood]).toEqual(JSON.parse((await run("list", "t", "--json")).stdout).slice(-2));
+  });
+
   it("distinguishes added, removed and moved parts", async () => {
     const { manager, run } = await newPlace();
     await manager.save("t", { list: [{ id: 1 }, { id: 2 }, { id: 3 }], old: true });
@@ -391,6 +409,10 @@ describe("waymark bisect", () => {
     const skipped = await run("bisect", "build-42", "--command", skipping);
     expect(skipped.code).toBe(1);
     expect(skipped.stderr).toContain("among the 3 checkpoints from @3 to @5");
+    const none = await run("bisect", "build-42", "--command", "exit 125");
+    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("No checkpoint could be judged.")]);
+    const atEnds = `case $WAYMARK_SEQUENCE in 1|6) exit 125;; 2|3) exit 0;; *) exit 1;; esac`;
+    expect((await run("bisect", "build-42", "--command", atEnds)).stdout).toContain("The first bad checkpoint is @4 ");
     expect((await run("bisect", "build-42", "--command", "no-such-command-at-all")).stderr).toContain("ended with 127");
     expect((await run("bisect", "build-42", "--command", "kill -9 $$")).stderr).toContain("no verdict");
   });

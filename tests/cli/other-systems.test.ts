@@ -96,6 +96,8 @@ describe("checkpoints of a system that has a format of its own", () => {
     const commands = [
       ["delete", task, "--yes"],
       ["complete", task, "--yes"],
+      ["fork", task, "@latest", "new"],
+      ["rewind", task, "@latest"],
       ["repair", "--yes"],
     ];
     // A feature of oneshot has one checkpoint, so there is nothing to prune.

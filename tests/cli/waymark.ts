@@ -104,8 +104,8 @@ class Collected extends Writable {
 export async function newPlace(url = "sqlite:checkpoints.db", options: Partial<CheckpointManagerOptions> = {}) {
   const cwd = await tempFolder();
   const place: Place = { cwd, env: { WAYMARK_STORAGE: url } };
-  const open = async (its = url) =>
-    new CheckpointManager({ storage: openStorage(its, { relativeTo: cwd }), ...options });
+  const open = async (its = url, more: Partial<CheckpointManagerOptions> = {}) =>
+    new CheckpointManager({ storage: openStorage(its, { relativeTo: cwd }), ...options, ...more });
   const manager = await open();
   const run = (...args: string[]) => waymark(place, args);
   return { cwd, place, manager, run, open };

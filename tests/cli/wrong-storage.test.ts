@@ -12,6 +12,8 @@ const READING = [
   ["resume"],
   ["diff", "t", "@1", "@2"],
   ["bisect", "t", "--command", "true"],
+  ["fork", "t", "@1", "u"],
+  ["rewind", "t", "@1"],
   ["stats"],
   ["prune", "--all", "--keep-last", "1", "--yes"],
   ["delete", "t", "--yes"],

@@ -187,6 +187,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     caughtBy: ["append.never-reuses", "append.expected-sequence", "append.exact-sequence"],
   },
   "shares-values": { group: "core", caughtBy: ["values.independent"] },
+  "shares-with-what-goes": { group: "core", caughtBy: ["append.shares-with"] },
   "skips-by-number": { group: "core", caughtBy: ["read.pages", "list.pages"] },
   "splits-at-line-separators": {
     group: "core",
@@ -203,6 +204,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "works-after-close": { group: "core", caughtBy: ["lifecycle.closed"] },
   "writes-on-the-draft": { group: "core", caughtBy: ["values.frozen-draft"] },
   "forgets-its-numbering": { group: "reopened", caughtBy: ["append.never-reuses"] },
+  "copies-damage": { group: "damage", caughtBy: ["corrupt.shares-with"] },
   "filters-damage-away": { group: "damage", caughtBy: ["corrupt.any-filter"] },
   "hides-damage": {
     group: "damage",

@@ -2,8 +2,10 @@ import { expectTypeOf, it } from "vitest";
 import {
   type Checkpoint,
   CheckpointManager,
+  type CheckpointSummary,
   type PruneResult,
   type RetentionPlan,
+  type StateChange,
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
@@ -52,6 +54,27 @@ it("makes a misspelled option a compile error", () => {
   void (() => manager.on("save", () => {}));
   // @ts-expect-error Metadata is plain JSON.
   void (() => manager.save("t", 1, { metadata: { when: new Date() } }));
+});
+
+it("types the search by the schema, and the changes of a diff by their kind", () => {
+  const manager = new CheckpointManager({ storage, schema: BuildState });
+  const search = () => manager.firstWhere("t", async ({ state }) => state.startedAt.getTime() > 0 && state.phase > 1);
+  expectTypeOf(search).returns.resolves.toEqualTypeOf<Checkpoint<BuildState> | undefined>();
+  // @ts-expect-error The answer is true, false or undefined.
+  void (() => manager.firstWhere("t", ({ state }) => state.phase));
+  expectTypeOf(manager.diff).returns.resolves.toEqualTypeOf<StateChange[]>();
+  expectTypeOf<Extract<StateChange, { kind: "moved" }>["toIndex"]>().toEqualTypeOf<number>();
+});
+
+it("makes fork and rewind take what a copy can have", () => {
+  const manager = new CheckpointManager({ storage });
+  expectTypeOf(manager.fork).returns.resolves.toEqualTypeOf<CheckpointSummary>();
+  expectTypeOf(manager.rewind).returns.resolves.toEqualTypeOf<CheckpointSummary>();
+  void (() => manager.rewind("t", "c1", { expectedSequence: 3, label: "back", metadata: { why: "wrong" } }));
+  // @ts-expect-error The new task must have none.
+  void (() => manager.fork("t", "c1", "u", { expectedSequence: 3 }));
+  // @ts-expect-error The stage is the checkpoint's.
+  void (() => manager.rewind("t", "c1", { stage: "x" }));
 });
 
 it("types events by their name", () => {

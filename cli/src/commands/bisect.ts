@@ -1,13 +1,12 @@
-import type { CheckpointSummary } from "waymark";
+import type { Checkpoint, CheckpointSummary } from "waymark";
 import { findCheckpoint, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { readState } from "../langgraph/thread-state.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { readableSummaries } from "../read-stored.js";
+import { shownStates } from "../shown-states.js";
 import { judge, type Verdict } from "../state-command.js";
 import { counted } from "../words.js";
 
@@ -33,8 +32,7 @@ export const bisect: CommandFile = {
           const taskId = await requireTask(session, task);
           const good = options.good === undefined ? undefined : await findCheckpoint(session, taskId, options.good);
           const bad = options.bad === undefined ? undefined : await findCheckpoint(session, taskId, options.bad);
-          const search = new Search(session, options.command, await between(session, taskId, good, bad));
-          const found = await search.run(good !== undefined);
+          const found = await search(session, taskId, options.command, { good, bad });
           if (options.json) await session.output.line(jsonText(found));
           else await print(session, taskId, found);
         }),
@@ -60,108 +58,77 @@ async function print({ output, commandText }: Session, taskId: string, { firstBa
   await output.line(`See: ${see}`);
 }
 
-/** The summaries of the checkpoints to search, oldest first. */
-async function between(
-  session: Session,
-  taskId: string,
-  good: CheckpointSummary | undefined,
-  bad: CheckpointSummary | undefined,
-): Promise<CheckpointSummary[]> {
-  const afterSequence = good && good.sequence - 1;
-  const beforeSequence = bad && bad.sequence + 1;
-  const isWhole = await wholeIn(session, taskId);
-  return (await readableSummaries(session, { taskId, order: "oldest", afterSequence, beforeSequence })).filter(isWhole);
+/** Where to search. Without `good` or `bad`, from the oldest or to the newest. */
+interface Ends {
+  readonly good: CheckpointSummary | undefined;
+  readonly bad: CheckpointSummary | undefined;
 }
 
-/** A binary search over checkpoints, some of which may have no verdict. */
-class Search {
-  readonly #session: Session;
-  readonly #command: string;
-  readonly #checkpoints: readonly CheckpointSummary[];
-  readonly #skipped = new Set<number>();
-
-  constructor(session: Session, command: string, checkpoints: readonly CheckpointSummary[]) {
-    this.#session = session;
-    this.#command = command;
-    this.#checkpoints = checkpoints;
-  }
-
-  /** @param isGoodNamed - `--good` was given. Otherwise the first checkpoint may itself be the first bad one. */
-  async run(isGoodNamed: boolean): Promise<Found> {
-    let good = 0;
-    let bad = this.#checkpoints.length - 1;
-    if (bad < (isGoodNamed ? 1 : 0)) {
-      throw new CommandError(
-        ExitCode.usage,
-        "There is nothing between good and bad: bisect needs two checkpoints or more, the good one before the bad one.",
-      );
-    }
-    const first = await this.#judge(good);
-    if (first === "bad" && !isGoodNamed) return { firstBad: this.#at(good), lastGood: null };
-    this.#expect(good, first, "good", isGoodNamed ? "Name an older one with --good." : "Name one with --good.");
-    const last = bad === good ? first : await this.#judge(bad);
-    this.#expect(bad, last, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
-    for (let middle = this.#between(good, bad); middle !== undefined; middle = this.#between(good, bad)) {
-      const verdict = await this.#judge(middle);
-      if (verdict === "good") good = middle;
-      else if (verdict === "bad") bad = middle;
-      else this.#skipped.add(middle);
-    }
-    if (bad - good > 1) throw this.#undecided(good, bad);
-    return { firstBad: this.#at(bad), lastGood: this.#at(good) };
-  }
-
-  #expect(index: number, verdict: Verdict, expected: Verdict, advice: string): void {
-    if (verdict === expected) return;
-    const { sequence } = this.#at(index);
-    const found = verdict === "skip" ? "could not be judged" : `is ${verdict}`;
-    throw new CommandError(ExitCode.failed, `Checkpoint @${sequence} should be ${expected}, and ${found}. ${advice}`);
-  }
-
-  /** The one nearest to the middle without a verdict. */
-  #between(good: number, bad: number): number | undefined {
-    const middle = Math.floor((good + bad) / 2);
-    for (let distance = 0; distance < bad - good; distance++) {
-      for (const index of [middle + distance, middle - distance]) {
-        if (index > good && index < bad && !this.#skipped.has(index)) return index;
-      }
-    }
-    return undefined;
-  }
-
-  async #judge(index: number): Promise<Verdict> {
-    const checkpoint = this.#at(index);
-    const verdict = await this.#verdict(checkpoint);
-    await this.#session.errors.line(`${titleOf(checkpoint)}: ${verdict}`);
-    return verdict;
-  }
-
-  async #verdict(checkpoint: CheckpointSummary): Promise<Verdict> {
-    let state: unknown;
-    try {
-      state = await readState(this.#session, checkpoint);
-    } catch (error) {
-      if (!(error instanceof DamagedCheckpointError)) throw error;
-      await this.#session.damage.add(error.record);
-      return "skip";
-    }
-    const { taskId, sequence } = checkpoint;
-    const showCommand = this.#session.commandText("show", [taskId, `@${sequence}`], ["--state"]);
-    return judge(this.#command, jsonText(plainJson(state)), checkpoint, showCommand);
-  }
-
-  #undecided(good: number, bad: number): CommandError {
-    const first = this.#at(good + 1).sequence;
-    const open = counted(bad - good, "checkpoint");
-    return new CommandError(
-      ExitCode.failed,
-      `The first bad one is among the ${open} from @${first} to @${this.#at(bad).sequence}: all before the last of them were skipped.`,
+async function search(session: Session, taskId: string, command: string, { good, bad }: Ends): Promise<Found> {
+  if (good !== undefined && bad !== undefined && good.sequence >= bad.sequence) {
+    throw new CommandError(
+      ExitCode.usage,
+      "There is nothing between good and bad: bisect needs two checkpoints or more, the good one before the bad one.",
     );
   }
-
-  #at(index: number): CheckpointSummary {
-    const checkpoint = this.#checkpoints[index];
-    if (checkpoint === undefined) throw new RangeError(`There is no checkpoint ${index} to look at.`);
-    return checkpoint;
+  const afterSequence = good && good.sequence - 1;
+  const beforeSequence = bad && bad.sequence + 1;
+  let lastGood: CheckpointSummary | undefined;
+  const states = await shownStates(session, taskId);
+  const firstBad = await states.firstWhere(
+    taskId,
+    async (checkpoint) => {
+      const verdict = await judgeState(session, command, checkpoint);
+      if (verdict === "good" && checkpoint.sequence > (lastGood?.sequence ?? 0)) lastGood = checkpoint;
+      return verdict === "skip" ? undefined : verdict === "bad";
+    },
+    { afterSequence, beforeSequence },
+  );
+  if (firstBad === undefined) {
+    throw lastGood === undefined
+      ? new CommandError(ExitCode.failed, "No checkpoint could be judged. Name others with --good and --bad.")
+      : unexpected(lastGood, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
   }
+  if (firstBad.id === good?.id) throw unexpected(firstBad, "good", "Name an older one with --good.");
+  return between(session, lastGood ?? good, firstBad);
+}
+
+async function judgeState(session: Session, command: string, checkpoint: Checkpoint): Promise<Verdict> {
+  const { taskId, sequence, state } = checkpoint;
+  const showCommand = session.commandText("show", [taskId, `@${sequence}`], ["--state"]);
+  const verdict = await judge(command, jsonText(plainJson(state)), checkpoint, showCommand);
+  await session.errors.line(`${titleOf(checkpoint)}: ${verdict}`);
+  return verdict;
+}
+
+function unexpected({ sequence }: CheckpointSummary, expected: "good" | "bad", advice: string): CommandError {
+  const found = expected === "good" ? "bad" : "good";
+  return new CommandError(ExitCode.failed, `Checkpoint @${sequence} should be ${expected}, and is ${found}. ${advice}`);
+}
+
+/**
+ * The two as they are stored, if there is nothing between them.
+ *
+ * @throws {CommandError} What is there was skipped, so one of them may be the first bad one.
+ */
+async function between(session: Session, good: CheckpointSummary | undefined, bad: CheckpointSummary): Promise<Found> {
+  const { taskId, sequence } = bad;
+  const query = {
+    taskId,
+    order: "oldest",
+    afterSequence: good && good.sequence - 1,
+    beforeSequence: sequence + 1,
+  } as const;
+  const found = (await readableSummaries(session, query)).filter(await wholeIn(session, taskId));
+  const skipped = found.filter((one) => one.sequence !== good?.sequence && one.sequence !== sequence);
+  const [first] = skipped;
+  if (first === undefined) {
+    const stored = (one: CheckpointSummary) => found.find(({ id }) => id === one.id) ?? one;
+    return { firstBad: stored(bad), lastGood: good === undefined ? null : stored(good) };
+  }
+  throw new CommandError(
+    ExitCode.failed,
+    `The first bad one is among the ${counted(skipped.length + 1, "checkpoint")} from @${first.sequence} to @${sequence}: ` +
+      "all before the last of them were skipped.",
+  );
 }

@@ -5,6 +5,7 @@ import { COMPLETION_SCRIPTS, SHELLS } from "../completion/scripts.js";
 
 export const completion: CommandFile = {
   example: 'eval "$(waymark completion bash)"',
+  isSetUp: true,
   noStorage: true,
   register(program, cli) {
     program

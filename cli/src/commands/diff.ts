@@ -1,5 +1,5 @@
-import type { CheckpointSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import type { CheckpointSummary, StateChange } from "waymark";
+import { isCorrupt, makePayload } from "waymark/adapter";
 import { findCheckpoint, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -8,7 +8,7 @@ import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import type { Output } from "../output.js";
 import { kindOf, plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
-import type { StateChange } from "../state-diff.js";
+import { shownStates } from "../shown-states.js";
 import { formatPath } from "../state-path.js";
 
 export const diff: CommandFile = {
@@ -27,12 +27,8 @@ export const diff: CommandFile = {
         cli.withStore(async (session) => {
           const to = await findCheckpoint(session, taskId, b ?? "@latest");
           const from = a === undefined ? await before(session, to) : await findCheckpoint(session, taskId, a);
-          const { changesOf, deltaOf } = await import("../state-diff.js");
-          const states = [await readState(session, from), await readState(session, to)] as const;
-          const delta = deltaOf(...states);
-          if (options.json) await session.output.line(jsonText(delta ?? null));
-          else await print(session, [from, to], changesOf(...states));
-          if (options.exitCode && delta !== undefined) cli.exitCode = ExitCode.conflict;
+          const differ = options.json ? await printDelta(session, from, to) : await printChanges(session, from, to);
+          if (options.exitCode && differ) cli.exitCode = ExitCode.conflict;
         }),
       );
   },
@@ -54,20 +50,33 @@ const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
 
-async function print(
-  { output }: Session,
-  [from, to]: readonly [CheckpointSummary, CheckpointSummary],
-  changes: Iterable<StateChange>,
-): Promise<void> {
+/** @returns Whether the states differ. */
+async function printChanges(session: Session, from: CheckpointSummary, to: CheckpointSummary): Promise<boolean> {
+  const { output } = session;
+  const changes = await (await shownStates(session, to.taskId)).diff(to.taskId, from.id, to.id);
   await output.line(output.colors.red(`--- ${titleOf(from)}`));
   await output.line(output.colors.green(`+++ ${titleOf(to)}`));
-  let count = 0;
   for (const change of changes) {
-    if (output.isClosed) return;
-    count += 1;
+    if (output.isClosed) break;
     await output.line(lineOf(change, output));
   }
-  if (count === 0) await output.line("The states are equal.");
+  if (changes.length === 0) await output.line("The states are equal.");
+  return changes.length > 0;
+}
+
+/** Of the states as they are stored, with a tag for each value that JSON has no place for. @returns Whether they differ. */
+async function printDelta(session: Session, from: CheckpointSummary, to: CheckpointSummary): Promise<boolean> {
+  const { diff: deltaOf } = await import("jsondiffpatch");
+  const delta: unknown = deltaOf(await storedJson(session, from), await storedJson(session, to));
+  await session.output.line(jsonText(delta ?? null));
+  return delta !== undefined;
+}
+
+async function storedJson(session: Session, checkpoint: CheckpointSummary): Promise<unknown> {
+  const state = await readState(session, checkpoint);
+  const { payload } = await makePayload(state, { context: checkpoint, maxBytes: Number.MAX_SAFE_INTEGER });
+  // Without transforms it is text.
+  return JSON.parse(String(payload.body));
 }
 
 function lineOf(change: StateChange, { colors, isTerminal }: Output): string {

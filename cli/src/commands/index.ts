@@ -6,6 +6,7 @@ import { copy } from "./copy.js";
 import { deleteCommand } from "./delete.js";
 import { diff } from "./diff.js";
 import { exportCommand } from "./export.js";
+import { fork } from "./fork.js";
 import { importCommand } from "./import.js";
 import { langgraph } from "./langgraph.js";
 import { list } from "./list.js";
@@ -16,6 +17,7 @@ import { prune } from "./prune.js";
 import { rekey } from "./rekey.js";
 import { repair } from "./repair.js";
 import { resume } from "./resume.js";
+import { rewind } from "./rewind.js";
 import { show } from "./show.js";
 import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
@@ -29,6 +31,8 @@ export const COMMANDS: readonly CommandFile[] = [
   resume,
   diff,
   bisect,
+  fork,
+  rewind,
   stats,
   prune,
   deleteCommand,

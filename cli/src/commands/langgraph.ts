@@ -7,6 +7,7 @@ import { counted } from "../words.js";
 
 export const langgraph: CommandFile = {
   example: "waymark langgraph import --from sqlite:a.db",
+  isSetUp: true,
   register(program, cli) {
     const command = program
       .command("langgraph")

@@ -1,4 +1,5 @@
-import type { RepairOptions, RepairResult, RepairStep } from "waymark";
+import type { RepairOptions, RepairResult } from "waymark";
+import type { RepairStep } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";

@@ -1,5 +1,5 @@
-import type { CheckpointSummary, StorageFinding } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import type { CheckpointSummary } from "waymark";
+import { isCorrupt, type StorageFinding } from "waymark/adapter";
 import { isWhole, metadataOf, threadOf } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
 import { findTasks } from "./find-tasks.js";

@@ -1,6 +1,8 @@
-import { ascending, refused, same, show } from "../check.js";
+import type { AppendCondition } from "../../contract/adapter.js";
+import type { CheckpointDraft } from "../../contract/checkpoint.js";
+import { ascending, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
-import { draft, drafts } from "../drafts.js";
+import { type Appended, draft, drafts } from "../drafts.js";
 import { appendAll, expectStored, idsOf, soleWinner } from "../steps.js";
 
 /** The cases of `append` with a condition. */
@@ -108,6 +110,44 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         ["c7", "last", "huge", "beyond"],
         "refused appends MUST store nothing, the others MUST be there, in the order of their sequences",
       );
+    },
+  },
+  {
+    name: "append.shares-with",
+    promise: "stores the same under the hint to share a payload, whatever becomes of the checkpoint that it names",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const text = JSON.stringify({ messages: Array.from({ length: 200 }, (_, n) => `message ${n} of many`) });
+      const bytes = Uint8Array.from({ length: 5_000 }, (_, n) => (n * n) % 251);
+      const sources = [draft("source", "text", { body: text }), draft("source", "bytes", { body: bytes })];
+      for (const one of sources) await adapter.append(one);
+      const stored: Appended[] = [];
+      const appendSharing = async (one: CheckpointDraft, sharesWith: NonNullable<AppendCondition["sharesWith"]>) => {
+        stored.push({ ...one, sequence: await adapter.append(one, { sharesWith }) });
+      };
+
+      // The same, something like it, something else; then what isn't there, or has another kind of body.
+      await appendSharing(draft("same", "c1", { body: text }), { taskId: "source", id: "text" });
+      await appendSharing(draft("same", "c2", { body: bytes }), { taskId: "source", id: "bytes" });
+      await appendSharing(draft("like", "c1", { body: text.replace("message 7", "another") }), {
+        taskId: "source",
+        id: "text",
+      });
+      await appendSharing(draft("like", "c2"), { taskId: "like", id: "c1" });
+      await appendSharing(draft("gone", "c1", { body: text }), { taskId: "source", id: "never saved" });
+      await appendSharing(draft("gone", "c2", { body: text }), { taskId: "no such task", id: "c1" });
+      await appendSharing(draft("gone", "c3", { body: text }), { taskId: "gone", id: "c3" });
+      await appendSharing(draft("gone", "c4", { body: text }), { taskId: "source", id: "bytes" });
+      adapter = await store.carryOn(adapter);
+
+      const expectWhole = async () => {
+        for (const one of stored) sameAsAppended(await adapter.get(one.taskId, one.id), one, "get, under the hint,");
+      };
+      await expectWhole();
+      await adapter.remove("source", "all");
+      adapter = await store.carryOn(adapter);
+      await expectWhole();
     },
   },
 ];

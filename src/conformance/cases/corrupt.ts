@@ -164,6 +164,28 @@ export const corruptCases: readonly ConformanceCase[] = [
       }
     },
   },
+  {
+    name: "corrupt.shares-with",
+    promise: "stores a whole checkpoint under the hint to share a damaged one's payload",
+    needs: "durable",
+    async run(store) {
+      const body = JSON.stringify({ messages: Array.from({ length: 200 }, (_, n) => `message ${n} of many`) });
+      const like = body.replace("message 7", "another");
+      for (const part of DAMAGED_PARTS) {
+        const source = draft(part, "source", { body });
+        await withOpen(store, (adapter) => appendAll(adapter, [source]));
+        let adapter = await store.damage(await store.open(), part, "source", part);
+        const shared: Appended[] = [];
+        for (const one of [draft(`${part}-same`, "c1", { body }), draft(`${part}-like`, "c1", { body: like })]) {
+          const sequence = await adapter.append(one, { sharesWith: { taskId: part, id: "source" } });
+          shared.push({ ...one, sequence });
+        }
+        adapter = await store.reopen(adapter);
+        for (const one of shared) sameAsAppended(await adapter.get(one.taskId, one.id), one, "get, under the hint,");
+        await adapter.close();
+      }
+    },
+  },
 ];
 
 interface DamagedTask {

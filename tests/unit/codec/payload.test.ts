@@ -8,6 +8,7 @@ import {
   type OpenPayloadOptions,
   openPayload,
   openToRenew,
+  payloadFor,
 } from "../../../src/codec/payload.js";
 import type { PayloadOwner, Transform, TransformContext } from "../../../src/codec/transforms.js";
 import type { Payload } from "../../../src/contract/checkpoint.js";
@@ -194,6 +195,52 @@ describe("a payload with transforms", () => {
       expect(() => makePayload(1, options(xor(name)))).toThrow(TypeError);
     }
     expect(() => makePayload(1, options(xor(), xor()))).toThrow(/Two transforms are named "xor"/);
+  });
+});
+
+describe("a payload for another checkpoint", () => {
+  const owner: PayloadOwner = { taskId: "u", id: "c9", stage: "gate", parentId: "c1", stateVersion: 2 };
+
+  it("is the same one where no transform binds it, configured or not", async () => {
+    for (const [former, now] of [
+      [[], []],
+      [[gzip({ level: 9 })], [gzip({ level: 0 })]],
+      [[], [gzip()]],
+    ] as const) {
+      const made = await makePayload({ a: "ä" }, options(...former));
+      const copied = await payloadFor(owner, made.payload, options(...now));
+      expect(copied).toEqual(made);
+      expect(copied.payload).toBe(made.payload);
+    }
+  });
+
+  it("is made again where one binds it, or doesn't say, by the transforms of now", async () => {
+    const state = { text: "again ".repeat(100), at: new Date(5) };
+    for (const [former, now] of [
+      [[xor()], [xor()]],
+      [
+        [gzip(), xor()],
+        [xor(), gzip()],
+      ],
+      [[], [gzip(), xor()]],
+      [[xor("old")], [gzip(), xor("old")]],
+    ] as const) {
+      const payload = await payloadOf(state, options(...former));
+      const { payload: copied, sizeBytes } = await payloadFor(owner, payload, options(...now));
+      expect(copied.encoding).toBe(["json-tagged", ...now.map(({ name }) => name)].join("+"));
+      expect(sizeBytes).toBe(copied.body.length);
+      expect(await stateOf(copied, { transforms: [...now], context: owner })).toEqual(state);
+    }
+  });
+
+  it("is refused where the payload can't be opened", async () => {
+    const payload = await payloadOf({ a: 1 }, options(gzip(), xor()));
+    const copying = (changed: Partial<Payload>, ...transforms: Transform[]) =>
+      payloadFor(owner, { ...payload, ...changed }, options(...transforms));
+    await expect(copying({}, gzip())).rejects.toThrow(/no transform named "xor"/);
+    await expect(copying({ sha256: "0" }, gzip(), xor())).rejects.toThrow(CheckpointCorruptError);
+    await expect(copying({ encoding: "cbor" }, gzip(), xor())).rejects.toThrow(UnsupportedFormatError);
+    await expect(copying({ encoding: "json" })).rejects.toThrow(/yet bytes, not text/);
   });
 });
 

@@ -1,0 +1,36 @@
+import { findWhole, requireTask, titleOf } from "../checkpoints.js";
+import type { CommandFile } from "../cli.js";
+import { refuseThread } from "../langgraph/find-tasks.js";
+import { jsonText, printable } from "../printable.js";
+
+export const fork: CommandFile = {
+  example: "waymark fork build-42 @3 build-43",
+  register(program, cli) {
+    program
+      .command("fork")
+      .summary("a new task, old state")
+      .description(
+        "Begins a new task with the state of a checkpoint, its stage, label and metadata. ID is an id, @7 or @latest. " +
+          "The new task must have no checkpoint yet.",
+      )
+      .argument("<task>")
+      .argument("<id>")
+      .argument("<new-task>")
+      .option("--json", "for programs: the new task's first checkpoint")
+      .action((task, id, newTask, options) =>
+        cli.withStore(async (session) => {
+          const taskId = await requireTask(session, task);
+          refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
+          refuseThread(newTask, "Give the new task another name.");
+          const source = await findWhole(session, taskId, id);
+          const saved = await session.manager.fork(taskId, source.id, newTask);
+          const line = options.json
+            ? jsonText(saved)
+            : printable(
+                `Task ${JSON.stringify(newTask)} begins at ${titleOf(saved)} with the state of @${source.sequence} of task ${JSON.stringify(taskId)}.`,
+              );
+          await session.output.line(line);
+        }),
+      );
+  },
+};

@@ -1,0 +1,34 @@
+import { findWhole, requireTask, titleOf } from "../checkpoints.js";
+import type { CommandFile } from "../cli.js";
+import { refuseThread } from "../langgraph/find-tasks.js";
+import { jsonText, printable } from "../printable.js";
+
+export const rewind: CommandFile = {
+  example: "waymark rewind build-42 @3",
+  register(program, cli) {
+    program
+      .command("rewind")
+      .summary("go on from an old state")
+      .description(
+        "Goes back to a checkpoint: saves a new one that has its state, stage, label and metadata, so that the task goes " +
+          "on from there. ID is an id or @7. Nothing is removed. Stop the task's program first, or it saves over it.",
+      )
+      .argument("<task>")
+      .argument("<id>")
+      .option("--json", "for programs: the new checkpoint")
+      .action((task, id, options) =>
+        cli.withStore(async (session) => {
+          const taskId = await requireTask(session, task);
+          refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
+          const source = await findWhole(session, taskId, id);
+          const saved = await session.manager.rewind(taskId, source.id);
+          const line = options.json
+            ? jsonText(saved)
+            : printable(
+                `Task ${JSON.stringify(taskId)} goes on at ${titleOf(saved)} with the state of @${source.sequence}.`,
+              );
+          await session.output.line(line);
+        }),
+      );
+  },
+};

@@ -1,0 +1,59 @@
+import type { CheckpointManager, CheckpointSummary } from "waymark";
+import { type CheckpointQuery, isCorrupt, makePayload, type StoredCheckpoint, sealDraft } from "waymark/adapter";
+import type { Session } from "./cli.js";
+import { DamagedCheckpointError } from "./damage.js";
+import { readState } from "./langgraph/thread-state.js";
+import { wholeIn } from "./langgraph/whole-checkpoints.js";
+import { ReadOnlyStorage } from "./other-systems/read-only-storage.js";
+import { managerOf } from "./store.js";
+
+/**
+ * A manager that sees a task's states as the command shows them: without a schema and migrations, and those of a thread
+ * with the values of all channels. Nothing can be changed through it.
+ */
+export async function shownStates(session: Session, taskId: string): Promise<CheckpointManager> {
+  const storage = new ShownStates(session, await wholeIn(session, taskId));
+  return managerOf(storage, { ...session.config, transforms: undefined, retention: undefined }, session.damage);
+}
+
+class ShownStates extends ReadOnlyStorage {
+  readonly #session: Session;
+  readonly #isShown: (checkpoint: CheckpointSummary) => boolean;
+
+  constructor(session: Session, isShown: (checkpoint: CheckpointSummary) => boolean) {
+    super(session.storage, "This is how states are shown.");
+    this.#session = session;
+    this.#isShown = isShown;
+  }
+
+  /** @throws {DamagedCheckpointError} It can't be read. */
+  override get = async (taskId: string, id: string) => {
+    const found = await this.#session.storage.get(taskId, id);
+    if (found === undefined) return undefined;
+    if (isCorrupt(found)) throw new DamagedCheckpointError(`Checkpoint ${id} of task ${JSON.stringify(taskId)}`, found);
+    return this.#shown(found);
+  };
+
+  /** Damage is reported to the session. */
+  override async *read(query: CheckpointQuery) {
+    for await (const found of this.#session.storage.list(query)) {
+      if (isCorrupt(found)) await this.#session.damage.add(found);
+      else if (this.#isShown(found)) {
+        try {
+          yield await this.#shown(found);
+        } catch (error) {
+          if (!(error instanceof DamagedCheckpointError)) throw error;
+          await this.#session.damage.add(error.record);
+        }
+      }
+    }
+  }
+
+  /** As if it had been saved without transforms, in the first version of its state. */
+  async #shown(summary: CheckpointSummary): Promise<StoredCheckpoint> {
+    const context = { ...summary, stateVersion: 1 };
+    const state = await readState(this.#session, summary);
+    const made = await makePayload(state, { context, maxBytes: Number.MAX_SAFE_INTEGER });
+    return sealDraft({ ...context, ...made }, summary.sequence);
+  }
+}

@@ -1,0 +1,65 @@
+import { checkKeys } from "../contract/adapter.js";
+import type { CheckpointSummary, JsonObject } from "../contract/checkpoint.js";
+import { CheckpointConflictError } from "../contract/errors.js";
+import { checkTaskId } from "./arguments.js";
+import type { CheckpointReader } from "./reader.js";
+import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
+import type { StateSchema } from "./schema.js";
+import type { CheckpointWriter } from "./writer.js";
+
+type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
+type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease">;
+
+/** Makes checkpoints that have the state of an older one: in another task, or as the newest of the same. */
+export class Branches<Schema extends StateSchema> {
+  readonly #reader: CheckpointReader<Schema>;
+  readonly #writer: CheckpointWriter<Schema>;
+
+  constructor(reader: CheckpointReader<Schema>, writer: CheckpointWriter<Schema>) {
+    this.#reader = reader;
+    this.#writer = writer;
+  }
+
+  /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
+  async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
+    checkTaskId(newTaskId);
+    checkKeys("ForkOptions", options, ["label", "metadata", "lease"] satisfies (keyof ForkOptions)[]);
+    try {
+      const condition = { ...options, expectedSequence: 0 };
+      const origin = { forkedFrom: { taskId, id } };
+      return await this.#continue(taskId, id, newTaskId, condition, (metadata) => ({
+        metadata: { ...metadata, ...origin },
+      }));
+    } catch (cause) {
+      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      throw new CheckpointConflictError(
+        `Task ${JSON.stringify(newTaskId)} has checkpoints already, so it can't begin as a fork. ` +
+          "Nothing was stored; name a task that has none.",
+        { cause },
+      );
+    }
+  }
+
+  /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
+  async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
+    const keys = ["label", "metadata", "expectedSequence", "lease"] satisfies (keyof RewindOptions)[];
+    checkKeys("RewindOptions", options, keys);
+    return this.#continue(taskId, id, taskId, options, (metadata) => ({ metadata, parentId: id }));
+  }
+
+  async #continue(
+    taskId: string,
+    id: string,
+    newTaskId: string,
+    options: RewindOptions,
+    link: (metadata: JsonObject | undefined) => Pick<SaveOptions, "parentId" | "metadata">,
+  ): Promise<CheckpointSummary> {
+    checkSaveOptions(options);
+    tokenOf(newTaskId, options.lease);
+    const draft = this.#reader.use(taskId, id, (source) => {
+      const { label = source.label, metadata = source.metadata } = options;
+      return this.#writer.copyOf(source, newTaskId, { stage: source.stage, label, ...link(metadata) });
+    });
+    return this.#writer.appendCopy(newTaskId, draft, options, { taskId, id });
+  }
+}

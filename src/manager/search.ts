@@ -1,0 +1,50 @@
+import type { CheckpointQuery } from "../contract/adapter.js";
+import type { Checkpoint } from "../contract/checkpoint.js";
+
+/** Whether it holds for a checkpoint; `undefined` if that can't be said of this one. */
+export type Predicate<State> = (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>;
+
+/**
+ * The oldest of the query's checkpoints for which the predicate holds. It looks at both ends, then halves the range of
+ * sequences between one for which it doesn't hold and one for which it does. A checkpoint without an answer gives way to
+ * the next newer one; none is asked about twice.
+ *
+ * @param read - The intact checkpoints that a query asks for.
+ */
+export async function firstWhere<State>(
+  read: (query: CheckpointQuery) => AsyncIterable<Checkpoint<State>>,
+  query: CheckpointQuery,
+  predicate: Predicate<State>,
+): Promise<Checkpoint<State> | undefined> {
+  const firstAnswer = async (part: Partial<CheckpointQuery>) => {
+    for await (const checkpoint of read({ ...query, ...part })) {
+      const holds = answered(await predicate(checkpoint));
+      if (holds !== undefined) return { checkpoint, holds };
+    }
+    return undefined;
+  };
+  const oldest = await firstAnswer({ order: "oldest" });
+  if (oldest === undefined || oldest.holds) return oldest?.checkpoint;
+  let below = oldest.checkpoint.sequence;
+  const newest = await firstAnswer({ order: "newest", afterSequence: below });
+  if (newest === undefined || !newest.holds) return undefined;
+  let found = newest.checkpoint;
+  // Between the two, nothing has been asked yet.
+  let above = found.sequence;
+  while (above - below > 1) {
+    const middle = below + Math.floor((above - below) / 2);
+    const answer = await firstAnswer({ order: "oldest", afterSequence: middle - 1, beforeSequence: above });
+    if (answer?.holds === false) below = answer.checkpoint.sequence;
+    // From the middle to its checkpoint, there is nothing else that gives an answer.
+    else above = middle;
+    if (answer?.holds) found = answer.checkpoint;
+  }
+  return found;
+}
+
+function answered(answer: unknown): boolean | undefined {
+  if (answer === undefined || typeof answer === "boolean") return answer;
+  throw new TypeError(
+    `The predicate of firstWhere must return true, false, or undefined if it can't say; it returned ${typeof answer}.`,
+  );
+}

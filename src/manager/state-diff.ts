@@ -1,0 +1,157 @@
+import { hash } from "node:crypto";
+import { types } from "node:util";
+import { encodeJson } from "../codec/json.js";
+
+/**
+ * One difference between two states. Its path leads there from the state: names of properties and indexes; of a Map, the
+ * key, or its JSON if it is no text. It is the path in the new state; for a removed or moved part, in the old one.
+ */
+export type StateChange =
+  | { readonly kind: "added"; readonly path: readonly (string | number)[]; readonly to: unknown }
+  | { readonly kind: "removed"; readonly path: readonly (string | number)[]; readonly from: unknown }
+  | {
+      readonly kind: "changed";
+      readonly path: readonly (string | number)[];
+      readonly from: unknown;
+      readonly to: unknown;
+    }
+  | { readonly kind: "moved"; readonly path: readonly (string | number)[]; readonly toIndex: number };
+
+type Path = StateChange["path"];
+
+/** The changes from one state to another. Values of two kinds are different, and so are a property and its absence. */
+export function* changesOf(from: unknown, to: unknown, path: Path = []): Generator<StateChange, void, void> {
+  if (Object.is(from, to)) return;
+  const [old, current] = [partsOf(from), partsOf(to)];
+  if (kindOf(from) === kindOf(to) && old !== undefined && current !== undefined) {
+    if (Array.isArray(old) && Array.isArray(current)) yield* changesOfItems(old, current, path);
+    if (old instanceof Map && current instanceof Map) yield* changesOfMembers(old, current, path);
+  } else if (textOf(from) !== textOf(to)) yield { kind: "changed", path, from, to };
+}
+
+/** What kind of value it is, in a word: `Map`, `null`, `string`. */
+function kindOf(value: unknown): string {
+  if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
+  return Object.prototype.toString.call(value).slice("[object ".length, -1);
+}
+
+/** Members by name, or items in order; `undefined` for what is compared as a whole. */
+function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
+  if (Array.isArray(value)) return Array.from<unknown>(value);
+  if (value instanceof Set) return [...value];
+  if (value instanceof Map) return value;
+  if (types.isNativeError(value)) {
+    const { name, message, cause } = value;
+    return new Map(Object.entries({ ...value, name, message, cause }));
+  }
+  return kindOf(value) === "Object" ? new Map(Object.entries(value as object)) : undefined;
+}
+
+function* changesOfMembers(
+  from: ReadonlyMap<unknown, unknown>,
+  to: ReadonlyMap<unknown, unknown>,
+  path: Path,
+): Generator<StateChange, void, void> {
+  const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : jsonOf(key).text];
+  // A key that is an object was read anew for each state, so keys match by their content.
+  const [old, current] = [byIdentity(from), byIdentity(to)];
+  for (const [identity, [key, value]] of old) {
+    const now = current.get(identity);
+    if (now === undefined) yield { kind: "removed", path: stepTo(key), from: value };
+    else yield* changesOf(value, now[1], stepTo(key));
+  }
+  for (const [identity, [key, value]] of current) {
+    if (!old.has(identity)) yield { kind: "added", path: stepTo(key), to: value };
+  }
+}
+
+function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string, readonly [unknown, unknown]> {
+  return new Map([...members].map((member) => [identityOf(member[0]), member]));
+}
+
+/** Items match by their id; without one, by their content. What came into the place of a removed one changed it. */
+function* changesOfItems(
+  from: readonly unknown[],
+  to: readonly unknown[],
+  path: Path,
+): Generator<StateChange, void, void> {
+  const places = placesOf(from.map(itemIdentity), to.map(itemIdentity));
+  const kept = ascending(places.values());
+  const taken = new Set(places.values());
+  const added = new Set([...to.keys()].filter((at) => !taken.has(at)));
+  for (const [at, item] of from.entries()) {
+    const isReplaced = !places.has(at) && added.has(at) && kindOf(item) === kindOf(to[at]);
+    const place = isReplaced ? at : places.get(at);
+    if (isReplaced) added.delete(at);
+    else if (place !== undefined && !kept.has(place)) yield { kind: "moved", path: [...path, at], toIndex: place };
+    if (place === undefined) yield { kind: "removed", path: [...path, at], from: item };
+    else yield* changesOf(item, to[place], [...path, place]);
+  }
+  for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
+}
+
+/** Where the old items are in the new list, in the old order. Of equal items, the first is the first. */
+function placesOf(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
+  const shorter = Math.min(from.length, to.length);
+  let start = 0;
+  while (start < shorter && from[start] === to[start]) start += 1;
+  let end = 0;
+  while (end < shorter - start && from.at(-1 - end) === to.at(-1 - end)) end += 1;
+  const free = new Map<string, number[]>();
+  for (const [at, identity] of to.slice(start, to.length - end).entries()) {
+    const same = free.get(identity);
+    if (same === undefined) free.set(identity, [start + at]);
+    else same.push(start + at);
+  }
+  for (const same of free.values()) same.reverse();
+  const places = new Map<number, number>();
+  for (const [at, identity] of from.entries()) {
+    const isAtEnd = at >= from.length - end;
+    const place = at < start ? at : isAtEnd ? at - from.length + to.length : free.get(identity)?.pop();
+    if (place !== undefined) places.set(at, place);
+  }
+  return places;
+}
+
+/** The longest part of the numbers that ascends. */
+function ascending(numbers: Iterable<number>): ReadonlySet<number> {
+  interface Link {
+    readonly number: number;
+    readonly before: Link | undefined;
+  }
+  /** At n, the lowest end of any part of n + 1 numbers. */
+  const ends: Link[] = [];
+  for (const number of numbers) {
+    let length = ends.length;
+    for (let low = 0; low < length; ) {
+      const middle = Math.floor((low + length) / 2);
+      if ((ends[middle]?.number ?? number) < number) low = middle + 1;
+      else length = middle;
+    }
+    ends[length] = { number, before: ends[length - 1] };
+  }
+  const longest = new Set<number>();
+  for (let link = ends.at(-1); link !== undefined; link = link.before) longest.add(link.number);
+  return longest;
+}
+
+function itemIdentity(item: unknown): string {
+  const id: unknown = kindOf(item) === "Object" ? Reflect.get(item as object, "id") : undefined;
+  return id === undefined ? identityOf(item) : `id ${identityOf(id)}`;
+}
+
+/** Equal for equal values of one kind. */
+function identityOf(value: unknown): string {
+  return hash("sha256", textOf(value), "base64");
+}
+
+/** Equal for equal values of one kind, too. */
+function textOf(value: unknown): string {
+  const { encoding, text } = jsonOf(value);
+  return `${encoding} ${text}`;
+}
+
+/** As it would be stored. */
+function jsonOf(value: unknown) {
+  return encodeJson(value, Number.POSITIVE_INFINITY);
+}
