@@ -12,10 +12,17 @@ import { StorageError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { isTaken } from "./errors.js";
+import { isPassing, isTaken } from "./errors.js";
 import type { PostgresLeases } from "./leases.js";
 import { digestOf, numberIn, type PostgresReader } from "./reader.js";
-import type { PostgresStatements } from "./statements.js";
+import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
+import { toColumn } from "./text.js";
+
+/** What an append was given. */
+export interface Append {
+  readonly draft: CheckpointDraft;
+  readonly condition: AppendCondition;
+}
 
 /** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
 export class PostgresWriter {
@@ -42,12 +49,13 @@ export class PostgresWriter {
    * One statement, and one round trip. Its answer may be lost: then the same statement finds the id taken, and the
    * checkpoint under that id is this one.
    */
-  async append(draft: CheckpointDraft, values: readonly unknown[], condition: AppendCondition = {}): Promise<number> {
+  async append({ draft, condition }: Append): Promise<number> {
+    const values = valuesOf(draft);
     const deadline = performance.now() + this.#retryForMs;
+    let asked = condition;
     do {
-      const sequence = await this.#tryAppend(values, condition);
-      if (sequence !== undefined) return sequence;
-      await this.#leases.check(this.#connection, draft.taskId, condition);
+      const outcome = await this.#tryAppend(values, asked);
+      if (typeof outcome === "number") return outcome;
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
       const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
@@ -57,8 +65,11 @@ export class PostgresWriter {
         await this.#connection.rows(this.#sql.lock, draft.taskId);
         return same;
       }
-      nextSequence(draft.taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
-      // Another process has written to this task or removed it meanwhile.
+      await this.#leases.check(this.#connection, draft.taskId, condition);
+      const position = { lastSequence: Number(last), newestSequence: Number(newest) };
+      const sequence = nextSequence(draft.taskId, position, condition);
+      // The task's row may be behind its checkpoints. Or another process has written to this task or removed it meanwhile.
+      asked = outcome === "taken" ? { ...condition, sequence } : condition;
     } while (performance.now() < deadline);
     throw new StorageError(
       `Task ${JSON.stringify(draft.taskId)} was changed by others again and again for ${this.#retryForMs} ms, or its row ` +
@@ -67,7 +78,39 @@ export class PostgresWriter {
     );
   }
 
-  async #tryAppend(values: readonly unknown[], condition: AppendCondition): Promise<number | undefined> {
+  /**
+   * One statement for many tasks: one commit. Gives the sequences of what it has stored, by task. The others are for
+   * {@link append}, which says why.
+   */
+  async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
+    const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
+    const bodies: Buffer[] = [];
+    let start = 1;
+    const rows = appends.map(({ draft, condition }) => {
+      const { columns, before, after, isText, body, digest } = rowOf(draft);
+      bodies.push(body);
+      start += body.length;
+      const described = columns.map((value) => (typeof value === "string" ? toColumn(value) : value));
+      return {
+        ...Object.fromEntries(DRAFT_COLUMNS.map((name, index) => [name, described[index]])),
+        ...{ task_id: toColumn(draft.taskId), is_text: isText, start: start - body.length, length: body.length },
+        ...{ id_digest: digest.toString("hex"), before, after },
+        ...{ expected: condition.expectedSequence, token: condition.fencingToken },
+      };
+    });
+    const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
+    const statement = isFenced ? appendManyUnderLeases : appendMany;
+    try {
+      const stored = await this.#connection.rows(statement, JSON.stringify(rows), Buffer.concat(bodies));
+      return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
+    } catch (error) {
+      // Otherwise one of them is what the server refuses, an id that is taken most of all.
+      if (isPassing(error)) throw error;
+      return new Map();
+    }
+  }
+
+  async #tryAppend(values: readonly unknown[], condition: AppendCondition): Promise<number | "taken" | undefined> {
     const { expectedSequence = null, sequence = null, fencingToken } = condition;
     const asked = [...values, expectedSequence, sequence];
     try {
@@ -78,7 +121,7 @@ export class PostgresWriter {
       return given === undefined ? undefined : Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
-      return undefined;
+      return "taken";
     }
   }
 
@@ -149,11 +192,17 @@ export class PostgresWriter {
   }
 }
 
-/** The values of an append but for its condition. They share nothing with the draft, which may change meanwhile. */
-export function valuesOf(draft: CheckpointDraft): readonly unknown[] {
-  const [before, after] = sealedParts(draft).map((part) => Buffer.from(part));
+/** The values of `append` but for its condition. */
+function valuesOf(draft: CheckpointDraft): readonly unknown[] {
+  const { columns, before, after, isText, body, digest } = rowOf(draft);
+  return [draft.taskId, isText, body, digest, ...columns, before, after];
+}
+
+function rowOf(draft: CheckpointDraft) {
+  const [before, after] = sealedParts(draft);
+  const [isText, body] = bodyOf(draft.payload);
   const columns = columnsOf(draft).map((value) => value ?? null);
-  return [draft.taskId, ...bodyOf(draft.payload), digestOf(draft.id), ...columns, before, after];
+  return { columns, before, after, isText, body, digest: digestOf(draft.id) };
 }
 
 /** For the columns is_text and body. */
