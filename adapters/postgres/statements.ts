@@ -43,31 +43,40 @@ export function statementsOn(schema: string) {
     ORDER BY t.newest_created_at DESC, t.task_id LIMIT $2 OFFSET $3`;
   const lease = `
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
-  /**
-   * The whole append. `advanced` waits for the task's row and reads what its holder has committed; nothing but that row
-   * is read anew, so whatever else changes meanwhile gives no row or a taken key, and the caller looks again. A row that
-   * is behind its checkpoints gives a taken key, too.
-   */
-  const append = (fence: string, isFenced: string) => `
-      WITH ${fence} advanced AS (
+  /** Waits for the task's row, and reads what its holder has committed. */
+  const advanced = (isFenced: string) => `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
           AND coalesce($20::bigint > t.last_sequence, t.last_sequence < ${HIGHEST_SEQUENCE})
-        RETURNING t.last_sequence
-      ), begun AS (
+        RETURNING t.last_sequence AS sequence
+      )`;
+  const begun = (isFenced: string) => `begun AS (
         INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
         SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1)
         FROM ${newestIn}
         WHERE NOT EXISTS (SELECT FROM advanced) AND NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced}
           AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
           AND coalesce($20 > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
-        ON CONFLICT DO NOTHING RETURNING last_sequence
-      ), given AS (SELECT last_sequence AS sequence FROM advanced UNION ALL SELECT last_sequence FROM begun)
+        ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
+      )`;
+  const insertAt = (position: string) => `
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
       SELECT $1, $2::boolean, $3::bytea, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
-        $15, $16, ${sealOf("$17::text", "$18::text")} FROM given
+        $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
       RETURNING sequence`;
+  /**
+   * The whole append. Nothing but the task's row is read anew, so whatever else changes meanwhile gives no row or a taken
+   * key, and the caller looks again. A row that is behind its checkpoints gives a taken key, too.
+   */
+  const append = (fence = "", isFenced = "") => ({
+    toAny: `
+      WITH ${fence} ${advanced(isFenced)}, ${begun(isFenced)},
+      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${insertAt("given")}`,
+    /** To a task that was there a moment ago: less to do for the server. */
+    toKnown: `
+      WITH ${fence} ${advanced(isFenced)} ${insertAt("advanced")}`,
+  });
   /**
    * Appends of many tasks, as many as there are without waiting for anybody: each task's row that another transaction
    * has, and each condition that doesn't hold, gives no row, and the caller appends that one by itself. So no two
@@ -128,7 +137,7 @@ export function statementsOn(schema: string) {
       oldest: `SELECT ${columns}, ${readable}, 1 FROM ${checkpoints} c ${inOrder("ASC")} LIMIT 1`,
     },
 
-    append: append("", ""),
+    append: append(),
     /** The same under a lease, $21 its token: until the commit, nobody can claim it. */
     appendUnderLease: append(
       `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = $21 AND expires_at > clock_timestamp() FOR SHARE),`,

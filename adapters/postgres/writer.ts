@@ -18,6 +18,8 @@ import { digestOf, numberIn, type PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 import { toColumn } from "./text.js";
 
+const MOST_KNOWN = 1000;
+
 /** What an append was given. */
 export interface Append {
   readonly draft: CheckpointDraft;
@@ -31,6 +33,8 @@ export class PostgresWriter {
   readonly #reader: PostgresReader;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
+  /** Tasks that have a row, for all that is known. */
+  readonly #known = new Set<string>();
 
   constructor(
     connection: PostgresConnection,
@@ -54,7 +58,7 @@ export class PostgresWriter {
     const deadline = performance.now() + this.#retryForMs;
     let asked = condition;
     do {
-      const outcome = await this.#tryAppend(values, asked);
+      const outcome = await this.#tryAppend(draft.taskId, values, asked);
       if (typeof outcome === "number") return outcome;
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
@@ -84,24 +88,28 @@ export class PostgresWriter {
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
     const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
-    const bodies: Buffer[] = [];
-    let start = 1;
+    const bodies = Buffer.allocUnsafe(appends.reduce((bytes, { draft }) => bytes + bytesOf(draft.payload), 0));
+    let start = 0;
     const rows = appends.map(({ draft, condition }) => {
-      const { columns, before, after, isText, body, digest } = rowOf(draft);
-      bodies.push(body);
-      start += body.length;
+      const { columns, before, after } = describedBy(draft);
+      const { body } = draft.payload;
+      const length = bytesOf(draft.payload);
+      if (typeof body === "string") bodies.write(body, start);
+      else bodies.set(body, start);
+      start += length;
       const described = columns.map((value) => (typeof value === "string" ? toColumn(value) : value));
       return {
         ...Object.fromEntries(DRAFT_COLUMNS.map((name, index) => [name, described[index]])),
-        ...{ task_id: toColumn(draft.taskId), is_text: isText, start: start - body.length, length: body.length },
-        ...{ id_digest: digest.toString("hex"), before, after },
+        // PostgreSQL counts from 1.
+        ...{ task_id: toColumn(draft.taskId), is_text: typeof body === "string", start: start - length + 1, length },
+        ...{ id_digest: digestOf(draft.id).toString("hex"), before, after },
         ...{ expected: condition.expectedSequence, token: condition.fencingToken },
       };
     });
     const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
     const statement = isFenced ? appendManyUnderLeases : appendMany;
     try {
-      const stored = await this.#connection.rows(statement, JSON.stringify(rows), Buffer.concat(bodies));
+      const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
       return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
     } catch (error) {
       // Otherwise one of them is what the server refuses, an id that is taken most of all.
@@ -110,19 +118,32 @@ export class PostgresWriter {
     }
   }
 
-  async #tryAppend(values: readonly unknown[], condition: AppendCondition): Promise<number | "taken" | undefined> {
+  async #tryAppend(
+    taskId: string,
+    values: readonly unknown[],
+    condition: AppendCondition,
+  ): Promise<number | "taken" | undefined> {
     const { expectedSequence = null, sequence = null, fencingToken } = condition;
-    const asked = [...values, expectedSequence, sequence];
+    const { append, appendUnderLease } = this.#sql;
+    const { toKnown, toAny } = fencingToken === undefined ? append : appendUnderLease;
+    const token = fencingToken === undefined ? [] : [fencingToken];
+    // Whatever becomes of this one: a task that isn't there any more is like any other.
+    const statement = this.#known.delete(taskId) ? toKnown : toAny;
     try {
-      const [[given] = []] =
-        fencingToken === undefined
-          ? await this.#connection.rows(this.#sql.append, ...asked)
-          : await this.#connection.rows(this.#sql.appendUnderLease, ...asked, fencingToken);
-      return given === undefined ? undefined : Number(given);
+      const rows = await this.#connection.rows(statement, ...values, expectedSequence, sequence, ...token);
+      const [[given] = []] = rows;
+      if (given === undefined) return undefined;
+      this.#remember(taskId);
+      return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
+  }
+
+  #remember(taskId: string): void {
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    this.#known.add(taskId);
   }
 
   async setStatus(
@@ -194,15 +215,17 @@ export class PostgresWriter {
 
 /** The values of `append` but for its condition. */
 function valuesOf(draft: CheckpointDraft): readonly unknown[] {
-  const { columns, before, after, isText, body, digest } = rowOf(draft);
-  return [draft.taskId, isText, body, digest, ...columns, before, after];
+  const { columns, before, after } = describedBy(draft);
+  return [draft.taskId, ...bodyOf(draft.payload), digestOf(draft.id), ...columns, before, after];
 }
 
-function rowOf(draft: CheckpointDraft) {
+function describedBy(draft: CheckpointDraft) {
   const [before, after] = sealedParts(draft);
-  const [isText, body] = bodyOf(draft.payload);
-  const columns = columnsOf(draft).map((value) => value ?? null);
-  return { columns, before, after, isText, body, digest: digestOf(draft.id) };
+  return { columns: columnsOf(draft).map((value) => value ?? null), before, after };
+}
+
+function bytesOf({ body }: Payload): number {
+  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
 }
 
 /** For the columns is_text and body. */
