@@ -86,7 +86,7 @@ export function statementsOn(schema: string) {
    * coalesce), whatever the planner takes the tables' sizes for.
    */
   const appendMany = (fence: string, isFenced: string) => `
-      WITH input AS MATERIALIZED (
+      WITH input AS (
         SELECT * FROM json_to_recordset($1::json) AS i (task_id text, is_text boolean, start int, length int,
           id_digest text, ${DRAFT_COLUMNS.map((name) => `${name} ${NUMBERED.includes(name) ? "bigint" : "text"}`).join(", ")},
           before text, after text, expected bigint, token bigint)
