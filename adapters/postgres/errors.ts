@@ -42,6 +42,11 @@ export function isTaken(error: unknown): boolean {
   return codeOf(error) === "23505";
 }
 
+/** Bytes that should be a text aren't one. */
+export function isNoText(error: unknown): boolean {
+  return codeOf(error) === "22021";
+}
+
 /** A table or column isn't there. */
 export function isMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(codeOf(error));

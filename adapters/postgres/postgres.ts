@@ -26,12 +26,13 @@ import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
+import { GroupCommit } from "./group-commit.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
 import { isPresent, migrate, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
-import { PostgresWriter, valuesOf } from "./writer.js";
+import { type Append, PostgresWriter } from "./writer.js";
 
 export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
 export { postgresDdl } from "./schema.js";
@@ -130,17 +131,17 @@ export class PostgresAdapter implements StorageAdapter {
     const reader = new PostgresReader(sql, place);
     const leases = new PostgresLeases(this.#connection, sql);
     const writer = new PostgresWriter(this.#connection, sql, { reader, leases }, { retryForMs });
-    this.#tables = { connection: this.#connection, sql, reader, leases, writer };
+    this.#tables = { connection: this.#connection, sql, reader, leases, writer, groupCommit: new GroupCommit(writer) };
     this.maintenance = new SqlMaintenance(maintainedTables(place, (work) => this.#read(work)));
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}): Promise<number> {
     // Before the first wait: the caller may change what it gave as soon as it has its promise.
-    const [copy, values, asked] = [copyOf(draft), valuesOf(draft), { ...condition }];
+    const given = { draft: copyOf(draft), condition: { ...condition } };
     const before = this.#appends.get(draft.taskId);
     const appended = this.#call(async () => {
       await before;
-      return this.#append(copy, values, asked);
+      return this.#append(given);
     });
     const settled = appended.then(ignore, ignore);
     this.#appends.set(draft.taskId, settled);
@@ -227,13 +228,14 @@ export class PostgresAdapter implements StorageAdapter {
     return this.#closing;
   }
 
-  async #append(draft: CheckpointDraft, values: readonly unknown[], condition: AppendCondition): Promise<number> {
+  async #append(append: Append): Promise<number> {
     if (!(await this.#looked())) {
       // A refused append makes no tables.
+      const { draft, condition } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
     }
-    return (await this.#madeTables()).writer.append(draft, values, condition);
+    return (await this.#madeTables()).groupCommit.append(append);
   }
 
   async *#select<Found extends CheckpointSummary>(
@@ -319,6 +321,7 @@ interface Tables {
   readonly reader: PostgresReader;
   readonly leases: PostgresLeases;
   readonly writer: PostgresWriter;
+  readonly groupCommit: GroupCommit;
 }
 
 function ignore(): void {}

@@ -19,6 +19,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { COLUMNS, damagedRow, HIGHEST, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
 import type { Statements } from "./connection.js";
+import { isNoText } from "./errors.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** Which sequences of a task, both included. A damaged one may be any of PostgreSQL's. */
@@ -81,13 +82,13 @@ export class PostgresReader {
 
   async get(from: Statements, taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await from.rows(this.#sql.wholeById, taskId, digestOf(id));
-    return row && this.#wholeOf(taskId, row, row[WIDTH + 1]);
+    return row && this.#wholeOf(taskId, row, bytesIn(row[WIDTH + 1]));
   }
 
   /** The checkpoint with that sequence, as {@link Entry} has it. */
   async at(from: Statements, taskId: string, sequence: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await from.rows(this.#sql.wholeAt, taskId, sequence);
-    return row && this.#wholeOf(taskId, row, row[WIDTH + 1]);
+    return row && this.#wholeOf(taskId, row, bytesIn(row[WIDTH + 1]));
   }
 
   /** The checkpoint of that id, with its seal, which isn't checked. */
@@ -120,17 +121,11 @@ export class PostgresReader {
     size: PageSize,
   ): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
-    const part = [taskId, low, high, size.rows, skip];
-    const rows =
-      size.rows === 1 && stage === undefined && status === undefined
-        ? await from.rows(this.#sql.checkpoint[order], ...part)
-        : await from.rows(
-            this.#sql.checkpoints[order],
-            ...part,
-            stage ?? null,
-            status ?? CHECKPOINT_STATUSES,
-            size.bytes,
-          );
+    const part = [taskId, low, high];
+    const isPlain = size.rows === 1 && skip === 0 && stage === undefined && status === undefined;
+    const plain = isPlain ? await this.#plainRow(from, order, part) : undefined;
+    const filtered = [size.rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, size.bytes];
+    const rows = plain ?? (await from.rows(this.#sql.checkpoints[order], ...part, ...filtered));
     const entries: Entry<StoredCheckpoint>[] = [];
     let bytes = 0;
     for (const row of rows) {
@@ -138,7 +133,8 @@ export class PostgresReader {
       bytes += weight;
       const sealed = this.#sealedOf(taskId, row);
       if (!isCorrupt(sealed) && weight === 0) continue;
-      entries.push({ sequence: String(row[0]), found: this.#wholeOf(taskId, row, row[WIDTH + 1]) });
+      const body = plain && row[WIDTH] === true ? row[WIDTH + 1] : bytesIn(row[WIDTH + 1]);
+      entries.push({ sequence: String(row[0]), found: this.#wholeOf(taskId, row, body) });
     }
     const isWhole = rows.length < size.rows && bytes < size.bytes;
     return { entries, rest: isWhole ? undefined : restAfter(rows, query, { low, high }) };
@@ -219,17 +215,35 @@ export class PostgresReader {
     return broken === undefined ? summaryOf(found) : damagedRow(locationOf(this.#place, taskId, row[0]), found, broken);
   }
 
-  #wholeOf(taskId: string, row: SqlRow, hex: unknown): StoredCheckpoint | CorruptRecord {
+  /** Its body as text, where it is one. `undefined` if that is damaged. */
+  async #plainRow(
+    from: Statements,
+    order: CheckpointQuery["order"],
+    part: readonly unknown[],
+  ): Promise<readonly SqlRow[] | undefined> {
+    try {
+      return await from.rows(this.#sql.checkpoint[order], ...part);
+    } catch (error) {
+      if (isNoText(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #wholeOf(taskId: string, row: SqlRow, body: unknown): StoredCheckpoint | CorruptRecord {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;
-    if (typeof hex !== "string")
+    if (typeof body === "string") return { ...found, payload: { ...found.payload, body } };
+    if (!Buffer.isBuffer(body))
       return damagedRow(locationOf(this.#place, taskId, row[0]), found, "its payload is missing");
-    const bytes = Buffer.from(hex, "hex");
-    const isText = row[WIDTH] === true;
     // Callers get a Uint8Array like any other, of memory that nobody shares.
-    const body = isText ? bytes.toString("utf8") : new Uint8Array(bytes);
-    return { ...found, payload: { ...found.payload, body } };
+    const copy = row[WIDTH] === true ? body.toString("utf8") : new Uint8Array(body);
+    return { ...found, payload: { ...found.payload, body: copy } };
   }
+}
+
+/** The bytes that a statement gives as hexadecimal digits. */
+function bytesIn(hex: unknown): Buffer | undefined {
+  return typeof hex === "string" ? Buffer.from(hex, "hex") : undefined;
 }
 
 /** Where a checkpoint's row is, for messages. */

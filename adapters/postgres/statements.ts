@@ -1,8 +1,16 @@
 import { COLUMNS } from "../sql/rows.js";
 import { quoted } from "./schema.js";
 
+/** The columns that a draft gives, in the order of their values. */
+export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
+const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 /** The highest safe integer: a task has no sequence above it. */
 const HIGHEST_SEQUENCE = "9007199254740991";
+
+/** The seal, of the text before the sequence and the text after it: see `sealedParts`. */
+function sealOf(before: string, after: string, sequence = "sequence"): string {
+  return `encode(sha256(convert_to(${before} || ${sequence} || ${after}, 'UTF8')), 'hex')`;
+}
 
 /**
  * Every statement on a schema's tables. Each carries the task's id, so that a database which spreads the tables over
@@ -14,9 +22,11 @@ export function statementsOn(schema: string) {
   );
   const columns = COLUMNS.map((name) => `c.${name}`).join(", ");
   const names = COLUMNS.join(", ");
-  const inRange = (order: "ASC" | "DESC") =>
-    `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order} LIMIT $4 OFFSET $5`;
+  const inOrder = (order: "ASC" | "DESC") =>
+    `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order}`;
+  const inRange = (order: "ASC" | "DESC") => `${inOrder(order)} LIMIT $4 OFFSET $5`;
   const whole = `c.is_text, encode(c.body, 'hex')`;
+  const readable = `c.is_text, CASE WHEN c.is_text THEN convert_from(c.body, 'UTF8') ELSE encode(c.body, 'hex') END`;
   const newestIn = `(SELECT max(sequence) AS newest FROM ${checkpoints} WHERE task_id = $1) p`;
   /** A row that isn't asked for comes without its body, and weighs nothing. $8: the page's budget of bytes. */
   const page = (order: "ASC" | "DESC") => `
@@ -33,31 +43,78 @@ export function statementsOn(schema: string) {
     ORDER BY t.newest_created_at DESC, t.task_id LIMIT $2 OFFSET $3`;
   const lease = `
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
-  /**
-   * The whole append. `advanced` waits for the task's row and reads what its holder has committed; nothing but that row
-   * is read anew, so whatever else changes meanwhile gives no row or a taken key, and the caller looks again.
-   */
-  const append = (fence: string, isFenced: string) => `
-      WITH ${fence} advanced AS (
+  /** Waits for the task's row, and reads what its holder has committed. */
+  const advanced = (isFenced: string) => `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
-          last_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1),
-          newest_sequence = coalesce($20, greatest(t.last_sequence, p.newest) + 1)
-        FROM ${newestIn}
+          last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
-          AND coalesce($20 > greatest(t.last_sequence, p.newest), greatest(t.last_sequence, p.newest) < ${HIGHEST_SEQUENCE})
-        RETURNING t.last_sequence
-      ), begun AS (
+          AND coalesce($20::bigint > t.last_sequence, t.last_sequence < ${HIGHEST_SEQUENCE})
+        RETURNING t.last_sequence AS sequence
+      )`;
+  const begun = (isFenced: string) => `begun AS (
         INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
         SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1)
         FROM ${newestIn}
-        WHERE NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced} AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
-          AND coalesce($20::bigint > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
-        ON CONFLICT DO NOTHING RETURNING last_sequence
-      ), given AS (SELECT last_sequence AS sequence FROM advanced UNION ALL SELECT last_sequence FROM begun)
+        WHERE NOT EXISTS (SELECT FROM advanced) AND NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced}
+          AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
+          AND coalesce($20 > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
+        ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
+      )`;
+  const insertAt = (position: string) => `
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
       SELECT $1, $2::boolean, $3::bytea, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
-        $15, $16, encode(sha256($17::bytea || convert_to(sequence::text, 'UTF8') || $18::bytea), 'hex') FROM given
+        $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
       RETURNING sequence`;
+  /**
+   * The whole append. Nothing but the task's row is read anew, so whatever else changes meanwhile gives no row or a taken
+   * key, and the caller looks again. A row that is behind its checkpoints gives a taken key, too.
+   */
+  const append = (fence = "", isFenced = "") => ({
+    toAny: `
+      WITH ${fence} ${advanced(isFenced)}, ${begun(isFenced)},
+      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${insertAt("given")}`,
+    /** To a task that was there a moment ago: less to do for the server. */
+    toKnown: `
+      WITH ${fence} ${advanced(isFenced)} ${insertAt("advanced")}`,
+  });
+  /**
+   * Appends of many tasks, as many as there are without waiting for anybody: each task's row that another transaction
+   * has, and each condition that doesn't hold, gives no row, and the caller appends that one by itself. So no two
+   * processes wait for each other. (Rows of new tasks are inserted in the order of their ids: there, one may wait.)
+   *
+   * $1: the rows but for their bodies, which stand one after another in $2. Each task is looked up by its key (LIMIT, ANY,
+   * coalesce), whatever the planner takes the tables' sizes for.
+   */
+  const appendMany = (fence: string, isFenced: string) => `
+      WITH input AS (
+        SELECT * FROM json_to_recordset($1::json) AS i (task_id text, is_text boolean, start int, length int,
+          id_digest text, ${DRAFT_COLUMNS.map((name) => `${name} ${NUMBERED.includes(name) ? "bigint" : "text"}`).join(", ")},
+          before text, after text, expected bigint, token bigint)
+      ), ${fence} locked AS (
+        SELECT i.*, t.last_sequence + 1 AS sequence FROM input i CROSS JOIN LATERAL (
+          SELECT last_sequence FROM ${tasks} t
+          WHERE t.task_id = i.task_id AND t.last_sequence < ${HIGHEST_SEQUENCE}
+            AND coalesce(i.expected = coalesce(t.newest_sequence, 0), true) ${isFenced}
+          LIMIT 1 FOR UPDATE SKIP LOCKED) t
+      ), advanced AS (
+        UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = l.created_at, newest_status = l.status,
+          last_sequence = l.sequence, newest_sequence = l.sequence
+        FROM locked l WHERE t.task_id = l.task_id AND t.task_id = ANY (ARRAY(SELECT task_id FROM locked))
+        RETURNING t.task_id, t.last_sequence
+      ), begun AS (
+        INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
+        SELECT i.task_id, 1, i.created_at, i.status, 1, 1 FROM input i
+        WHERE coalesce(i.expected, 0) = 0 ${isFenced}
+          AND coalesce((SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id),
+            (SELECT max(sequence) FROM ${checkpoints} c WHERE c.task_id = i.task_id)) IS NULL
+        ORDER BY i.task_id ON CONFLICT DO NOTHING RETURNING task_id, last_sequence
+      ), given AS (
+        SELECT task_id, last_sequence AS sequence FROM advanced UNION ALL SELECT task_id, last_sequence FROM begun)
+      INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
+      SELECT i.task_id, i.is_text, substring($2::bytea FROM i.start FOR i.length), decode(i.id_digest, 'hex'), g.sequence,
+        ${DRAFT_COLUMNS.map((name) => `i.${name}`).join(", ")}, ${sealOf("i.before", "i.after", "g.sequence")}
+      FROM given g JOIN input i ON i.task_id = g.task_id
+      RETURNING task_id, sequence`;
 
   const removeBy = (range: string) =>
     `WITH removed AS (DELETE FROM ${tasks} ${range}) DELETE FROM ${checkpoints} ${range}`;
@@ -71,13 +128,16 @@ export function statementsOn(schema: string) {
       oldest: `SELECT ${columns} FROM ${checkpoints} c ${inRange("ASC")}`,
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
-    /** One row of a page that nothing is filtered from: what most reads want. */
+    /**
+     * The first row that nothing is filtered from: what most reads want. With a limit that the server doesn't know, it would
+     * plan anew each time. A text comes as text; it fails on bytes that are none.
+     */
     checkpoint: {
-      newest: `SELECT ${columns}, ${whole}, 1 FROM ${checkpoints} c ${inRange("DESC")}`,
-      oldest: `SELECT ${columns}, ${whole}, 1 FROM ${checkpoints} c ${inRange("ASC")}`,
+      newest: `SELECT ${columns}, ${readable}, 1 FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,
+      oldest: `SELECT ${columns}, ${readable}, 1 FROM ${checkpoints} c ${inOrder("ASC")} LIMIT 1`,
     },
 
-    append: append("", ""),
+    append: append(),
     /** The same under a lease, $21 its token: until the commit, nobody can claim it. */
     appendUnderLease: append(
       `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = $21 AND expires_at > clock_timestamp() FOR SHARE),`,
@@ -140,6 +200,13 @@ export function statementsOn(schema: string) {
 
     /** Across tasks. */
     acrossTasks: {
+      appendMany: appendMany("", ""),
+      /** The same, of rows where some have a lease's token. */
+      appendManyUnderLeases: appendMany(
+        `fence AS (SELECT l.task_id FROM ${leases} l JOIN input i ON l.task_id = i.task_id AND l.token = i.token
+          WHERE l.expires_at > clock_timestamp() FOR SHARE OF l SKIP LOCKED),`,
+        "AND (i.token IS NULL OR EXISTS (SELECT FROM fence f WHERE f.task_id = i.task_id))",
+      ),
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
         WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5

@@ -12,10 +12,19 @@ import { StorageError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { isTaken } from "./errors.js";
+import { isPassing, isTaken } from "./errors.js";
 import type { PostgresLeases } from "./leases.js";
 import { digestOf, numberIn, type PostgresReader } from "./reader.js";
-import type { PostgresStatements } from "./statements.js";
+import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
+import { toColumn } from "./text.js";
+
+const MOST_KNOWN = 1000;
+
+/** What an append was given. */
+export interface Append {
+  readonly draft: CheckpointDraft;
+  readonly condition: AppendCondition;
+}
 
 /** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
 export class PostgresWriter {
@@ -24,6 +33,8 @@ export class PostgresWriter {
   readonly #reader: PostgresReader;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
+  /** Tasks that have a row, for all that is known. */
+  readonly #known = new Set<string>();
 
   constructor(
     connection: PostgresConnection,
@@ -42,12 +53,13 @@ export class PostgresWriter {
    * One statement, and one round trip. Its answer may be lost: then the same statement finds the id taken, and the
    * checkpoint under that id is this one.
    */
-  async append(draft: CheckpointDraft, values: readonly unknown[], condition: AppendCondition = {}): Promise<number> {
+  async append({ draft, condition }: Append): Promise<number> {
+    const values = valuesOf(draft);
     const deadline = performance.now() + this.#retryForMs;
+    let asked = condition;
     do {
-      const sequence = await this.#tryAppend(values, condition);
-      if (sequence !== undefined) return sequence;
-      await this.#leases.check(this.#connection, draft.taskId, condition);
+      const outcome = await this.#tryAppend(draft.taskId, values, asked);
+      if (typeof outcome === "number") return outcome;
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
       const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
@@ -57,8 +69,11 @@ export class PostgresWriter {
         await this.#connection.rows(this.#sql.lock, draft.taskId);
         return same;
       }
-      nextSequence(draft.taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
-      // Another process has written to this task or removed it meanwhile.
+      await this.#leases.check(this.#connection, draft.taskId, condition);
+      const position = { lastSequence: Number(last), newestSequence: Number(newest) };
+      const sequence = nextSequence(draft.taskId, position, condition);
+      // The task's row may be behind its checkpoints. Or another process has written to this task or removed it meanwhile.
+      asked = outcome === "taken" ? { ...condition, sequence } : condition;
     } while (performance.now() < deadline);
     throw new StorageError(
       `Task ${JSON.stringify(draft.taskId)} was changed by others again and again for ${this.#retryForMs} ms, or its row ` +
@@ -67,19 +82,68 @@ export class PostgresWriter {
     );
   }
 
-  async #tryAppend(values: readonly unknown[], condition: AppendCondition): Promise<number | undefined> {
-    const { expectedSequence = null, sequence = null, fencingToken } = condition;
-    const asked = [...values, expectedSequence, sequence];
+  /**
+   * One statement for many tasks: one commit. Gives the sequences of what it has stored, by task. The others are for
+   * {@link append}, which says why.
+   */
+  async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
+    const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
+    const bodies = Buffer.allocUnsafe(appends.reduce((bytes, { draft }) => bytes + bytesOf(draft.payload), 0));
+    let start = 0;
+    const rows = appends.map(({ draft, condition }) => {
+      const { columns, before, after } = describedBy(draft);
+      const { body } = draft.payload;
+      const length = bytesOf(draft.payload);
+      if (typeof body === "string") bodies.write(body, start);
+      else bodies.set(body, start);
+      start += length;
+      const described = columns.map((value) => (typeof value === "string" ? toColumn(value) : value));
+      return {
+        ...Object.fromEntries(DRAFT_COLUMNS.map((name, index) => [name, described[index]])),
+        // PostgreSQL counts from 1.
+        ...{ task_id: toColumn(draft.taskId), is_text: typeof body === "string", start: start - length + 1, length },
+        ...{ id_digest: digestOf(draft.id).toString("hex"), before, after },
+        ...{ expected: condition.expectedSequence, token: condition.fencingToken },
+      };
+    });
+    const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
+    const statement = isFenced ? appendManyUnderLeases : appendMany;
     try {
-      const [[given] = []] =
-        fencingToken === undefined
-          ? await this.#connection.rows(this.#sql.append, ...asked)
-          : await this.#connection.rows(this.#sql.appendUnderLease, ...asked, fencingToken);
-      return given === undefined ? undefined : Number(given);
+      const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
+      return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
+    } catch (error) {
+      // Otherwise one of them is what the server refuses, an id that is taken most of all.
+      if (isPassing(error)) throw error;
+      return new Map();
+    }
+  }
+
+  async #tryAppend(
+    taskId: string,
+    values: readonly unknown[],
+    condition: AppendCondition,
+  ): Promise<number | "taken" | undefined> {
+    const { expectedSequence = null, sequence = null, fencingToken } = condition;
+    const { append, appendUnderLease } = this.#sql;
+    const { toKnown, toAny } = fencingToken === undefined ? append : appendUnderLease;
+    const token = fencingToken === undefined ? [] : [fencingToken];
+    // Whatever becomes of this one: a task that isn't there any more is like any other.
+    const statement = this.#known.delete(taskId) ? toKnown : toAny;
+    try {
+      const rows = await this.#connection.rows(statement, ...values, expectedSequence, sequence, ...token);
+      const [[given] = []] = rows;
+      if (given === undefined) return undefined;
+      this.#remember(taskId);
+      return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
-      return undefined;
+      return "taken";
     }
+  }
+
+  #remember(taskId: string): void {
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    this.#known.add(taskId);
   }
 
   async setStatus(
@@ -149,11 +213,19 @@ export class PostgresWriter {
   }
 }
 
-/** The values of an append but for its condition. They share nothing with the draft, which may change meanwhile. */
-export function valuesOf(draft: CheckpointDraft): readonly unknown[] {
-  const [before, after] = sealedParts(draft).map((part) => Buffer.from(part));
-  const columns = columnsOf(draft).map((value) => value ?? null);
+/** The values of `append` but for its condition. */
+function valuesOf(draft: CheckpointDraft): readonly unknown[] {
+  const { columns, before, after } = describedBy(draft);
   return [draft.taskId, ...bodyOf(draft.payload), digestOf(draft.id), ...columns, before, after];
+}
+
+function describedBy(draft: CheckpointDraft) {
+  const [before, after] = sealedParts(draft);
+  return { columns: columnsOf(draft).map((value) => value ?? null), before, after };
+}
+
+function bytesOf({ body }: Payload): number {
+  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
 }
 
 /** For the columns is_text and body. */

@@ -104,7 +104,7 @@ describe("a connection", () => {
 
   it("that breaks once the server has stored a save gives the sequence that it took", async () => {
     const { url, schema } = await newSchema();
-    const pool = spyingPool(newPool(url), { after: breakOnce(/^\s*WITH advanced/) });
+    const pool = spyingPool(newPool(url), { after: breakOnce(/^\s*WITH\s+advanced/) });
     const adapter = openAdapter({ pool, schema });
     expect(await adapter.append(draft("t", "c1"), { expectedSequence: 0 })).toBe(1);
     expect(await collect(adapter.list({ taskId: "t", order: "newest" }))).toHaveLength(1);

@@ -79,6 +79,29 @@ describe("statements", () => {
     expect(seen).toHaveLength(3);
   });
 
+  it("of a save and of the latest are planned once, where they are prepared", async () => {
+    const { url, schema } = await newSchema();
+    const pool = newPool(url, { max: 1 });
+    const adapter = openAdapter({ pool, schema, prepare: true });
+    for (const one of drafts("t", 20)) {
+      await adapter.append(one);
+      await adapter.read({ taskId: "t", order: "newest", limit: 1 }).next();
+    }
+    const { rows } = await pool.query<{ custom: number }>(
+      `SELECT custom_plans::int AS custom FROM pg_prepared_statements WHERE generic_plans + custom_plans > 10`,
+    );
+    // The server tries five before it keeps one.
+    expect(rows).toEqual([{ custom: 5 }, { custom: 5 }]);
+  });
+
+  it("of the latest give a text whose bytes are damaged, so that its digest tells", async () => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await administer(url, `UPDATE "${schema}".checkpoints SET body = '\\xff00'`);
+    const { value } = await adapter.read({ taskId: "t", order: "newest" }).next();
+    expect(value).toMatchObject({ payload: { body: "\ufffd\0" } });
+  });
+
   it("for lists and tasks read no payload", async () => {
     const { url, schema, adapter } = await newStore();
     const text = JSON.stringify(Array.from({ length: 40_000 }, (_, index) => index * 7919));
@@ -118,7 +141,7 @@ describe("statements", () => {
     const plans = await Promise.all([
       planOf(url, sql.wholeById, ["task-7", Buffer.alloc(32)]),
       planOf(url, sql.summaries.newest, range),
-      planOf(url, sql.checkpoint.newest, range),
+      planOf(url, sql.checkpoint.newest, range.slice(0, 3)),
       planOf(url, sql.checkpoints.newest, [...range, null, ["running"], 1]),
       planOf(url, sql.position, ["task-7"]),
       planOf(url, sql.acrossTasks.idsByTaskId, [["running", "completed"], 256, 0, "task-1", "task-2"]),

@@ -1,0 +1,83 @@
+import type { Append, PostgresWriter } from "./writer.js";
+
+/** An append, and who waits for it. */
+interface Waiting extends Append {
+  readonly resolve: (sequence: number) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** How many statements may be under way: one that waits for another process doesn't keep the others. */
+const LANES = 4;
+const MOST_ROWS = 128;
+/** The most bytes of payloads, but for the first. */
+const MOST_BYTES = 1024 * 1024;
+
+/**
+ * Appends that come at the same moment share one statement, and so one commit. A lone one goes at once; those that come
+ * while all lanes are taken form the next batch.
+ */
+export class GroupCommit {
+  readonly #writer: PostgresWriter;
+  #waiting: Waiting[] = [];
+  #lanes = 0;
+  #isWoken = false;
+
+  constructor(writer: PostgresWriter) {
+    this.#writer = writer;
+  }
+
+  /** The caller waits for the append of a task before it gives the next one. */
+  append(append: Append): Promise<number> {
+    // A sequence that the caller chooses: a copy or an import, one after another.
+    if (append.condition.sequence !== undefined) return this.#writer.append(append);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...append, resolve, reject });
+      if (this.#isWoken) return;
+      this.#isWoken = true;
+      // What the program does in the same breath is one batch.
+      queueMicrotask(() => {
+        this.#isWoken = false;
+        this.#start();
+      });
+    });
+  }
+
+  #start(): void {
+    while (this.#lanes < LANES && this.#waiting.length > 0) {
+      this.#lanes += 1;
+      void this.#store(this.#nextBatch()).then(() => {
+        this.#lanes -= 1;
+        this.#start();
+      });
+    }
+  }
+
+  #nextBatch(): readonly Waiting[] {
+    let bytes = 0;
+    const end = this.#waiting.findIndex(({ draft }, index) => {
+      bytes += draft.sizeBytes;
+      return index > 0 && (index >= MOST_ROWS || bytes > MOST_BYTES);
+    });
+    return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
+  }
+
+  /** Resolves once the lane is free. */
+  async #store(batch: readonly Waiting[]): Promise<void> {
+    const [first, ...others] = batch;
+    if (first !== undefined && others.length === 0) return this.#storeAlone(first);
+    try {
+      const sequences = await this.#writer.appendMany(batch);
+      for (const one of batch) {
+        const sequence = sequences.get(one.draft.taskId);
+        if (sequence === undefined) void this.#storeAlone(one);
+        else one.resolve(sequence);
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+
+  async #storeAlone(append: Waiting): Promise<void> {
+    await this.#writer.append(append).then(append.resolve, append.reject);
+  }
+}
