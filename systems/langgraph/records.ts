@@ -38,8 +38,6 @@ export interface RecordMetadata {
   readonly newest?: string;
   /** How many ancestors a DeltaChannel needs. */
   readonly history?: number;
-  /** With `history`: the last record of the parent's writes that this was made of. Later ones are of other runs. */
-  readonly written?: number;
 }
 
 /** The metadata of a record of ours. */

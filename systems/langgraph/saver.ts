@@ -170,12 +170,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     ]);
     const state: StoredState = { checkpoint: rest, metadata: storedMetadata, values: storedValues };
     const history = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.history + 1);
-    const written = this.#reader.written.get(taskId, parentId);
     const described = {
       ...longNamesOf(thread),
       ...(valuesIn.size === 0 ? undefined : { valuesIn: Object.fromEntries(valuesIn) }),
       ...(history === 0 ? undefined : { history }),
-      ...(history === 0 || written === undefined ? undefined : { written }),
     };
     // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
     const goesOn = metadata.source === "input" || metadata.source === "loop";
@@ -202,12 +200,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
     const record = await writesRecord(this.serde, writes, taskId, taskPath);
     const status = statusOfWrites(writes.map(([channel]) => channel));
-    const { sequence } = await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
-    this.#reader.noteWritten(thread, id, sequence);
+    await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
   }
 
   /**
-   * As LangGraph's own, but what is lost isn't left out, and what other runs have written later doesn't count.
+   * As LangGraph's own, but what is lost isn't left out.
    *
    * @throws {CheckpointCorruptError} A part of the history is damaged, or was removed by pruning.
    */
@@ -222,7 +219,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
-    for (const seen of [this.#reader.seen, this.#reader.written]) seen.delete(threadPrefix(threadId));
+    this.#reader.seen.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 

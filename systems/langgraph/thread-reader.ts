@@ -39,8 +39,6 @@ export interface ThreadReaderOptions {
 /** Makes LangGraph's checkpoints of what is stored, and remembers what a run has seen. */
 export class ThreadReader {
   readonly seen = new Seen<SeenCheckpoint>();
-  /** The last record of a checkpoint's writes that a run of this saver knows. */
-  readonly written = new Seen<number>();
   readonly #manager: CheckpointManager;
   readonly #serde: SerializerProtocol;
   readonly #migrations: ChannelMigrations;
@@ -105,22 +103,16 @@ export class ThreadReader {
 
   /**
    * @param newest - The thread's newest, if a run may go on from this.
-   * @param written - The last record of its writes to read.
    * @throws {CheckpointCorruptError} It has a value that can't be read.
    */
-  async tuple(
-    thread: Thread,
-    saved: SavedCheckpoint,
-    newest: Newest | undefined,
-    written?: number,
-  ): Promise<CheckpointTuple> {
+  async tuple(thread: Thread, saved: SavedCheckpoint, newest: Newest | undefined): Promise<CheckpointTuple> {
     const taskId = checkpointsTask(thread);
     const { id, parentId, state, stateVersion } = saved;
     const valuesIn = holdersOf(saved, state);
     const [values, metadata, stored] = await Promise.all([
       this.#values(saved, valuesIn),
       loadedValue(this.#serde, state.metadata),
-      this.#writes(thread, id, written),
+      this.#writes(thread, id),
     ]);
     const asStored: Checkpoint = { ...state.checkpoint, id, channel_values: values };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
@@ -146,9 +138,8 @@ export class ThreadReader {
     try {
       let saved = id === "" ? undefined : await this.find(taskId, id);
       for (let left = saved === undefined ? 0 : historyOf(saved); saved?.parentId !== undefined; left--) {
-        const { written } = metadataOf(saved);
         saved = await this.find(taskId, saved.parentId);
-        const tuple = saved && (await this.tuple(thread, saved, undefined, written));
+        const tuple = saved && (await this.tuple(thread, saved, undefined));
         if (isDamaged || (tuple === undefined && left > 0)) throw lostPart({ taskId, id });
         if (tuple !== undefined) yield tuple;
       }
@@ -186,30 +177,17 @@ export class ThreadReader {
     checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;
   }
 
-  /**
-   * Those that can be read. Damage has been reported, and the tasks whose writes are lost run again.
-   *
-   * @param upTo - The last record to read. Default: all.
-   */
-  async #writes(thread: Thread, id: string, upTo?: number) {
+  /** Those that can be read. Damage has been reported, and the tasks whose writes are lost run again. */
+  async #writes(thread: Thread, id: string) {
     const records: (WritesRecord & { readonly stateVersion: number })[] = [];
-    let last = 0;
     const readAll = async () => {
-      const query = { order: "oldest", beforeSequence: upTo === undefined ? undefined : upTo + 1 } as const;
-      for await (const { state, stateVersion, sequence } of this.#manager.history(writesTask(thread, id), query)) {
+      for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
         // What `putWrites` has stored; its seal has been checked.
         records.push({ ...(state as WritesRecord), stateVersion });
-        last = sequence;
       }
     };
     await skippingDamage(readAll());
-    if (upTo === undefined) this.noteWritten(thread, id, last);
     return records;
-  }
-
-  noteWritten(thread: Thread, id: string, sequence: number): void {
-    const taskId = checkpointsTask(thread);
-    this.written.set(taskId, id, Math.max(sequence, this.written.get(taskId, id) ?? 0));
   }
 
   async newest(taskId: string): Promise<Newest> {
