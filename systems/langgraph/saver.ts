@@ -188,8 +188,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     for (const channel of Object.keys(storedValues)) valuesIn.set(channel, id);
     const stateVersion = this.#stateVersion;
     this.#reader.seen.set(taskId, id, { versions: rest.channel_versions, valuesIn, history, stateVersion, newest });
-    // Once a turn is enough for what killed prunings have left.
-    if (this.#retention !== undefined) await this.#retain(thread, this.#retention, metadata.source === "input");
+    if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
     return configOf(thread, id);
   }
 
@@ -231,7 +230,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   async prune(threadId: string, policy: RetentionPolicy): Promise<PruneResult> {
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
     for (const thread of await this.#reader.threads({ configurable: { thread_id: threadId } })) {
-      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy, true);
+      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy);
       total.tasks += 1;
       total.removed += removed;
       total.removedBytes += removedBytes;
@@ -308,9 +307,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /** Never rejects: the checkpoint is stored. */
-  async #retain(thread: Thread, policy: RetentionPolicy, sweeps: boolean): Promise<void> {
+  async #retain(thread: Thread, policy: RetentionPolicy): Promise<void> {
     try {
-      await pruneThread(this.#manager, thread, policy, sweeps);
+      await pruneThread(this.#manager, thread, policy);
     } catch (error) {
       const what = `Old checkpoints of thread ${JSON.stringify(thread.threadId)} can't be removed; the new one is stored`;
       this.#logger.error({ ...thread, error }, what);
