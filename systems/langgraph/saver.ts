@@ -26,11 +26,11 @@ import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
 import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
+import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
 import { isWhole, type KnownCheckpoints, statusOfWrites, WRITES_STAGE } from "./records.js";
-import type { Newest, SeenCheckpoint } from "./seen.js";
 import { loadedValue, mapEntries, storedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
-import { newestBy, type StoredState, seenIn, skippingDamage, ThreadReader } from "./thread-reader.js";
+import { recentOf, type StoredState, skippingDamage, ThreadReader } from "./thread-reader.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
@@ -71,7 +71,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     this.#manager = new CheckpointManager({ ...forManager, migrations: Object.fromEntries(kept) });
     this.#logger = safeLogger(options.logger ?? warningLogger);
     this.#stateVersion = options.stateVersion ?? 1;
-    const forReader = { manager: this.#manager, serde: this.serde, logger: this.#logger };
+    const forReader = { storage: options.storage, manager: this.#manager, serde: this.serde, logger: this.#logger };
     const channelMigrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#reader = new ThreadReader({ ...forReader, migrations: channelMigrations });
     this.#retention = retention;
@@ -89,9 +89,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const taskId = checkpointsTask(thread);
     const id = getCheckpointId(config);
     if (id === "") return this.#reader.newestTuple(thread);
-    const newest = await this.#reader.newest(taskId);
+    const end = await this.#reader.end(taskId);
     const saved = await this.#reader.find(taskId, id);
-    return saved && this.#reader.tuple(thread, saved, newest);
+    return saved && this.#reader.tuple(thread, saved, end);
   }
 
   /** The checkpoints that the config and the options ask for; those with higher ids first. */
@@ -146,18 +146,18 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
     checkId("A checkpoint id", id);
     const parentId = getCheckpointId(config);
-    // No wait where the parent has been seen: the graph may change its values once this waits.
+    // No wait where the parent is known: the graph may change its values once this waits.
     const parent =
       parentId === ""
         ? undefined
-        : (this.#reader.seen.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
+        : (this.#reader.recent.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
 
-    const valuesIn = new Map<string, string>();
+    const holders = new Map<string, string>();
     const own = new Set(Object.keys(newVersions));
     for (const [channel, version] of Object.entries(rest.channel_versions)) {
       if (own.has(channel)) continue;
-      const holder = parent?.stateVersion === this.#stateVersion ? parent.valuesIn.get(channel) : undefined;
-      if (holder !== undefined && parent?.versions[channel] === version) valuesIn.set(channel, holder);
+      const holder = parent?.stateVersion === this.#stateVersion ? parent.holders.get(channel) : undefined;
+      if (holder !== undefined && parent?.versions[channel] === version) holders.set(channel, holder);
       // The values of a copy, or of an older graph, are nowhere else.
       else if (parentId !== "" || metadata.source === "fork") own.add(channel);
     }
@@ -169,25 +169,25 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       ),
     ]);
     const state: StoredState = { checkpoint: rest, metadata: storedMetadata, values: storedValues };
-    const history = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.history + 1);
-    const described = {
+    const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
+    const recordMetadata = {
       ...longNamesOf(thread),
-      ...(valuesIn.size === 0 ? undefined : { valuesIn: Object.fromEntries(valuesIn) }),
-      ...(history === 0 ? undefined : { history }),
+      ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
+      ...(ancestors === 0 ? undefined : { ancestors }),
     };
     // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
     const goesOn = metadata.source === "input" || metadata.source === "loop";
-    const newest = await this.#append(taskId, state, {
+    const end = await this.#append(taskId, state, {
       id,
       parentId,
       stage: metadata.source,
       status: statusOf(values),
-      described,
-      seen: goesOn ? parent?.newest : undefined,
+      metadata: recordMetadata,
+      expected: goesOn ? parent?.end : undefined,
     });
-    for (const channel of Object.keys(storedValues)) valuesIn.set(channel, id);
+    for (const channel of Object.keys(storedValues)) holders.set(channel, id);
     const stateVersion = this.#stateVersion;
-    this.#reader.seen.set(taskId, id, { versions: rest.channel_versions, valuesIn, history, stateVersion, newest });
+    this.#reader.recent.set(taskId, id, { versions: rest.channel_versions, holders, ancestors, stateVersion, end });
     if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
     return configOf(thread, id);
   }
@@ -212,13 +212,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     channels,
   }: Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0]): Promise<Record<string, DeltaChannelHistory>> {
     const thread = requiredThread(config, "read a history");
-    const id = getCheckpointId(config) || (await this.#reader.newest(checkpointsTask(thread))).id;
+    const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).highestId;
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
   }
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
-    this.#reader.seen.delete(threadPrefix(threadId));
+    this.#reader.recent.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 
@@ -257,51 +257,47 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await this.close();
   }
 
-  /** What is known of a checkpoint that hasn't been seen; `undefined` if it isn't there. */
-  async #readParent(taskId: string, id: string): Promise<SeenCheckpoint | undefined> {
+  /** `undefined` if it isn't there. */
+  async #readParent(taskId: string, id: string): Promise<RecentCheckpoint | undefined> {
     const saved = await this.#reader.find(taskId, id);
-    return saved && { ...seenIn(saved), newest: undefined };
+    return saved && { ...recentOf(saved), end: undefined };
   }
 
-  /** Appends a record on top of the thread's newest, and gives what is the newest then. */
+  /** Appends a record at the thread's end, and gives the end after that. */
   async #append(
     taskId: string,
     state: StoredState,
-    { id, parentId, stage, status, described, seen }: Appended,
-  ): Promise<Newest> {
-    let newest = seen ?? (await this.#reader.newest(taskId));
-    for (let expectedSequence: number | undefined = newest.sequence; ; ) {
-      const highest = newest.id > id ? newest.id : id;
-      const metadata = highest === id ? described : { ...described, newest: highest };
+    { id, parentId, stage, status, metadata, expected }: Appended,
+  ): Promise<ThreadEnd> {
+    for (let end = expected ?? (await this.#reader.end(taskId)); ; ) {
+      const highestId = end.highestId > id ? end.highestId : id;
+      const draft = {
+        ...{ taskId, id, stage, status },
+        ...(parentId === "" ? undefined : { parentId }),
+        metadata: highestId === id ? metadata : { ...metadata, highest: highestId },
+      };
       try {
-        const parent = parentId === "" ? undefined : { parentId };
-        const sequence = await this.#store({ taskId, id, stage, status, metadata, ...parent }, state, expectedSequence);
-        return { sequence, id: highest };
+        return { sequence: await this.#store(draft, state, end.sequence), highestId };
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
-        const last = await this.#manager.latest(taskId);
-        if (last?.sequence === newest.sequence) {
-          if ((await skippingDamage(this.#reader.find(taskId, id))) !== undefined) throw error;
-          // Nobody has gone on: what comes after it is damaged, and that may hide its sequence.
-          expectedSequence = undefined;
-          continue;
-        }
-        const isRemoved = last === undefined || last.sequence < newest.sequence;
-        if (isRemoved || (seen !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
-        newest = newestBy(last);
-        expectedSequence = newest.sequence;
+        const now = await this.#reader.end(taskId);
+        // The id is taken.
+        if (now.sequence === end.sequence) throw error;
+        const isRemoved = now.sequence !== undefined && now.sequence < (end.sequence ?? 0);
+        if (isRemoved || (expected !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
+        end = now;
       }
     }
   }
 
   /** As the manager's `save`, which would read again what it has stored under a given id. */
   async #store(
-    described: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
+    summary: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
     state: StoredState,
     expectedSequence: number | undefined,
   ): Promise<number> {
     const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
-    const draft = { ...described, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
+    const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
     const made = await makePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
     return storage.append({ ...draft, ...made }, { expectedSequence });
   }
@@ -323,9 +319,9 @@ interface Appended {
   readonly parentId: string;
   readonly stage: string;
   readonly status: CheckpointStatus;
-  readonly described: JsonObject;
-  /** What was the newest when the parent was read. */
-  readonly seen: Newest | undefined;
+  readonly metadata: JsonObject;
+  /** Where the thread ended when the parent was read, if the record must come right after that. */
+  readonly expected: ThreadEnd | undefined;
 }
 
 /**

@@ -6,6 +6,7 @@ import {
   type SerializerProtocol,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
+import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
@@ -13,8 +14,8 @@ import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
 import type { ChannelMigrations } from "./migrations.js";
 import { pendingWrites } from "./pending-writes.js";
+import { type RecentCheckpoint, RecentCheckpoints, type ThreadEnd } from "./recent-checkpoints.js";
 import { type CheckpointState, holdersOf, metadataOf, type WritesRecord } from "./records.js";
-import { type Newest, Seen, type SeenCheckpoint } from "./seen.js";
 import { loadedValue, mapEntries } from "./stored-values.js";
 import {
   checkpointsPrefix,
@@ -30,21 +31,25 @@ export type StoredState = CheckpointState<Omit<Checkpoint, "id" | "channel_value
 export type SavedCheckpoint = Saved<StoredState>;
 
 export interface ThreadReaderOptions {
+  readonly storage: StorageAdapter;
+  /** Over the same storage. */
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
   readonly migrations: ChannelMigrations;
   readonly logger: Logger;
 }
 
-/** Makes LangGraph's checkpoints of what is stored, and remembers what a run has seen. */
+/** Makes LangGraph's checkpoints of what is stored, and remembers those that runs may go on from. */
 export class ThreadReader {
-  readonly seen = new Seen<SeenCheckpoint>();
+  readonly recent = new RecentCheckpoints();
+  readonly #storage: StorageAdapter;
   readonly #manager: CheckpointManager;
   readonly #serde: SerializerProtocol;
   readonly #migrations: ChannelMigrations;
   readonly #logger: Logger;
 
-  constructor({ manager, serde, migrations, logger }: ThreadReaderOptions) {
+  constructor({ storage, manager, serde, migrations, logger }: ThreadReaderOptions) {
+    this.#storage = storage;
     this.#manager = manager;
     this.#serde = serde;
     this.#migrations = migrations;
@@ -61,63 +66,46 @@ export class ThreadReader {
     return namespace === undefined ? threads : threads.filter((thread) => thread.namespace === namespace);
   }
 
+  /** The newest checkpoint that can be read with all its values. */
   async newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
-    const last = await this.#manager.latest(taskId);
-    if (last === undefined) return undefined;
-    const saved = savedCheckpoint(last);
-    const newest = newestBy(saved);
+    const end = await this.end(taskId);
+    if (end.highestId === "") return undefined;
+    let damage: CheckpointCorruptError | undefined;
     try {
-      const highest = newest.id === saved.id ? saved : await this.#highest(taskId, newest.id);
-      return await this.tuple(thread, highest ?? saved, { ...newest, id: highest?.id ?? saved.id });
+      const saved = await this.find(taskId, end.highestId);
+      if (saved !== undefined) return await this.tuple(thread, saved, end);
     } catch (error) {
       if (!(error instanceof CheckpointCorruptError)) throw error;
-      this.#logger.warn(
-        { taskId, error },
-        `A checkpoint of thread ${JSON.stringify(thread.threadId)} can't be read; an older one is taken`,
-      );
-      return this.#olderTuple(thread, error);
+      damage = error;
+      const what = `A checkpoint of thread ${JSON.stringify(thread.threadId)} can't be read; an older one is taken`;
+      this.#logger.warn({ taskId, error }, what);
     }
-  }
-
-  /** The checkpoint with the highest id, when it isn't the one that was stored last. */
-  async #highest(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
-    const found = await this.find(taskId, id);
-    if (found !== undefined) return found;
-    // It has been removed since.
-    const ids = (await this.#manager.list(taskId)).map((summary) => summary.id).sort();
-    const last = ids.at(-1);
-    return last === undefined ? undefined : this.find(taskId, last);
-  }
-
-  /** The newest checkpoint that can be read with all its values. */
-  async #olderTuple(thread: Thread, error: CheckpointCorruptError): Promise<CheckpointTuple> {
-    const taskId = checkpointsTask(thread);
-    const newest = await this.newest(taskId);
     for await (const checkpoint of this.#manager.history(taskId)) {
-      const tuple = await skippingDamage(this.tuple(thread, savedCheckpoint(checkpoint), newest));
+      const tuple = await skippingDamage(this.tuple(thread, savedCheckpoint(checkpoint), end));
       if (tuple !== undefined) return tuple;
     }
-    throw error;
+    if (damage !== undefined) throw damage;
+    return undefined;
   }
 
   /**
-   * @param newest - The thread's newest, if a run may go on from this.
+   * @param end - The thread's, if a run may go on from this.
    * @throws {CheckpointCorruptError} It has a value that can't be read.
    */
-  async tuple(thread: Thread, saved: SavedCheckpoint, newest: Newest | undefined): Promise<CheckpointTuple> {
+  async tuple(thread: Thread, saved: SavedCheckpoint, end: ThreadEnd | undefined): Promise<CheckpointTuple> {
     const taskId = checkpointsTask(thread);
     const { id, parentId, state, stateVersion } = saved;
-    const valuesIn = holdersOf(saved, state);
+    const holders = holdersOf(saved, state);
     const [values, metadata, stored] = await Promise.all([
-      this.#values(saved, valuesIn),
+      this.#values(saved, holders),
       loadedValue(this.#serde, state.metadata),
       this.#writes(thread, id),
     ]);
     const asStored: Checkpoint = { ...state.checkpoint, id, channel_values: values };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
     const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: stored });
-    if (newest !== undefined) this.seen.set(taskId, id, { ...seenIn(saved), newest });
+    if (end !== undefined) this.recent.set(taskId, id, { ...recentOf(saved), end });
     return {
       config: configOf(thread, id),
       checkpoint,
@@ -137,7 +125,7 @@ export class ThreadReader {
     });
     try {
       let saved = id === "" ? undefined : await this.find(taskId, id);
-      for (let left = saved === undefined ? 0 : historyOf(saved); saved?.parentId !== undefined; left--) {
+      for (let left = metadataOf(saved ?? {}).ancestors ?? 0; saved?.parentId !== undefined; left--) {
         saved = await this.find(taskId, saved.parentId);
         const tuple = saved && (await this.tuple(thread, saved, undefined));
         if (isDamaged || (tuple === undefined && left > 0)) throw lostPart({ taskId, id });
@@ -149,20 +137,20 @@ export class ThreadReader {
   }
 
   /** Every channel's value. */
-  async #values(saved: SavedCheckpoint, valuesIn: ReadonlyMap<string, string>): Promise<Record<string, unknown>> {
+  async #values(saved: SavedCheckpoint, holders: ReadonlyMap<string, string>): Promise<Record<string, unknown>> {
     const { taskId, id } = saved;
-    const others = new Set(valuesIn.values());
+    const others = new Set(holders.values());
     others.delete(id);
-    const holders = new Map([[id, saved.state.values]]);
+    const stored = new Map([[id, saved.state.values]]);
     await Promise.all(
       Array.from(others, async (holder) => {
         const found = await this.find(taskId, holder);
         if (found === undefined) throw lostPart(saved, holder);
-        holders.set(holder, found.state.values);
+        stored.set(holder, found.state.values);
       }),
     );
-    return mapEntries(valuesIn, (holder, channel) => {
-      const values = holders.get(holder) ?? {};
+    return mapEntries(holders, (holder, channel) => {
+      const values = stored.get(holder) ?? {};
       const value = Object.hasOwn(values, channel) ? values[channel] : undefined;
       if (value === undefined) throw lostPart(saved, holder);
       return loadedValue(this.#serde, value);
@@ -190,9 +178,14 @@ export class ThreadReader {
     return records;
   }
 
-  async newest(taskId: string): Promise<Newest> {
-    const [summary] = await this.#manager.list(taskId, { limit: 1 });
-    return summary === undefined ? { sequence: 0, id: "" } : newestBy(summary);
+  /** Where the thread's records end. Damaged ones count, since the next record comes after them. */
+  async end(taskId: string): Promise<ThreadEnd> {
+    for await (const last of this.#storage.list({ taskId, order: "newest", limit: 1 })) {
+      // The manager reports the damage, and finds the newest intact one.
+      const [newest] = isCorrupt(last) ? await this.#manager.list(taskId, { limit: 1 }) : [last];
+      return { sequence: last.sequence, highestId: newest === undefined ? "" : highestIdAt(newest) };
+    }
+    return { sequence: 0, highestId: "" };
   }
 
   async find(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
@@ -210,18 +203,15 @@ function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
   return checkpoint as SavedCheckpoint;
 }
 
-export function newestBy(summary: CheckpointSummary): Newest {
-  return { sequence: summary.sequence, id: metadataOf(summary).newest ?? summary.id };
+/** The highest id of the thread's checkpoints when this one was stored. */
+function highestIdAt(summary: CheckpointSummary): string {
+  return metadataOf(summary).highest ?? summary.id;
 }
 
-export function seenIn(saved: SavedCheckpoint): Omit<SeenCheckpoint, "newest"> {
+export function recentOf(saved: SavedCheckpoint): Omit<RecentCheckpoint, "end"> {
   const { state, stateVersion } = saved;
   const { channel_versions: versions } = state.checkpoint;
-  return { versions, valuesIn: holdersOf(saved, state), history: historyOf(saved), stateVersion };
-}
-
-function historyOf(summary: CheckpointSummary): number {
-  return metadataOf(summary).history ?? 0;
+  return { versions, holders: holdersOf(saved, state), ancestors: metadataOf(saved).ancestors ?? 0, stateVersion };
 }
 
 /** `undefined` in place of what is damaged: it has been reported. */
