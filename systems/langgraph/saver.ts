@@ -12,7 +12,6 @@ import {
   type PendingWrite,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
-import { makePayload } from "../../src/codec/payload.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { checkId, checkTaskId } from "../../src/manager/arguments.js";
@@ -28,15 +27,19 @@ import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
 import { isWhole, type KnownCheckpoints, statusOfWrites, WRITES_STAGE } from "./records.js";
-import { loadedValue, mapEntries, storedValue } from "./stored-values.js";
+import { type SerializedState, statePayload } from "./serialized-state.js";
+import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
-import { recentOf, type StoredState, skippingDamage, ThreadReader } from "./thread-reader.js";
+import { recentOf, skippingDamage, ThreadReader } from "./thread-reader.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
  *
  * A `put` is one record: the channel values that changed, and the names of those that have the others. A thread's
  * checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint another.
+ *
+ * The newest checkpoints of the threads it worked with last stay in memory, up to 16 MB in all: the next turn begins with one
+ * of them, once a look has shown that nothing was stored since.
  *
  * @example
  * ```ts
@@ -118,7 +121,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       // Damage has been reported; the others are given.
       const saved = await skippingDamage(this.#reader.find(checkpointsTask(thread), summary.id));
       if (saved === undefined) continue;
-      const metadata = await loadedValue(this.serde, saved.state.metadata);
+      const metadata = await loadedValue(this.serde, serializedFrom(saved.state.metadata));
       if (!contains(metadata, filter)) continue;
       const tuple = await skippingDamage(this.#reader.tuple(thread, saved, undefined));
       if (tuple === undefined) continue;
@@ -161,14 +164,15 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       // The values of a copy, or of an older graph, are nowhere else.
       else if (parentId !== "" || metadata.source === "fork") own.add(channel);
     }
-    const [storedMetadata, storedValues] = await Promise.all([
-      storedValue(this.serde, metadata, "metadata"),
+    const [serializedMetadata, ownValues] = await Promise.all([
+      serializedValue(this.serde, metadata, "metadata"),
       mapEntries(
         Object.entries(values).filter(([channel]) => own.has(channel)),
-        (value, channel) => storedValue(this.serde, value, channel),
+        (value, channel) => serializedValue(this.serde, value, channel),
       ),
     ]);
-    const state: StoredState = { checkpoint: rest, metadata: storedMetadata, values: storedValues };
+    const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
+    const heldValues = this.#heldValues(taskId, parentId, holders.keys());
     const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
     const recordMetadata = {
       ...longNamesOf(thread),
@@ -185,9 +189,14 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       metadata: recordMetadata,
       expected: goesOn ? parent?.end : undefined,
     });
-    for (const channel of Object.keys(storedValues)) holders.set(channel, id);
-    const stateVersion = this.#stateVersion;
-    this.#reader.recent.set(taskId, id, { versions: rest.channel_versions, holders, ancestors, stateVersion, end });
+    for (const channel of ownValues.keys()) holders.set(channel, id);
+    const recent = { versions: rest.channel_versions, holders, ancestors, stateVersion: this.#stateVersion };
+    this.#reader.recent.set(taskId, id, { ...recent, end });
+    if (heldValues === undefined || end.highestId !== id) this.#reader.newest.remove(taskId);
+    else {
+      const all = new Map([...heldValues, ...ownValues]);
+      this.#reader.newest.set(taskId, { id, parentId: parentId || undefined, ...state, values: all, recent }, end);
+    }
     if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
     return configOf(thread, id);
   }
@@ -218,7 +227,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
-    this.#reader.recent.delete(threadPrefix(threadId));
+    for (const known of [this.#reader.recent, this.#reader.newest]) known.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 
@@ -263,10 +272,22 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return saved && { ...recentOf(saved), end: undefined };
   }
 
+  /** The values of channels that the parent has, too; `undefined` if they aren't in memory. */
+  #heldValues(taskId: string, parentId: string, channels: Iterable<string>): Map<string, SerializedValue> | undefined {
+    const parent = this.#reader.newest.last(taskId);
+    const held = new Map<string, SerializedValue>();
+    for (const channel of channels) {
+      const value = parent?.id === parentId ? parent.values.get(channel) : undefined;
+      if (value === undefined) return undefined;
+      held.set(channel, value);
+    }
+    return held;
+  }
+
   /** Appends a record at the thread's end, and gives the end after that. */
   async #append(
     taskId: string,
-    state: StoredState,
+    state: SerializedState,
     { id, parentId, stage, status, metadata, expected }: Appended,
   ): Promise<ThreadEnd> {
     for (let end = expected ?? (await this.#reader.end(taskId)); ; ) {
@@ -293,12 +314,12 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   /** As the manager's `save`, which would read again what it has stored under a given id. */
   async #store(
     summary: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
-    state: StoredState,
+    state: SerializedState,
     expectedSequence: number | undefined,
   ): Promise<number> {
     const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
     const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
-    const made = await makePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
+    const made = await statePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
     return storage.append({ ...draft, ...made }, { expectedSequence });
   }
 

@@ -13,10 +13,11 @@ import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
 import type { ChannelMigrations } from "./migrations.js";
+import { NewestCheckpoints, type WholeCheckpoint } from "./newest-checkpoints.js";
 import { pendingWrites } from "./pending-writes.js";
 import { type RecentCheckpoint, RecentCheckpoints, type ThreadEnd } from "./recent-checkpoints.js";
 import { type CheckpointState, holdersOf, metadataOf, type WritesRecord } from "./records.js";
-import { loadedValue, mapEntries } from "./stored-values.js";
+import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
 import {
   checkpointsPrefix,
   checkpointsTask,
@@ -27,8 +28,10 @@ import {
   writesTask,
 } from "./task-ids.js";
 
-export type StoredState = CheckpointState<Omit<Checkpoint, "id" | "channel_values">>;
-export type SavedCheckpoint = Saved<StoredState>;
+/** LangGraph's checkpoint without what a record has elsewhere. */
+type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
+type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
+type VersionedWrites = WritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
   readonly storage: StorageAdapter;
@@ -42,6 +45,7 @@ export interface ThreadReaderOptions {
 /** Makes LangGraph's checkpoints of what is stored, and remembers those that runs may go on from. */
 export class ThreadReader {
   readonly recent = new RecentCheckpoints();
+  readonly newest = new NewestCheckpoints();
   readonly #storage: StorageAdapter;
   readonly #manager: CheckpointManager;
   readonly #serde: SerializerProtocol;
@@ -69,11 +73,19 @@ export class ThreadReader {
   /** The newest checkpoint that can be read with all its values. */
   async newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
-    const end = await this.end(taskId);
+    const known = this.newest.last(taskId);
+    // At once, since each may take a trip to a server.
+    const [end, last, writes] = await Promise.all([
+      this.end(taskId),
+      known === undefined ? this.#manager.latest(taskId) : undefined,
+      known === undefined ? undefined : this.#writes(thread, known.id),
+    ]);
     if (end.highestId === "") return undefined;
+    const whole = this.newest.get(taskId, end);
+    if (whole !== undefined && writes !== undefined) return this.#tuple(thread, whole, writes, end);
     let damage: CheckpointCorruptError | undefined;
     try {
-      const saved = await this.find(taskId, end.highestId);
+      const saved = last?.id === end.highestId ? savedCheckpoint(last) : await this.find(taskId, end.highestId);
       if (saved !== undefined) return await this.tuple(thread, saved, end);
     } catch (error) {
       if (!(error instanceof CheckpointCorruptError)) throw error;
@@ -94,23 +106,33 @@ export class ThreadReader {
    * @throws {CheckpointCorruptError} It has a value that can't be read.
    */
   async tuple(thread: Thread, saved: SavedCheckpoint, end: ThreadEnd | undefined): Promise<CheckpointTuple> {
-    const taskId = checkpointsTask(thread);
-    const { id, parentId, state, stateVersion } = saved;
-    const holders = holdersOf(saved, state);
-    const [values, metadata, stored] = await Promise.all([
-      this.#values(saved, holders),
-      loadedValue(this.#serde, state.metadata),
-      this.#writes(thread, id),
-    ]);
-    const asStored: Checkpoint = { ...state.checkpoint, id, channel_values: values };
+    const [whole, writes] = await Promise.all([this.#whole(saved), this.#writes(thread, saved.id)]);
+    if (end?.highestId === saved.id) this.newest.set(checkpointsTask(thread), whole, end);
+    return this.#tuple(thread, whole, writes, end);
+  }
+
+  async #tuple(
+    thread: Thread,
+    { id, parentId, checkpoint: rest, metadata, values, recent }: WholeCheckpoint,
+    records: readonly VersionedWrites[],
+    end: ThreadEnd | undefined,
+  ): Promise<CheckpointTuple> {
+    const asStored: Checkpoint = {
+      // What `put` was given.
+      ...(JSON.parse(rest) as RestOfCheckpoint),
+      id,
+      // Own properties, whatever their names are.
+      channel_values: Object.fromEntries(await mapEntries(values, (value) => loadedValue(this.#serde, value))),
+    };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
-    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: stored });
-    if (end !== undefined) this.recent.set(taskId, id, { ...recentOf(saved), end });
+    const { stateVersion } = recent;
+    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: records });
+    if (end !== undefined) this.recent.set(checkpointsTask(thread), id, { ...recent, end });
     return {
       config: configOf(thread, id),
       checkpoint,
       // What `put` was given.
-      metadata: metadata as CheckpointMetadata,
+      metadata: (await loadedValue(this.#serde, metadata)) as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
       pendingWrites: await pendingWrites(this.#serde, writes),
     };
@@ -136,12 +158,13 @@ export class ThreadReader {
     }
   }
 
-  /** Every channel's value. */
-  async #values(saved: SavedCheckpoint, holders: ReadonlyMap<string, string>): Promise<Record<string, unknown>> {
-    const { taskId, id } = saved;
-    const others = new Set(holders.values());
+  /** With the values that other checkpoints have. */
+  async #whole(saved: SavedCheckpoint): Promise<WholeCheckpoint> {
+    const { taskId, id, parentId, state } = saved;
+    const recent = recentOf(saved);
+    const others = new Set(recent.holders.values());
     others.delete(id);
-    const stored = new Map([[id, saved.state.values]]);
+    const stored = new Map([[id, state.values]]);
     await Promise.all(
       Array.from(others, async (holder) => {
         const found = await this.find(taskId, holder);
@@ -149,12 +172,15 @@ export class ThreadReader {
         stored.set(holder, found.state.values);
       }),
     );
-    return mapEntries(holders, (holder, channel) => {
-      const values = stored.get(holder) ?? {};
-      const value = Object.hasOwn(values, channel) ? values[channel] : undefined;
+    const values = new Map<string, SerializedValue>();
+    for (const [channel, holder] of recent.holders) {
+      const held = stored.get(holder) ?? {};
+      const value = Object.hasOwn(held, channel) ? held[channel] : undefined;
       if (value === undefined) throw lostPart(saved, holder);
-      return loadedValue(this.#serde, value);
-    });
+      values.set(channel, serializedFrom(value));
+    }
+    const [checkpoint, metadata] = [JSON.stringify(state.checkpoint), serializedFrom(state.metadata)];
+    return { id, parentId, checkpoint, metadata, values, recent };
   }
 
   /** Checkpoints of LangGraph before version 4 have their sends in the writes of their parent. */
@@ -166,8 +192,8 @@ export class ThreadReader {
   }
 
   /** Those that can be read. Damage has been reported, and the tasks whose writes are lost run again. */
-  async #writes(thread: Thread, id: string) {
-    const records: (WritesRecord & { readonly stateVersion: number })[] = [];
+  async #writes(thread: Thread, id: string): Promise<readonly VersionedWrites[]> {
+    const records: VersionedWrites[] = [];
     const readAll = async () => {
       for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
         // What `putWrites` has stored; its seal has been checked.
