@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
-import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
+import { CheckpointError, PayloadTooLargeError, UnsupportedFormatError } from "../contract/errors.js";
 import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
@@ -70,12 +70,26 @@ export interface OpenedPayload {
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
 export function makePayload(value: unknown, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
-  const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, transforms = [], context, redacted } = options;
+  const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, context, redacted } = options;
   const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
-  if (transforms.length === 0) return madeOf(encoding, text);
-  checkTransforms(transforms);
-  return transformed(encoding, UTF8.encode(text), options);
+  return payloadOf(encoding, text, options);
+}
+
+/**
+ * As {@link makePayload}, for a state whose JSON is there already.
+ *
+ * @param json - Exactly what `JSON.stringify` gives of the state.
+ */
+export function makePayloadOfJson(json: string, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
+  const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, context } = options;
+  if (json.length * 3 > maxBytes && Buffer.byteLength(json) > maxBytes) {
+    throw new PayloadTooLargeError(
+      `${subjectOf(context)} can't be saved: encoded, it has more than ${maxBytes} bytes. ` +
+        "Nothing was stored. Save less, or raise maxPayloadBytes.",
+    );
+  }
+  return payloadOf("json", json, options);
 }
 
 /**
@@ -170,6 +184,13 @@ export function digestOf(body: string | Uint8Array): string {
 const UTF8 = new TextEncoder();
 /** Encoding a text once gives both its size and the bytes to hash. Most texts fit in here. */
 const SCRATCH = new Uint8Array(128 * 1024);
+
+function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
+  const { transforms = [] } = options;
+  if (transforms.length === 0) return madeOf(encoding, text);
+  checkTransforms(transforms);
+  return transformed(encoding, UTF8.encode(text), options);
+}
 
 function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
   let bytes = body;

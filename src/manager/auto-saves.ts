@@ -24,7 +24,6 @@ export class AutoSaves<Schema extends StateSchema> {
 
   constructor(host: AutoSavesHost<Schema>) {
     this.#host = host;
-    host.events.on("removed", ({ taskId, ids }) => this.#byTask.get(taskId)?.noteRemoved(ids));
   }
 
   /** @throws {TypeError} The task already has one, or an option is misspelled. */
@@ -44,9 +43,16 @@ export class AutoSaves<Schema extends StateSchema> {
         logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
         events.emit("autoSaveFailed", { taskId, error });
       },
-      stopped: () => this.#byTask.delete(taskId),
+      stopped: () => {
+        stopListening();
+        this.#byTask.delete(taskId);
+      },
     };
     const autoSave = new AutoSave(host, getState, options);
+    // Only now: without a listener, removals cost less.
+    const stopListening = events.on("removed", (removed) => {
+      if (removed.taskId === taskId) autoSave.noteRemoved(removed.ids);
+    });
     this.#byTask.set(taskId, autoSave);
     return autoSave;
   }

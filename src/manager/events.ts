@@ -55,6 +55,11 @@ export class EventHub {
     };
   }
 
+  /** Whether anybody listens. */
+  has(event: keyof CheckpointEvents): boolean {
+    return this.#listeners[event].size > 0;
+  }
+
   emit<Event extends keyof CheckpointEvents>(event: Event, details: CheckpointEvents[Event]): void {
     for (const listener of [...this.#listeners[event]]) {
       const failed = (error: unknown) => this.#logger.error({ error, event }, `A listener of "${event}" threw`);

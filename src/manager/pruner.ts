@@ -53,6 +53,8 @@ export class Pruner<Schema extends StateSchema> {
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage can do that. */
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
+    // Nobody wants to know the tasks.
+    if (storage.removeTasks !== undefined && !this.#events.has("removed")) return storage.removeTasks(prefix);
     const taskIds = new Set<string>();
     // Damaged ones too: nothing of them need be read.
     for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {

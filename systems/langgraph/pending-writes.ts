@@ -7,7 +7,7 @@ import {
   writesSortKey,
 } from "@langchain/langgraph-checkpoint";
 import { countedWrites, type WritesRecord } from "./records.js";
-import { loadedValue, storedValue } from "./stored-values.js";
+import { loadedValue, serializedFrom, serializedValue, storedValue } from "./stored-values.js";
 
 export async function writesRecord(
   serde: SerializerProtocol,
@@ -18,7 +18,7 @@ export async function writesRecord(
   const stored = writes.map(async ([channel, value], position) => ({
     channel,
     index: WRITES_IDX_MAP[channel] ?? position,
-    value: await storedValue(serde, value, channel),
+    value: storedValue(await serializedValue(serde, value, channel)),
   }));
   return { taskId, taskPath, writes: await Promise.all(stored) };
 }
@@ -40,7 +40,7 @@ export async function pendingWrites(
       async ({ record, write }): Promise<CheckpointPendingWrite> => [
         record.taskId,
         write.channel,
-        await loadedValue(serde, write.value),
+        await loadedValue(serde, serializedFrom(write.value)),
       ],
     ),
   );

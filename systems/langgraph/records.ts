@@ -33,13 +33,11 @@ export interface CheckpointState<Rest = unknown> {
 /** What lists show of a checkpoint, in the record's metadata. */
 export interface RecordMetadata {
   /** The id of the checkpoint that has the value, by channel. */
-  readonly valuesIn?: Readonly<Record<string, string>>;
-  /** The thread's newest checkpoint, where that isn't this one. */
-  readonly newest?: string;
-  /** How many ancestors a DeltaChannel needs. */
-  readonly history?: number;
-  /** With `history`: the last record of the parent's writes that this was made of. Later ones are of other runs. */
-  readonly written?: number;
+  readonly holders?: Readonly<Record<string, string>>;
+  /** The highest id of the thread's checkpoints, if that isn't this one's. */
+  readonly highest?: string;
+  /** How many of its ancestors a DeltaChannel needs. */
+  readonly ancestors?: number;
 }
 
 /** The metadata of a record of ours. */
@@ -53,7 +51,7 @@ export function holdersOf(
   { values }: Pick<CheckpointState, "values">,
 ): Map<string, string> {
   const own = Object.keys(values).map((channel) => [channel, record.id] as const);
-  return new Map([...Object.entries(metadataOf(record).valuesIn ?? {}), ...own]);
+  return new Map([...Object.entries(metadataOf(record).holders ?? {}), ...own]);
 }
 
 /** What must be known of a thread's checkpoints, by id, to tell which of them are whole. */
@@ -72,12 +70,12 @@ export function neededBy(
   checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">,
   all: KnownCheckpoints,
 ): string[] {
-  const { valuesIn = {}, history = 0 } = metadataOf(checkpoint);
-  const needed = Object.values(valuesIn);
+  const { holders = {}, ancestors = 0 } = metadataOf(checkpoint);
+  const needed = Object.values(holders);
   let { parentId } = checkpoint;
-  for (let left = history; left > 0 && parentId !== undefined; left--) {
+  for (let left = ancestors; left > 0 && parentId !== undefined; left--) {
     const ancestor = all.get(parentId);
-    needed.push(parentId, ...Object.values(metadataOf(ancestor ?? {}).valuesIn ?? {}));
+    needed.push(parentId, ...Object.values(metadataOf(ancestor ?? {}).holders ?? {}));
     parentId = ancestor?.parentId;
   }
   return needed;

@@ -12,7 +12,6 @@ import {
   type PendingWrite,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
-import { makePayload } from "../../src/codec/payload.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { checkId, checkTaskId } from "../../src/manager/arguments.js";
@@ -26,17 +25,21 @@ import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
 import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
+import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
 import { isWhole, type KnownCheckpoints, statusOfWrites, WRITES_STAGE } from "./records.js";
-import type { Newest, SeenCheckpoint } from "./seen.js";
-import { loadedValue, mapEntries, storedValue } from "./stored-values.js";
+import { type SerializedState, statePayload } from "./serialized-state.js";
+import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
-import { newestBy, type StoredState, seenIn, skippingDamage, ThreadReader } from "./thread-reader.js";
+import { recentOf, skippingDamage, ThreadReader } from "./thread-reader.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
  *
  * A `put` is one record: the channel values that changed, and the names of those that have the others. A thread's
  * checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint another.
+ *
+ * The newest checkpoints of the threads it worked with last stay in memory, up to 16 MB in all: the next turn begins with one
+ * of them, once a look has shown that nothing was stored since.
  *
  * @example
  * ```ts
@@ -71,7 +74,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     this.#manager = new CheckpointManager({ ...forManager, migrations: Object.fromEntries(kept) });
     this.#logger = safeLogger(options.logger ?? warningLogger);
     this.#stateVersion = options.stateVersion ?? 1;
-    const forReader = { manager: this.#manager, serde: this.serde, logger: this.#logger };
+    const forReader = { storage: options.storage, manager: this.#manager, serde: this.serde, logger: this.#logger };
     const channelMigrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#reader = new ThreadReader({ ...forReader, migrations: channelMigrations });
     this.#retention = retention;
@@ -89,9 +92,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const taskId = checkpointsTask(thread);
     const id = getCheckpointId(config);
     if (id === "") return this.#reader.newestTuple(thread);
-    const newest = await this.#reader.newest(taskId);
+    const end = await this.#reader.end(taskId);
     const saved = await this.#reader.find(taskId, id);
-    return saved && this.#reader.tuple(thread, saved, newest);
+    return saved && this.#reader.tuple(thread, saved, end);
   }
 
   /** The checkpoints that the config and the options ask for; those with higher ids first. */
@@ -118,7 +121,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       // Damage has been reported; the others are given.
       const saved = await skippingDamage(this.#reader.find(checkpointsTask(thread), summary.id));
       if (saved === undefined) continue;
-      const metadata = await loadedValue(this.serde, saved.state.metadata);
+      const metadata = await loadedValue(this.serde, serializedFrom(saved.state.metadata));
       if (!contains(metadata, filter)) continue;
       const tuple = await skippingDamage(this.#reader.tuple(thread, saved, undefined));
       if (tuple === undefined) continue;
@@ -146,52 +149,55 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
     checkId("A checkpoint id", id);
     const parentId = getCheckpointId(config);
-    // No wait where the parent has been seen: the graph may change its values once this waits.
+    // No wait where the parent is known: the graph may change its values once this waits.
     const parent =
       parentId === ""
         ? undefined
-        : (this.#reader.seen.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
+        : (this.#reader.recent.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
 
-    const valuesIn = new Map<string, string>();
+    const holders = new Map<string, string>();
     const own = new Set(Object.keys(newVersions));
     for (const [channel, version] of Object.entries(rest.channel_versions)) {
       if (own.has(channel)) continue;
-      const holder = parent?.stateVersion === this.#stateVersion ? parent.valuesIn.get(channel) : undefined;
-      if (holder !== undefined && parent?.versions[channel] === version) valuesIn.set(channel, holder);
+      const holder = parent?.stateVersion === this.#stateVersion ? parent.holders.get(channel) : undefined;
+      if (holder !== undefined && parent?.versions[channel] === version) holders.set(channel, holder);
       // The values of a copy, or of an older graph, are nowhere else.
       else if (parentId !== "" || metadata.source === "fork") own.add(channel);
     }
-    const [storedMetadata, storedValues] = await Promise.all([
-      storedValue(this.serde, metadata, "metadata"),
+    const [serializedMetadata, ownValues] = await Promise.all([
+      serializedValue(this.serde, metadata, "metadata"),
       mapEntries(
         Object.entries(values).filter(([channel]) => own.has(channel)),
-        (value, channel) => storedValue(this.serde, value, channel),
+        (value, channel) => serializedValue(this.serde, value, channel),
       ),
     ]);
-    const state: StoredState = { checkpoint: rest, metadata: storedMetadata, values: storedValues };
-    const history = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.history + 1);
-    const written = this.#reader.written.get(taskId, parentId);
-    const described = {
+    const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
+    const heldValues = this.#heldValues(taskId, parentId, holders.keys());
+    const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
+    const recordMetadata = {
       ...longNamesOf(thread),
-      ...(valuesIn.size === 0 ? undefined : { valuesIn: Object.fromEntries(valuesIn) }),
-      ...(history === 0 ? undefined : { history }),
-      ...(history === 0 || written === undefined ? undefined : { written }),
+      ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
+      ...(ancestors === 0 ? undefined : { ancestors }),
     };
     // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
     const goesOn = metadata.source === "input" || metadata.source === "loop";
-    const newest = await this.#append(taskId, state, {
+    const end = await this.#append(taskId, state, {
       id,
       parentId,
       stage: metadata.source,
       status: statusOf(values),
-      described,
-      seen: goesOn ? parent?.newest : undefined,
+      metadata: recordMetadata,
+      expected: goesOn ? parent?.end : undefined,
     });
-    for (const channel of Object.keys(storedValues)) valuesIn.set(channel, id);
-    const stateVersion = this.#stateVersion;
-    this.#reader.seen.set(taskId, id, { versions: rest.channel_versions, valuesIn, history, stateVersion, newest });
-    // Once a turn is enough for what killed prunings have left.
-    if (this.#retention !== undefined) await this.#retain(thread, this.#retention, metadata.source === "input");
+    for (const channel of ownValues.keys()) holders.set(channel, id);
+    const recent = { versions: rest.channel_versions, holders, ancestors, stateVersion: this.#stateVersion };
+    this.#reader.recent.set(taskId, id, { ...recent, end });
+    if (heldValues === undefined || end.highestId !== id) this.#reader.newest.remove(taskId);
+    else {
+      const all = new Map([...heldValues, ...ownValues]);
+      this.#reader.newest.set(taskId, { id, parentId: parentId || undefined, ...state, values: all, recent }, end);
+    }
+    if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
     return configOf(thread, id);
   }
 
@@ -202,12 +208,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
     const record = await writesRecord(this.serde, writes, taskId, taskPath);
     const status = statusOfWrites(writes.map(([channel]) => channel));
-    const { sequence } = await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
-    this.#reader.noteWritten(thread, id, sequence);
+    await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
   }
 
   /**
-   * As LangGraph's own, but what is lost isn't left out, and what other runs have written later doesn't count.
+   * As LangGraph's own, but what is lost isn't left out.
    *
    * @throws {CheckpointCorruptError} A part of the history is damaged, or was removed by pruning.
    */
@@ -216,13 +221,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     channels,
   }: Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0]): Promise<Record<string, DeltaChannelHistory>> {
     const thread = requiredThread(config, "read a history");
-    const id = getCheckpointId(config) || (await this.#reader.newest(checkpointsTask(thread))).id;
+    const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).highestId;
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
   }
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
-    for (const seen of [this.#reader.seen, this.#reader.written]) seen.delete(threadPrefix(threadId));
+    for (const known of [this.#reader.recent, this.#reader.newest]) known.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 
@@ -234,7 +239,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   async prune(threadId: string, policy: RetentionPolicy): Promise<PruneResult> {
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
     for (const thread of await this.#reader.threads({ configurable: { thread_id: threadId } })) {
-      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy, true);
+      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy);
       total.tasks += 1;
       total.removed += removed;
       total.removedBytes += removedBytes;
@@ -261,59 +266,67 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await this.close();
   }
 
-  /** What is known of a checkpoint that hasn't been seen; `undefined` if it isn't there. */
-  async #readParent(taskId: string, id: string): Promise<SeenCheckpoint | undefined> {
+  /** `undefined` if it isn't there. */
+  async #readParent(taskId: string, id: string): Promise<RecentCheckpoint | undefined> {
     const saved = await this.#reader.find(taskId, id);
-    return saved && { ...seenIn(saved), newest: undefined };
+    return saved && { ...recentOf(saved), end: undefined };
   }
 
-  /** Appends a record on top of the thread's newest, and gives what is the newest then. */
+  /** The values of channels that the parent has, too; `undefined` if they aren't in memory. */
+  #heldValues(taskId: string, parentId: string, channels: Iterable<string>): Map<string, SerializedValue> | undefined {
+    const parent = this.#reader.newest.last(taskId);
+    const held = new Map<string, SerializedValue>();
+    for (const channel of channels) {
+      const value = parent?.id === parentId ? parent.values.get(channel) : undefined;
+      if (value === undefined) return undefined;
+      held.set(channel, value);
+    }
+    return held;
+  }
+
+  /** Appends a record at the thread's end, and gives the end after that. */
   async #append(
     taskId: string,
-    state: StoredState,
-    { id, parentId, stage, status, described, seen }: Appended,
-  ): Promise<Newest> {
-    let newest = seen ?? (await this.#reader.newest(taskId));
-    for (let expectedSequence: number | undefined = newest.sequence; ; ) {
-      const highest = newest.id > id ? newest.id : id;
-      const metadata = highest === id ? described : { ...described, newest: highest };
+    state: SerializedState,
+    { id, parentId, stage, status, metadata, expected }: Appended,
+  ): Promise<ThreadEnd> {
+    for (let end = expected ?? (await this.#reader.end(taskId)); ; ) {
+      const highestId = end.highestId > id ? end.highestId : id;
+      const draft = {
+        ...{ taskId, id, stage, status },
+        ...(parentId === "" ? undefined : { parentId }),
+        metadata: highestId === id ? metadata : { ...metadata, highest: highestId },
+      };
       try {
-        const parent = parentId === "" ? undefined : { parentId };
-        const sequence = await this.#store({ taskId, id, stage, status, metadata, ...parent }, state, expectedSequence);
-        return { sequence, id: highest };
+        return { sequence: await this.#store(draft, state, end.sequence), highestId };
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
-        const last = await this.#manager.latest(taskId);
-        if (last?.sequence === newest.sequence) {
-          if ((await skippingDamage(this.#reader.find(taskId, id))) !== undefined) throw error;
-          // Nobody has gone on: what comes after it is damaged, and that may hide its sequence.
-          expectedSequence = undefined;
-          continue;
-        }
-        const isRemoved = last === undefined || last.sequence < newest.sequence;
-        if (isRemoved || (seen !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
-        newest = newestBy(last);
-        expectedSequence = newest.sequence;
+        const now = await this.#reader.end(taskId);
+        // The id is taken.
+        if (now.sequence === end.sequence) throw error;
+        const isRemoved = now.sequence !== undefined && now.sequence < (end.sequence ?? 0);
+        if (isRemoved || (expected !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
+        end = now;
       }
     }
   }
 
   /** As the manager's `save`, which would read again what it has stored under a given id. */
   async #store(
-    described: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
-    state: StoredState,
+    summary: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
+    state: SerializedState,
     expectedSequence: number | undefined,
   ): Promise<number> {
     const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
-    const draft = { ...described, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
-    const made = await makePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
+    const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
+    const made = await statePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
     return storage.append({ ...draft, ...made }, { expectedSequence });
   }
 
   /** Never rejects: the checkpoint is stored. */
-  async #retain(thread: Thread, policy: RetentionPolicy, sweeps: boolean): Promise<void> {
+  async #retain(thread: Thread, policy: RetentionPolicy): Promise<void> {
     try {
-      await pruneThread(this.#manager, thread, policy, sweeps);
+      await pruneThread(this.#manager, thread, policy);
     } catch (error) {
       const what = `Old checkpoints of thread ${JSON.stringify(thread.threadId)} can't be removed; the new one is stored`;
       this.#logger.error({ ...thread, error }, what);
@@ -327,9 +340,9 @@ interface Appended {
   readonly parentId: string;
   readonly stage: string;
   readonly status: CheckpointStatus;
-  readonly described: JsonObject;
-  /** What was the newest when the parent was read. */
-  readonly seen: Newest | undefined;
+  readonly metadata: JsonObject;
+  /** Where the thread ended when the parent was read, if the record must come right after that. */
+  readonly expected: ThreadEnd | undefined;
 }
 
 /**

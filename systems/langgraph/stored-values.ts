@@ -1,11 +1,17 @@
-import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { JsonPlusSerializer, type SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import type { StoredValue } from "./records.js";
 
+/** A value as LangGraph's serializer gives and takes it. JSON is text, as `JSON.stringify` writes it. */
+export type SerializedValue = { readonly text: string } | { readonly type: string; readonly bytes: Uint8Array };
+
 /** @throws {TypeError} It is a function or a symbol. */
-export async function storedValue(serde: SerializerProtocol, value: unknown, channel: string): Promise<StoredValue> {
-  // The serializer gives bytes as they are, and they may change later. A Buffer's own slice() doesn't copy.
-  const given = value instanceof Uint8Array ? Uint8Array.prototype.slice.call(value) : value;
-  const [type, bytes] = await serde.dumpsTyped(given);
+export async function serializedValue(
+  serde: SerializerProtocol,
+  value: unknown,
+  channel: string,
+): Promise<SerializedValue> {
+  // The serializer gives bytes as they are, and they may change later.
+  const [type, bytes] = await serde.dumpsTyped(value instanceof Uint8Array ? copyOf(value) : value);
   if (type !== "json") return { type, bytes };
   const text = DECODER.decode(bytes);
   // What JSON has no text for.
@@ -14,25 +20,35 @@ export async function storedValue(serde: SerializerProtocol, value: unknown, cha
       `The value of channel ${JSON.stringify(channel)} is a ${typeof value}. Nothing was stored; keep its name.`,
     );
   }
-  return { json: JSON.parse(text) };
+  // A serializer of the user's may write it with spaces.
+  return { text: serde.constructor === JsonPlusSerializer ? text : JSON.stringify(JSON.parse(text)) };
 }
 
-export async function loadedValue(serde: SerializerProtocol, stored: StoredValue): Promise<unknown> {
-  return "json" in stored
-    ? serde.loadsTyped("json", JSON.stringify(stored.json))
-    : serde.loadsTyped(stored.type, stored.bytes);
+export async function loadedValue(serde: SerializerProtocol, value: SerializedValue): Promise<unknown> {
+  return "text" in value ? serde.loadsTyped("json", value.text) : serde.loadsTyped(value.type, copyOf(value.bytes));
+}
+
+export function storedValue(value: SerializedValue): StoredValue {
+  return "text" in value ? { json: JSON.parse(value.text) } : value;
+}
+
+export function serializedFrom(stored: StoredValue): SerializedValue {
+  return "json" in stored ? { text: JSON.stringify(stored.json) } : stored;
 }
 
 /** Calls for each entry at once, and gives the results under the same keys. */
 export async function mapEntries<Value, Result>(
   entries: Iterable<readonly [string, Value]>,
   call: (value: Value, key: string) => Promise<Result>,
-): Promise<Record<string, Result>> {
-  const results = await Promise.all(
-    Array.from(entries, async ([key, value]) => [key, await call(value, key)] as const),
+): Promise<Map<string, Result>> {
+  return new Map(
+    await Promise.all(Array.from(entries, async ([key, value]) => [key, await call(value, key)] as const)),
   );
-  // Own properties, whatever their names are.
-  return Object.fromEntries(results);
+}
+
+/** A Buffer's own slice() doesn't copy. */
+function copyOf(bytes: Uint8Array): Uint8Array {
+  return Uint8Array.prototype.slice.call(bytes);
 }
 
 const DECODER = new TextDecoder();

@@ -36,11 +36,6 @@ export function writesTask(thread: Thread, checkpointId: string): string {
   return `${writesPrefix(thread)}${partOf(checkpointId)}`;
 }
 
-/** Whose writes a task has. */
-export function checkpointOf(writesTaskId: string): string {
-  return nameOf(writesTaskId.slice(writesTaskId.lastIndexOf("/") + 1));
-}
-
 /** What the ids of the tasks of a thread begin with, from the id of one; `undefined` for another program's task. */
 export function threadPrefixOf(taskId: string): string | undefined {
   return /^langgraph\/[^/]+\/(?=[cw]\/)/.exec(taskId)?.[0];

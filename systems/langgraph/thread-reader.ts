@@ -6,16 +6,18 @@ import {
   type SerializerProtocol,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
+import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
 import type { ChannelMigrations } from "./migrations.js";
+import { NewestCheckpoints, type WholeCheckpoint } from "./newest-checkpoints.js";
 import { pendingWrites } from "./pending-writes.js";
+import { type RecentCheckpoint, RecentCheckpoints, type ThreadEnd } from "./recent-checkpoints.js";
 import { type CheckpointState, holdersOf, metadataOf, type WritesRecord } from "./records.js";
-import { type Newest, Seen, type SeenCheckpoint } from "./seen.js";
-import { loadedValue, mapEntries } from "./stored-values.js";
+import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
 import {
   checkpointsPrefix,
   checkpointsTask,
@@ -26,27 +28,32 @@ import {
   writesTask,
 } from "./task-ids.js";
 
-export type StoredState = CheckpointState<Omit<Checkpoint, "id" | "channel_values">>;
-export type SavedCheckpoint = Saved<StoredState>;
+/** LangGraph's checkpoint without what a record has elsewhere. */
+type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
+type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
+type VersionedWrites = WritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
+  readonly storage: StorageAdapter;
+  /** Over the same storage. */
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
   readonly migrations: ChannelMigrations;
   readonly logger: Logger;
 }
 
-/** Makes LangGraph's checkpoints of what is stored, and remembers what a run has seen. */
+/** Makes LangGraph's checkpoints of what is stored, and remembers those that runs may go on from. */
 export class ThreadReader {
-  readonly seen = new Seen<SeenCheckpoint>();
-  /** The last record of a checkpoint's writes that a run of this saver knows. */
-  readonly written = new Seen<number>();
+  readonly recent = new RecentCheckpoints();
+  readonly newest = new NewestCheckpoints();
+  readonly #storage: StorageAdapter;
   readonly #manager: CheckpointManager;
   readonly #serde: SerializerProtocol;
   readonly #migrations: ChannelMigrations;
   readonly #logger: Logger;
 
-  constructor({ manager, serde, migrations, logger }: ThreadReaderOptions) {
+  constructor({ storage, manager, serde, migrations, logger }: ThreadReaderOptions) {
+    this.#storage = storage;
     this.#manager = manager;
     this.#serde = serde;
     this.#migrations = migrations;
@@ -63,74 +70,69 @@ export class ThreadReader {
     return namespace === undefined ? threads : threads.filter((thread) => thread.namespace === namespace);
   }
 
+  /** The newest checkpoint that can be read with all its values. */
   async newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
-    const last = await this.#manager.latest(taskId);
-    if (last === undefined) return undefined;
-    const saved = savedCheckpoint(last);
-    const newest = newestBy(saved);
+    const known = this.newest.last(taskId);
+    // At once, since each may take a trip to a server.
+    const [end, last, writes] = await Promise.all([
+      this.end(taskId),
+      known === undefined ? this.#manager.latest(taskId) : undefined,
+      known === undefined ? undefined : this.#writes(thread, known.id),
+    ]);
+    if (end.highestId === "") return undefined;
+    const whole = this.newest.get(taskId, end);
+    if (whole !== undefined && writes !== undefined) return this.#tuple(thread, whole, writes, end);
+    let damage: CheckpointCorruptError | undefined;
     try {
-      const highest = newest.id === saved.id ? saved : await this.#highest(taskId, newest.id);
-      return await this.tuple(thread, highest ?? saved, { ...newest, id: highest?.id ?? saved.id });
+      const saved = last?.id === end.highestId ? savedCheckpoint(last) : await this.find(taskId, end.highestId);
+      if (saved !== undefined) return await this.tuple(thread, saved, end);
     } catch (error) {
       if (!(error instanceof CheckpointCorruptError)) throw error;
-      this.#logger.warn(
-        { taskId, error },
-        `A checkpoint of thread ${JSON.stringify(thread.threadId)} can't be read; an older one is taken`,
-      );
-      return this.#olderTuple(thread, error);
+      damage = error;
+      const what = `A checkpoint of thread ${JSON.stringify(thread.threadId)} can't be read; an older one is taken`;
+      this.#logger.warn({ taskId, error }, what);
     }
-  }
-
-  /** The checkpoint with the highest id, when it isn't the one that was stored last. */
-  async #highest(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
-    const found = await this.find(taskId, id);
-    if (found !== undefined) return found;
-    // It has been removed since.
-    const ids = (await this.#manager.list(taskId)).map((summary) => summary.id).sort();
-    const last = ids.at(-1);
-    return last === undefined ? undefined : this.find(taskId, last);
-  }
-
-  /** The newest checkpoint that can be read with all its values. */
-  async #olderTuple(thread: Thread, error: CheckpointCorruptError): Promise<CheckpointTuple> {
-    const taskId = checkpointsTask(thread);
-    const newest = await this.newest(taskId);
     for await (const checkpoint of this.#manager.history(taskId)) {
-      const tuple = await skippingDamage(this.tuple(thread, savedCheckpoint(checkpoint), newest));
+      const tuple = await skippingDamage(this.tuple(thread, savedCheckpoint(checkpoint), end));
       if (tuple !== undefined) return tuple;
     }
-    throw error;
+    if (damage !== undefined) throw damage;
+    return undefined;
   }
 
   /**
-   * @param newest - The thread's newest, if a run may go on from this.
-   * @param written - The last record of its writes to read.
+   * @param end - The thread's, if a run may go on from this.
    * @throws {CheckpointCorruptError} It has a value that can't be read.
    */
-  async tuple(
+  async tuple(thread: Thread, saved: SavedCheckpoint, end: ThreadEnd | undefined): Promise<CheckpointTuple> {
+    const [whole, writes] = await Promise.all([this.#whole(saved), this.#writes(thread, saved.id)]);
+    if (end?.highestId === saved.id) this.newest.set(checkpointsTask(thread), whole, end);
+    return this.#tuple(thread, whole, writes, end);
+  }
+
+  async #tuple(
     thread: Thread,
-    saved: SavedCheckpoint,
-    newest: Newest | undefined,
-    written?: number,
+    { id, parentId, checkpoint: rest, metadata, values, recent }: WholeCheckpoint,
+    records: readonly VersionedWrites[],
+    end: ThreadEnd | undefined,
   ): Promise<CheckpointTuple> {
-    const taskId = checkpointsTask(thread);
-    const { id, parentId, state, stateVersion } = saved;
-    const valuesIn = holdersOf(saved, state);
-    const [values, metadata, stored] = await Promise.all([
-      this.#values(saved, valuesIn),
-      loadedValue(this.#serde, state.metadata),
-      this.#writes(thread, id, written),
-    ]);
-    const asStored: Checkpoint = { ...state.checkpoint, id, channel_values: values };
+    const asStored: Checkpoint = {
+      // What `put` was given.
+      ...(JSON.parse(rest) as RestOfCheckpoint),
+      id,
+      // Own properties, whatever their names are.
+      channel_values: Object.fromEntries(await mapEntries(values, (value) => loadedValue(this.#serde, value))),
+    };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
-    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: stored });
-    if (newest !== undefined) this.seen.set(taskId, id, { ...seenIn(saved), newest });
+    const { stateVersion } = recent;
+    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: records });
+    if (end !== undefined) this.recent.set(checkpointsTask(thread), id, { ...recent, end });
     return {
       config: configOf(thread, id),
       checkpoint,
       // What `put` was given.
-      metadata: metadata as CheckpointMetadata,
+      metadata: (await loadedValue(this.#serde, metadata)) as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
       pendingWrites: await pendingWrites(this.#serde, writes),
     };
@@ -145,10 +147,9 @@ export class ThreadReader {
     });
     try {
       let saved = id === "" ? undefined : await this.find(taskId, id);
-      for (let left = saved === undefined ? 0 : historyOf(saved); saved?.parentId !== undefined; left--) {
-        const { written } = metadataOf(saved);
+      for (let left = metadataOf(saved ?? {}).ancestors ?? 0; saved?.parentId !== undefined; left--) {
         saved = await this.find(taskId, saved.parentId);
-        const tuple = saved && (await this.tuple(thread, saved, undefined, written));
+        const tuple = saved && (await this.tuple(thread, saved, undefined));
         if (isDamaged || (tuple === undefined && left > 0)) throw lostPart({ taskId, id });
         if (tuple !== undefined) yield tuple;
       }
@@ -157,25 +158,29 @@ export class ThreadReader {
     }
   }
 
-  /** Every channel's value. */
-  async #values(saved: SavedCheckpoint, valuesIn: ReadonlyMap<string, string>): Promise<Record<string, unknown>> {
-    const { taskId, id } = saved;
-    const others = new Set(valuesIn.values());
+  /** With the values that other checkpoints have. */
+  async #whole(saved: SavedCheckpoint): Promise<WholeCheckpoint> {
+    const { taskId, id, parentId, state } = saved;
+    const recent = recentOf(saved);
+    const others = new Set(recent.holders.values());
     others.delete(id);
-    const holders = new Map([[id, saved.state.values]]);
+    const stored = new Map([[id, state.values]]);
     await Promise.all(
       Array.from(others, async (holder) => {
         const found = await this.find(taskId, holder);
         if (found === undefined) throw lostPart(saved, holder);
-        holders.set(holder, found.state.values);
+        stored.set(holder, found.state.values);
       }),
     );
-    return mapEntries(valuesIn, (holder, channel) => {
-      const values = holders.get(holder) ?? {};
-      const value = Object.hasOwn(values, channel) ? values[channel] : undefined;
+    const values = new Map<string, SerializedValue>();
+    for (const [channel, holder] of recent.holders) {
+      const held = stored.get(holder) ?? {};
+      const value = Object.hasOwn(held, channel) ? held[channel] : undefined;
       if (value === undefined) throw lostPart(saved, holder);
-      return loadedValue(this.#serde, value);
-    });
+      values.set(channel, serializedFrom(value));
+    }
+    const [checkpoint, metadata] = [JSON.stringify(state.checkpoint), serializedFrom(state.metadata)];
+    return { id, parentId, checkpoint, metadata, values, recent };
   }
 
   /** Checkpoints of LangGraph before version 4 have their sends in the writes of their parent. */
@@ -186,35 +191,27 @@ export class ThreadReader {
     checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;
   }
 
-  /**
-   * Those that can be read. Damage has been reported, and the tasks whose writes are lost run again.
-   *
-   * @param upTo - The last record to read. Default: all.
-   */
-  async #writes(thread: Thread, id: string, upTo?: number) {
-    const records: (WritesRecord & { readonly stateVersion: number })[] = [];
-    let last = 0;
+  /** Those that can be read. Damage has been reported, and the tasks whose writes are lost run again. */
+  async #writes(thread: Thread, id: string): Promise<readonly VersionedWrites[]> {
+    const records: VersionedWrites[] = [];
     const readAll = async () => {
-      const query = { order: "oldest", beforeSequence: upTo === undefined ? undefined : upTo + 1 } as const;
-      for await (const { state, stateVersion, sequence } of this.#manager.history(writesTask(thread, id), query)) {
+      for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
         // What `putWrites` has stored; its seal has been checked.
         records.push({ ...(state as WritesRecord), stateVersion });
-        last = sequence;
       }
     };
     await skippingDamage(readAll());
-    if (upTo === undefined) this.noteWritten(thread, id, last);
     return records;
   }
 
-  noteWritten(thread: Thread, id: string, sequence: number): void {
-    const taskId = checkpointsTask(thread);
-    this.written.set(taskId, id, Math.max(sequence, this.written.get(taskId, id) ?? 0));
-  }
-
-  async newest(taskId: string): Promise<Newest> {
-    const [summary] = await this.#manager.list(taskId, { limit: 1 });
-    return summary === undefined ? { sequence: 0, id: "" } : newestBy(summary);
+  /** Where the thread's records end. Damaged ones count, since the next record comes after them. */
+  async end(taskId: string): Promise<ThreadEnd> {
+    for await (const last of this.#storage.list({ taskId, order: "newest", limit: 1 })) {
+      // The manager reports the damage, and finds the newest intact one.
+      const [newest] = isCorrupt(last) ? await this.#manager.list(taskId, { limit: 1 }) : [last];
+      return { sequence: last.sequence, highestId: newest === undefined ? "" : highestIdAt(newest) };
+    }
+    return { sequence: 0, highestId: "" };
   }
 
   async find(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
@@ -232,18 +229,15 @@ function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
   return checkpoint as SavedCheckpoint;
 }
 
-export function newestBy(summary: CheckpointSummary): Newest {
-  return { sequence: summary.sequence, id: metadataOf(summary).newest ?? summary.id };
+/** The highest id of the thread's checkpoints when this one was stored. */
+function highestIdAt(summary: CheckpointSummary): string {
+  return metadataOf(summary).highest ?? summary.id;
 }
 
-export function seenIn(saved: SavedCheckpoint): Omit<SeenCheckpoint, "newest"> {
+export function recentOf(saved: SavedCheckpoint): Omit<RecentCheckpoint, "end"> {
   const { state, stateVersion } = saved;
   const { channel_versions: versions } = state.checkpoint;
-  return { versions, valuesIn: holdersOf(saved, state), history: historyOf(saved), stateVersion };
-}
-
-function historyOf(summary: CheckpointSummary): number {
-  return metadataOf(summary).history ?? 0;
+  return { versions, holders: holdersOf(saved, state), ancestors: metadataOf(saved).ancestors ?? 0, stateVersion };
 }
 
 /** `undefined` in place of what is damaged: it has been reported. */

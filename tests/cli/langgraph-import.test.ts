@@ -57,7 +57,7 @@ it("stores what didn't change once, and at the checkpoints' own times", async ()
   expect(summary).toMatchObject({
     id: newest?.checkpoint.id,
     createdAt: newest?.checkpoint.ts,
-    metadata: { valuesIn: { plan: expect.any(String) } },
+    metadata: { holders: { plan: expect.any(String) } },
   });
 });
 

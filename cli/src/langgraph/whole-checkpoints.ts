@@ -31,7 +31,7 @@ export async function* lostValues({ storage }: Pick<Session, "storage">): AsyncG
       for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
         if (isCorrupt(newest)) continue;
         const { id, sequence } = newest;
-        for (const [channel, holder] of Object.entries(metadataOf(newest).valuesIn ?? {})) {
+        for (const [channel, holder] of Object.entries(metadataOf(newest).holders ?? {})) {
           if ((await storage.get(taskId, holder)) !== undefined) continue;
           yield { kind: "damaged", taskId, id, sequence, ...lostValueFinding(taskId, id, channel, holder) };
         }

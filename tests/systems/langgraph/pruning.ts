@@ -125,31 +125,6 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       }
     });
 
-    it("pruning finds the writes that a killed pruning has left, and leaves those whose checkpoint isn't stored yet", async () => {
-      const place = await newPlace(kind);
-      await makeThread(place);
-      const readings = await readingsOf(place);
-      // The first step of a pruning, without the second.
-      const manager = new CheckpointManager({ storage: place.open() });
-      const plan = await manager.planRetention("langgraph/t/c/", { keepLast: 8 });
-      await manager.applyPlan(plan);
-      const removed = plan.remove.map(({ checkpoint }) => checkpoint.id);
-      const left = (await writtenOf(place)).filter((id) => removed.includes(id));
-      expect(left.length).toBeGreaterThan(3);
-      const later = emptyCheckpoint().id;
-      await saverOn(place).putWrites(
-        threadOf("t", { checkpoint_ns: "", checkpoint_id: later }),
-        [["odd", "x"]],
-        "task",
-      );
-
-      await saverOn(place).prune("t", { keepLast: 8 });
-      const written = await writtenOf(place);
-      expect(written).toContain(later);
-      for (const id of written) expect([...readings.keys(), later]).toContain(id);
-      expect(written.filter((id) => removed.includes(id))).toEqual([]);
-    });
-
     it("retention keeps a long thread short, and its values whole", async () => {
       const place = await newPlace(kind);
       const options = { retention: { keepLast: 2 } };
@@ -158,9 +133,6 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       for (const turn of turns) {
         const input = { ...(turn === "0" ? { kept: "always" } : {}), odd: turn, seldom: [turn] };
         const saver = saverOn(place, options);
-        // A killed pruning has left them.
-        const removed = threadOf("t", { checkpoint_ns: "", checkpoint_id: `0-${turn}` });
-        await saver.putWrites(removed, [["odd", "x"]], "task");
         await compiled(saver).invoke(input, threadOf("t"));
         counts.push((await collect(place.open().tasks({ order: "taskId" }))).length);
         expect(saver.logged.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);

