@@ -36,15 +36,15 @@ export async function medians(contestants, { rounds, warmup = Math.ceil(rounds /
   );
 }
 
-/** @param {number[]} samples */
-function median(samples) {
+/** @param {readonly number[]} samples */
+export function median(samples) {
   const sorted = samples.toSorted((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
   return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
 }
 
 /** @param {number} count */
-function shuffled(count) {
+export function shuffled(count) {
   const order = Array.from({ length: count }, (_, index) => index);
   for (let last = count - 1; last > 0; last--) {
     const other = Math.floor(Math.random() * (last + 1));

@@ -87,7 +87,7 @@ async function benchLongTask(folder, state) {
  * @param {string} name
  * @param {Uint8Array} bytes
  */
-function writeDurably(folder, name, bytes) {
+export function writeDurably(folder, name, bytes) {
   const temporary = join(folder, `.${name}.tmp`);
   const file = openSync(temporary, "wx", 0o600);
   writeSync(file, bytes);

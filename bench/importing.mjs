@@ -38,10 +38,13 @@ export async function benchImporting(folder) {
   printRow({ what: "waymark list of 20 checkpoints", measuredMs: start.list - start.node, limit: 120 });
 }
 
-/** @param {readonly string[]} args */
-function runNode(args) {
+/**
+ * @param {readonly string[]} args
+ * @param {string} [cwd] - Where imports are looked up.
+ */
+export function runNode(args, cwd = root) {
   // Node reads these certificates at each start, where a machine has them configured; nothing here makes a connection.
   const { NODE_EXTRA_CA_CERTS: _certificates, ...env } = process.env;
-  const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, env });
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd, env });
   if (status !== 0) throw new Error(`node ended with ${status}: ${stderr}`);
 }

@@ -17,13 +17,19 @@ import { cpus, totalmem } from "node:os";
  * @param {string} folder
  */
 export function printMachine(folder) {
-  const [cpu] = cpus();
-  const memory = Math.round(totalmem() / 2 ** 30);
   console.log(`Waymark benchmark, ${new Date().toISOString()}`);
-  console.log(`Node ${process.version}, ${process.platform} ${process.arch}`);
-  console.log(`${cpus().length} × ${cpu?.model.trim() ?? "unknown processor"}, ${memory} GiB of memory`);
+  console.log(machine());
   console.log(`Stores in ${folder}`);
   console.log("Medians. The two sides of a ratio took turns in one run on the same disk.\n");
+}
+
+export function machine() {
+  const [cpu] = cpus();
+  const memory = Math.round(totalmem() / 2 ** 30);
+  return (
+    `Node ${process.version}, ${process.platform} ${process.arch}\n` +
+    `${cpus().length} × ${cpu?.model.trim() ?? "unknown processor"}, ${memory} GiB of memory`
+  );
 }
 
 /** @param {Row} row */
@@ -71,7 +77,7 @@ export function printHeading(title) {
 }
 
 /** @param {number} ms */
-function time(ms) {
+export function time(ms) {
   if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`;
   return ms < 100 ? `${ms.toFixed(2)} ms` : `${ms.toFixed(0)} ms`;
 }

@@ -1,0 +1,98 @@
+// @ts-check
+// The peers are installed beside the package, not as dependencies of it: LangGraph's savers and the drivers, which its tests
+// need too, in the project's own node_modules, the others in this folder's.
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { dirname, join, sep } from "node:path";
+
+const HERE = import.meta.dirname;
+const ROOT = dirname(dirname(HERE));
+const npm = process.platform === "win32" ? "npm.cmd" : "npm";
+
+/** Installs what package.json of this folder pins, unless it is there. */
+export function installPeers() {
+  const { dependencies } = readManifest(HERE);
+  const current = Object.entries(dependencies).every(
+    ([name, version]) =>
+      existsSync(join(HERE, "node_modules", name)) &&
+      readManifest(join(HERE, "node_modules", name)).version === version,
+  );
+  if (current) return;
+  console.log("Installing the peers; sqlite3 may have to be compiled, which takes a minute …");
+  // No lock file: it would be one more list to keep, and may name a registry's host.
+  const flags = ["--omit=optional", "--no-package-lock", "--no-audit", "--no-fund"];
+  execFileSync(npm, ["install", "--prefix", HERE, ...flags], { cwd: HERE, stdio: "inherit", shell: sep === "\\" });
+}
+
+/** @param {string} name */
+export function versionOf(name) {
+  return readManifest(folderOf(name, HERE)).version;
+}
+
+/**
+ * The bytes of packages and of all that they need to run. What a compiler left beside a native module doesn't count.
+ *
+ * @param {readonly string[]} names
+ */
+export function installedBytes(names) {
+  /** @type {Map<string, number>} */
+  const sizes = new Map();
+  const visit = (/** @type {string} */ name, /** @type {string} */ from) => {
+    const folder = folderOf(name, from);
+    if (sizes.has(folder)) return;
+    sizes.set(folder, folder === ROOT ? packedBytes() : bytesIn(folder));
+    const { dependencies, peerDependencies, peerDependenciesMeta } = readManifest(folder);
+    const required = Object.keys(peerDependencies ?? {}).filter((peer) => !peerDependenciesMeta?.[peer]?.optional);
+    for (const needed of [...Object.keys(dependencies ?? {}), ...required]) visit(needed, folder);
+  };
+  for (const name of names) visit(name, HERE);
+  return [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/**
+ * As Node looks it up.
+ *
+ * @param {string} name
+ * @param {string} from
+ * @returns {string}
+ */
+function folderOf(name, from) {
+  const folder = join(from, "node_modules", name);
+  if (existsSync(join(folder, "package.json"))) return realpathSync(folder);
+  if (dirname(from) === from) throw new Error(`The package "${name}" is not installed. Run "npm ci" in ${ROOT}.`);
+  return folderOf(name, dirname(from));
+}
+
+/** @param {string} folder */
+function readManifest(folder) {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+}
+
+/** @param {string} folder */
+function bytesIn(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => {
+      const [first, second, ...rest] = path.slice(folder.length + 1).split(sep);
+      const isModule = second === "Release" && rest.length === 1 && path.endsWith(".node");
+      return first !== "node_modules" && (first !== "build" || isModule);
+    })
+    .reduce((sum, path) => sum + statSync(path).size, 0);
+}
+
+/** Our own package, as npm would publish it. */
+function packedBytes() {
+  const flags = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const [packed] = Object.values(
+    JSON.parse(
+      execFileSync(npm, flags, {
+        cwd: ROOT,
+        encoding: "utf8",
+        stdio: ["ignore", "pipe", "ignore"],
+        shell: sep === "\\",
+      }),
+    ),
+  );
+  return packed.unpackedSize;
+}

@@ -1,0 +1,47 @@
+// @ts-check
+import { statSync } from "node:fs";
+
+/**
+ * A storage to compare: ours, another package's, or a bare driver as the limit.
+ *
+ * @typedef {object} Peer
+ * @property {string} name
+ * @property {readonly string[]} packages - What its user installs.
+ * @property {readonly string[]} [imports] - What its user imports; none for what Node itself brings.
+ * @property {(place: string) => Promise<Store>} open - A store of its own for each place.
+ */
+
+/**
+ * What a peer can do. A member that is missing is a "–" in the table.
+ *
+ * @typedef {object} Store
+ * @property {(task: string, state: object) => unknown} save - As durable as the peer can.
+ * @property {(tasks: readonly string[], state: object) => unknown} [saveAtOnce] - Default: a `save` for each, awaited together.
+ * @property {(task: string) => unknown} [latest] - The whole state, read from the storage.
+ * @property {(task: string) => Promise<number>} [list] - Reads what there is about each checkpoint, and counts them.
+ * @property {(state: { messages: readonly string[] }, turn: number) => unknown} [saveTurn] - Keeps what was saved before.
+ * @property {() => Promise<number>} [bytes] - What the storage takes on the disk.
+ * @property {(count: number) => Promise<void>} [addTasks] - So many tasks, one in a hundred of them incomplete.
+ * @property {() => Promise<number>} [findIncomplete] - Counts the 20 newest.
+ * @property {() => unknown} close
+ */
+
+export const HISTORY = "P1.M3.T2.S4";
+export const INCOMPLETE = 20;
+
+/** @param {number} task */
+export function isIncomplete(task) {
+  return task % 100 === 0;
+}
+
+/** @param {string} path */
+export function allocated(path) {
+  return statSync(path).blocks * 512;
+}
+
+/** @param {AsyncIterable<unknown> | Iterable<unknown>} values */
+export async function count(values) {
+  let found = 0;
+  for await (const _value of values) found += 1;
+  return found;
+}
