@@ -41,6 +41,10 @@ const REMOVE_ALONE = `
   DELETE FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?
     AND number NOT IN (SELECT number FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
 
+/** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
+const MOST_ALONE = 8;
+const MOST_SOURCES = 1000;
+
 /** Where a payload goes, and what is stored of it. */
 export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
@@ -57,6 +61,8 @@ export class SqliteHistories {
   /** By history, the one used last at the end. */
   readonly #remembered = new Map<number, Remembered>();
   #rememberedBytes = 0;
+  /** By the number of a checkpoint that has forks: the number of the last one. The next fork will resemble that. */
+  readonly #forks = new Map<number, number>();
 
   constructor(database: SqliteConnection) {
     this.#database = database;
@@ -73,8 +79,9 @@ export class SqliteHistories {
     if (before && delta) {
       return { number: next, form: FORM.delta, body: delta, text: followed(before, next, bytes, delta) };
     }
-    // What is much smaller is of another kind, and the next one will resemble the one before it again.
-    if (before && bytes.length * 2 < before.text.length) return { number: next, form: FORM.alone, body };
+    // What is much smaller may be of another kind, and the next one resemble the one before it again.
+    const isOther = before && bytes.length * 2 < before.text.length && next - before.number <= MOST_ALONE;
+    if (isOther) return { number: next, form: FORM.alone, body };
     const number = before ? this.#newHistory() : next;
     return {
       number,
@@ -82,6 +89,14 @@ export class SqliteHistories {
       body: wholeOf(body, bytes),
       text: { number, text: bytes, changes: 0, singles: 0 },
     };
+  }
+
+  /** The same for a fork of that checkpoint. */
+  placeFork(payload: Payload, source: number): PlacedPiece {
+    const placed = this.place(payload, this.#forks.get(source) ?? source);
+    if (this.#forks.size >= MOST_SOURCES) this.#forks.clear();
+    this.#forks.set(source, placed.number);
+    return placed;
   }
 
   store({ number, form, body, text }: PlacedPiece, sha256: string): void {

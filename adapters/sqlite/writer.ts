@@ -139,7 +139,12 @@ export class SqliteWriter {
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
-    const placed = this.#histories.place(payload, typeof near === "number" ? near : undefined);
+    const source = condition?.sharesWith;
+    const shared = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
+    const placed =
+      typeof shared === "number"
+        ? this.#histories.placeFork(payload, shared)
+        : this.#histories.place(payload, typeof near === "number" ? near : undefined);
     const columns = columnsOf(draft).slice(0, -1);
     const digests = [digestBytes(payload.sha256), digestBytes(seal)];
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);

@@ -48,6 +48,11 @@ async function bodyOf(adapter: StorageAdapter, taskId: string, id: string): Prom
   return String(found.payload.body);
 }
 
+async function sizeAfterClosing(path: string, adapter: StorageAdapter): Promise<number> {
+  await adapter.close();
+  return statSync(path).size;
+}
+
 function rows(path: string, table: string): unknown {
   return connect(path).prepare(`SELECT count(*) FROM ${table}`).pluck().get();
 }
@@ -74,6 +79,40 @@ describe("a history of states that grow", () => {
     await Promise.all([adapter.close(), other.close()]);
     expect(statSync(path).size).toBeLessThan(2.5 * (bodies.at(-1)?.length ?? 0));
     expect(await bodyOf(openAdapter({ path }), "t", "c300")).toBe(bodies[299]);
+  });
+
+  it("has the forks of other tasks in it, and each of them reads the same without the others", async () => {
+    const { adapter, path } = await newStore(options);
+    const bodies = await saveTurns(adapter, 200);
+    const forked = bodies[99] ?? "";
+    const branch = JSON.stringify({ ...JSON.parse(forked), turn: "of a branch" });
+    for (let fork = 1; fork <= 50; fork++) {
+      const taskId = `fork-${fork}`;
+      await adapter.append(draft(taskId, "begun", { body: forked }), { sharesWith: { taskId: "t", id: "c100" } });
+      await adapter.append(draft(taskId, "next", { body: branch }));
+    }
+    await adapter.append(draft("gone", "begun", { body: forked }), { sharesWith: { taskId: "t", id: "nobody" } });
+    expect(await adapter.removeTasks("t")).toBe(200);
+    await adapter.close();
+    expect(statSync(path).size).toBeLessThan(10 * forked.length);
+    const again = openAdapter({ path });
+    for (const taskId of ["fork-1", "fork-50"]) {
+      expect(await bodyOf(again, taskId, "begun")).toBe(forked);
+      expect(await bodyOf(again, taskId, "next")).toBe(branch);
+    }
+    expect(await bodyOf(again, "gone", "begun")).toBe(forked);
+  });
+
+  it("begins anew where the states have become much smaller", async () => {
+    const { adapter, path } = await newStore(options);
+    const bodies = await saveTurns(adapter, 300);
+    const before = await sizeAfterClosing(path, adapter);
+    const smaller = openAdapter({ path, ...options });
+    for (const [index, body] of bodies.slice(0, 120).entries()) {
+      await smaller.append(draft("t", `again-${index + 1}`, { body }));
+    }
+    expect((await sizeAfterClosing(path, smaller)) - before).toBeLessThan(2 * (bodies[119]?.length ?? 0));
+    expect(await bodyOf(openAdapter({ path }), "t", "again-120")).toBe(bodies[119]);
   });
 
   it("gives its space back once its last checkpoint has gone", async () => {
