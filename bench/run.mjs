@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
+import { benchEventLoop } from "./event-loop.mjs";
 import { benchFiles } from "./files.mjs";
 import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
@@ -20,6 +21,7 @@ const benchmarks = {
   files: benchFiles,
   sqlite: benchSqlite,
   histories: benchHistories,
+  "event-loop": benchEventLoop,
   postgres: benchPostgres,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,

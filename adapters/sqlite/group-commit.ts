@@ -1,5 +1,5 @@
 import type { AppendCondition } from "../../src/contract/adapter.js";
-import type { CheckpointDraft } from "../../src/contract/checkpoint.js";
+import { type CheckpointDraft, copyOfPayload } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
 /** The most appends of one transaction, and about the most text: other work gets its turn in between. */
@@ -26,9 +26,11 @@ export class GroupCommit {
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): Promise<number> {
     // The caller may change both as soon as it has its promise.
-    const copies = structuredClone({ draft, condition });
+    const { payload, ...rest } = draft;
+    const copies = structuredClone({ rest, condition });
+    const copy = { ...copies.rest, payload: copyOfPayload(payload) };
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ ...copies, resolve, reject });
+      this.#waiting.push({ draft: copy, condition: copies.condition, resolve, reject });
       if (this.#waiting.length === 1) queueMicrotask(() => this.flush());
     });
   }

@@ -1,4 +1,4 @@
-import { hash } from "node:crypto";
+import { hash, webcrypto } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError, UnsupportedFormatError } from "../contract/errors.js";
 import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
@@ -65,7 +65,7 @@ export interface OpenedPayload {
  * }
  * ```
  *
- * @returns The payload and its size; with transforms, a promise of them.
+ * @returns The payload and its size; with transforms, or from 1 MiB of JSON on, a promise of them.
  * @throws {StateNotSerializableError} `value` holds something that can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
@@ -184,6 +184,8 @@ export function digestOf(body: string | Uint8Array): string {
 const UTF8 = new TextEncoder();
 /** Encoding a text once gives both its size and the bytes to hash. Most texts fit in here. */
 const SCRATCH = new Uint8Array(128 * 1024);
+/** From here on the event loop doesn't wait for the digest, nor do the snapshot and the write come in the same turn. */
+const LARGE_TEXT = 1024 * 1024;
 
 function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
   const { transforms = [] } = options;
@@ -192,13 +194,20 @@ function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOpt
   return transformed(encoding, UTF8.encode(text), options);
 }
 
-function madeOf(encoding: string, body: string | Uint8Array): MadePayload {
+function madeOf(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
+  if (body.length >= LARGE_TEXT) return madeOfLarge(encoding, body);
   let bytes = body;
   if (typeof body === "string") {
     const fits = body.length * 3 <= SCRATCH.length;
     bytes = fits ? SCRATCH.subarray(0, UTF8.encodeInto(body, SCRATCH).written) : UTF8.encode(body);
   }
   return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
+}
+
+async function madeOfLarge(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
+  const bytes = typeof body === "string" ? UTF8.encode(body) : body;
+  const sha256 = Buffer.from(await webcrypto.subtle.digest("SHA-256", bytes)).toString("hex");
+  return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
 }
 
 function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {

@@ -44,6 +44,16 @@ describe("save", () => {
     expect((await manager.latest("t"))?.metadata).toEqual({ tags: ["a"] });
   });
 
+  it("does both for states of 1 MiB and more, whose digest the event loop doesn't wait for", async () => {
+    const manager = managerInMemory();
+    const state = { messages: ["x".repeat(2 ** 20)] };
+    const saved = [manager.save("t", state), manager.save("t", "small")];
+    state.messages.push("two");
+    expect((await Promise.all(saved)).map(({ sequence }) => sequence)).toEqual([1, 2]);
+    const [first] = await manager.list("t", { order: "oldest" });
+    expect((await manager.restore("t", first?.id ?? "")).state).toEqual({ messages: ["x".repeat(2 ** 20)] });
+  });
+
   it("stores the saves of one task in call order, even if a transform is slower for the first", async () => {
     const first = deferred();
     let calls = 0;
