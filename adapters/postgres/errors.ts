@@ -42,6 +42,11 @@ export function isTaken(error: unknown): boolean {
   return codeOf(error) === "23505";
 }
 
+/** The role has no right to do that. */
+export function isDenied(error: unknown): boolean {
+  return codeOf(error) === "42501";
+}
+
 /** Bytes that should be a text aren't one. */
 export function isNoText(error: unknown): boolean {
   return codeOf(error) === "22021";
@@ -86,7 +91,7 @@ export function explain(error: unknown, place: string): unknown {
   if (["28P01", "28000", "3D000"].includes(code)) {
     return failure(`${place} refuses the connection: ${reason} (${code}). Nothing was read or written.`);
   }
-  if (code === "42501") {
+  if (isDenied(error)) {
     return failure(
       `${place}: ${reason} (${code}). ${intact} docs/postgres.md says which rights each call needs; ` +
         "`waymark postgres ddl` prints what an administrator can apply.",

@@ -58,6 +58,7 @@ export function maintainedTables(place: string, call: Call): MaintainedTables {
           if (finding === undefined) return false;
           await run.change(sql.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
           await run.change(sql.shortenTask, taskId, await run.change(sql.removeAt, taskId, key));
+          await run.change(sql.trim, taskId);
           return true;
         }),
       );

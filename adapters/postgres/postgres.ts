@@ -27,6 +27,7 @@ import { SqlMaintenance } from "../sql/maintenance.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
+import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
@@ -128,9 +129,10 @@ export class PostgresAdapter implements StorageAdapter {
     const source = pool ?? (() => newPool(url ?? ""));
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
-    const reader = new PostgresReader(sql, place);
+    const histories = new PostgresHistories(sql);
+    const reader = new PostgresReader(sql, histories, place);
     const leases = new PostgresLeases(this.#connection, sql);
-    const writer = new PostgresWriter(this.#connection, sql, { reader, leases }, { retryForMs });
+    const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases }, { retryForMs });
     this.#tables = { connection: this.#connection, sql, reader, leases, writer, groupCommit: new GroupCommit(writer) };
     this.maintenance = new SqlMaintenance(maintainedTables(place, (work) => this.#read(work)));
   }

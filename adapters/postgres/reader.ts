@@ -17,9 +17,11 @@ import {
   summaryOf,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
+import { BrokenHistoryError } from "../sql/history.js";
 import { COLUMNS, damagedRow, HIGHEST, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
 import type { Statements } from "./connection.js";
 import { isNoText } from "./errors.js";
+import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** Which sequences of a task, both included. A damaged one may be any of PostgreSQL's. */
@@ -72,11 +74,13 @@ export function numberIn(value: unknown): unknown {
 /** Reads the tables. A CorruptRecord stands for a row that makes no sense; the other rows are given. */
 export class PostgresReader {
   readonly #sql: PostgresStatements;
+  readonly #histories: PostgresHistories;
   readonly #place: string;
 
   /** @param place - Where the tables are, for messages. */
-  constructor(sql: PostgresStatements, place: string) {
+  constructor(sql: PostgresStatements, histories: PostgresHistories, place: string) {
     this.#sql = sql;
+    this.#histories = histories;
     this.#place = place;
   }
 
@@ -121,20 +125,18 @@ export class PostgresReader {
     size: PageSize,
   ): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
-    const part = [taskId, low, high];
     const isPlain = size.rows === 1 && skip === 0 && stage === undefined && status === undefined;
-    const plain = isPlain ? await this.#plainRow(from, order, part) : undefined;
+    const first = isPlain ? await this.#first(from, query, { low, high }) : undefined;
+    if (first !== undefined) return first;
     const filtered = [size.rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, size.bytes];
-    const rows = plain ?? (await from.rows(this.#sql.checkpoints[order], ...part, ...filtered));
+    const rows = await from.rows(this.#sql.checkpoints[order], taskId, low, high, ...filtered);
     const entries: Entry<StoredCheckpoint>[] = [];
     let bytes = 0;
     for (const row of rows) {
-      const weight = Number(row[WIDTH + 2]);
+      const weight = Number(row[WIDTH + 3]);
       bytes += weight;
-      const sealed = this.#sealedOf(taskId, row);
-      if (!isCorrupt(sealed) && weight === 0) continue;
-      const body = plain && row[WIDTH] === true ? row[WIDTH + 1] : bytesIn(row[WIDTH + 1]);
-      entries.push({ sequence: String(row[0]), found: this.#wholeOf(taskId, row, body) });
+      if (!isCorrupt(this.#sealedOf(taskId, row)) && weight === 0) continue;
+      entries.push({ sequence: String(row[0]), found: this.#wholeOf(taskId, row, bytesIn(row[WIDTH + 1])) });
     }
     const isWhole = rows.length < size.rows && bytes < size.bytes;
     return { entries, rest: isWhole ? undefined : restAfter(rows, query, { low, high }) };
@@ -215,29 +217,50 @@ export class PostgresReader {
     return broken === undefined ? summaryOf(found) : damagedRow(locationOf(this.#place, taskId, row[0]), found, broken);
   }
 
-  /** Its body as text, where it is one. `undefined` if that is damaged. */
-  async #plainRow(
-    from: Statements,
-    order: CheckpointQuery["order"],
-    part: readonly unknown[],
-  ): Promise<readonly SqlRow[] | undefined> {
+  /** The first row of the range, its body as text where it is one. `undefined` if that is damaged. */
+  async #first(from: Statements, query: CheckpointQuery, range: Range): Promise<Page<StoredCheckpoint> | undefined> {
+    const { taskId, order } = query;
+    const known = this.#histories.knownOf(taskId);
     try {
-      return await from.rows(this.#sql.checkpoint[order], ...part);
+      const statement = this.#sql.checkpoint[order];
+      const rows = await from.rows(statement, taskId, range.low, range.high, known?.sha256 ?? "");
+      const entries = rows.map((row) => {
+        const body = row[WIDTH] === true ? row[WIDTH + 1] : bytesIn(row[WIDTH + 1]);
+        const found = this.#wholeOf(taskId, row, body, ({ sequence, payload: { sha256 } }) => {
+          if (known?.sha256 === sha256) return known.text.toString();
+          const pieces = row[WIDTH + 2];
+          if (order === "oldest") return this.#histories.textOf(sequence, pieces);
+          return this.#histories.newestTextOf(taskId, sequence, sha256, pieces);
+        });
+        return { sequence: String(row[0]), found };
+      });
+      return { entries, rest: restAfter(rows, query, range) };
     } catch (error) {
       if (isNoText(error)) return undefined;
       throw error;
     }
   }
 
-  #wholeOf(taskId: string, row: SqlRow, body: unknown): StoredCheckpoint | CorruptRecord {
+  #wholeOf(
+    taskId: string,
+    row: SqlRow,
+    body: unknown,
+    textOf = ({ sequence }: SealedSummary) => this.#histories.textOf(sequence, row[WIDTH + 2]),
+  ): StoredCheckpoint | CorruptRecord {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;
     if (typeof body === "string") return { ...found, payload: { ...found.payload, body } };
-    if (!Buffer.isBuffer(body))
-      return damagedRow(locationOf(this.#place, taskId, row[0]), found, "its payload is missing");
-    // Callers get a Uint8Array like any other, of memory that nobody shares.
-    const copy = row[WIDTH] === true ? body.toString("utf8") : new Uint8Array(body);
-    return { ...found, payload: { ...found.payload, body: copy } };
+    if (Buffer.isBuffer(body)) {
+      // Callers get a Uint8Array like any other, of memory that nobody shares.
+      const copy = row[WIDTH] === true ? body.toString("utf8") : new Uint8Array(body);
+      return { ...found, payload: { ...found.payload, body: copy } };
+    }
+    try {
+      return { ...found, payload: { ...found.payload, body: textOf(found) } };
+    } catch (error) {
+      if (!(error instanceof BrokenHistoryError)) throw error;
+      return damagedRow(locationOf(this.#place, taskId, row[0]), found, error.message, error);
+    }
   }
 }
 

@@ -21,8 +21,9 @@ export function postgresDdl(schema = "waymark"): string {
 }
 
 /**
- * A small payload is kept in its checkpoint's row; PostgreSQL keeps a large one apart, so lists don't pass over it, and a
- * new status doesn't write it again.
+ * A small payload is kept in its checkpoint's row, and so is one of bytes, which PostgreSQL keeps apart if it is large. A
+ * text of 1 KB or more is a piece of its task's history: see adapters/sql/history.ts. So lists don't pass over it, and a new
+ * status doesn't write it again.
  *
  * Every append writes the task's row. It gives the sequences under its lock, makes the task's position one look-up, and
  * shows a list that is shorter than it should be.
@@ -37,7 +38,8 @@ function tablesIn(schema: string): string {
   count bigint NOT NULL,
   newest_sequence bigint, -- NULL in a task without checkpoints, as the rest of the row
   newest_created_at text COLLATE "C",
-  newest_status text COLLATE "C"
+  newest_status text COLLATE "C",
+  last_text bytea -- the SHA-256 of the text that the last piece gives; NULL: the next one begins anew
 );
 CREATE INDEX IF NOT EXISTS tasks_by_recency ON ${name}.tasks (newest_status, newest_created_at DESC, task_id);
 
@@ -59,10 +61,20 @@ CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
   sha256 text COLLATE "C" NOT NULL,
   seal text COLLATE "C" NOT NULL,
   is_text boolean NOT NULL, -- true: the body is JSON in UTF-8; false: it is what the encoding says
-  body bytea NOT NULL,
+  body bytea, -- NULL: it is made of pieces
   PRIMARY KEY (task_id, sequence)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task_id, id_digest);
+
+-- What the texts of a task are made of. A piece outlives its checkpoint for as long as others need it.
+CREATE TABLE IF NOT EXISTS ${name}.pieces (
+  task_id text COLLATE "C" NOT NULL,
+  number bigint NOT NULL, -- the sequence of its checkpoint; of a bundle, of the last one
+  form int NOT NULL, -- 1: a whole text, deflated, 2: a delta, 3: a bundle of deltas, 4: a whole text
+  body bytea NOT NULL,
+  PRIMARY KEY (task_id, number)
+);
+ALTER TABLE ${name}.pieces ALTER COLUMN body SET STORAGE EXTERNAL; -- it is compressed by itself
 
 -- Who runs a task. A row outlives its task, so that tokens only grow.
 CREATE TABLE IF NOT EXISTS ${name}.leases (
@@ -94,6 +106,7 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   sha256 text,
   seal text,
   is_text boolean,
+  form int, -- 0: the body is the payload; otherwise it is a piece
   body bytea,
   PRIMARY KEY (task_id, number)
 );
@@ -106,7 +119,7 @@ COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
 /** In the catalogue itself: to_regclass may give what its connection remembers from before it waited for the lock. */
 const LOOK = `
   SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'leases', 'quarantine')
+  WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
   ORDER BY c.relname DESC`;
 
 /**

@@ -1,3 +1,4 @@
+import { FORM } from "../sql/history.js";
 import { COLUMNS } from "../sql/rows.js";
 import { quoted } from "./schema.js";
 
@@ -17,20 +18,32 @@ function sealOf(before: string, after: string, sequence = "sequence"): string {
  * machines by it asks one of them; but for those across tasks.
  */
 export function statementsOn(schema: string) {
-  const [tasks, checkpoints, leases, quarantine] = ["tasks", "checkpoints", "leases", "quarantine"].map(
-    (table) => `${quoted(schema)}.${table}`,
-  );
+  const table = (name: string) => `${quoted(schema)}.${name}`;
+  const [tasks, checkpoints, pieces] = [table("tasks"), table("checkpoints"), table("pieces")];
+  const [leases, quarantine] = [table("leases"), table("quarantine")];
   const columns = COLUMNS.map((name) => `c.${name}`).join(", ");
   const names = COLUMNS.join(", ");
   const inOrder = (order: "ASC" | "DESC") =>
     `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order}`;
   const inRange = (order: "ASC" | "DESC") => `${inOrder(order)} LIMIT $4 OFFSET $5`;
-  const whole = `c.is_text, encode(c.body, 'hex')`;
-  const readable = `c.is_text, CASE WHEN c.is_text THEN convert_from(c.body, 'UTF8') ELSE encode(c.body, 'hex') END`;
+  const WHOLE = `form IN (${FORM.whole}, ${FORM.plain})`;
+  /** The pieces from the last whole one up to the one that gives the text of that sequence. */
+  const piecesOf = (sequence: string) => `(
+      SELECT encode(string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number), 'hex')
+      FROM ${pieces} p WHERE p.task_id = $1
+        AND p.number >= (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND ${WHOLE} AND number <= ${sequence})
+        AND p.number <= (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= ${sequence}))`;
+  const piecesIfNeeded = `CASE WHEN c.body IS NULL THEN ${piecesOf("c.sequence")} END`;
+  const whole = `c.is_text, encode(c.body, 'hex'), ${piecesIfNeeded}`;
+  /** $4: the digest of a text that the caller has. */
+  const readable = `
+    c.is_text, CASE WHEN c.is_text THEN convert_from(c.body, 'UTF8') ELSE encode(c.body, 'hex') END,
+    CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${piecesOf("c.sequence")} END`;
   const newestIn = `(SELECT max(sequence) AS newest FROM ${checkpoints} WHERE task_id = $1) p`;
   /** A row that isn't asked for comes without its body, and weighs nothing. $8: the page's budget of bytes. */
   const page = (order: "ASC" | "DESC") => `
-    SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN encode(c.body, 'hex') END, c.weight
+    SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN encode(c.body, 'hex') END,
+      CASE WHEN c.weight > 0 AND c.body IS NULL THEN ${piecesOf("c.sequence")} END, c.weight
     FROM (SELECT r.*, sum(r.weight) OVER (ORDER BY r.sequence ${order}) - r.weight AS before FROM (
       SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
         ELSE 0 END AS weight FROM ${checkpoints} c ${inRange(order)}) r) c
@@ -44,39 +57,52 @@ export function statementsOn(schema: string) {
   const lease = `
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
   /** Waits for the task's row, and reads what its holder has committed. */
-  const advanced = (isFenced: string) => `advanced AS (
+  const advanced = (isFenced: string, isPiece: boolean) => `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
+          ${isPiece ? "last_text = decode($16, 'hex')," : ""}
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
           AND coalesce($20::bigint > t.last_sequence, t.last_sequence < ${HIGHEST_SEQUENCE})
+          ${isPiece ? "AND coalesce($22::bytea = coalesce(t.last_text, ''), true)" : ""}
         RETURNING t.last_sequence AS sequence
       )`;
-  const begun = (isFenced: string) => `begun AS (
-        INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
-        SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1)
+  const begun = (isFenced: string, isPiece: boolean) => `begun AS (
+        INSERT INTO ${tasks}
+          (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
+        SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1),
+          ${isPiece ? "decode($16, 'hex')" : "NULL"}
         FROM ${newestIn}
         WHERE NOT EXISTS (SELECT FROM advanced) AND NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced}
           AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
           AND coalesce($20 > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
+          ${isPiece ? "AND coalesce($22 = '', true)" : ""}
         ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
       )`;
-  const insertAt = (position: string) => `
+  const insertAt = (position: string, isPiece: boolean) => `
+      ${isPiece ? `, kept AS (INSERT INTO ${pieces} (task_id, number, form, body) SELECT $1, sequence, $21::int, $3::bytea FROM ${position})` : ""}
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
-      SELECT $1, $2::boolean, $3::bytea, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
+      SELECT $1, $2::boolean, ${isPiece ? "NULL" : "$3::bytea"}, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
         $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
       RETURNING sequence`;
   /**
    * The whole append. Nothing but the task's row is read anew, so whatever else changes meanwhile gives no row or a taken
    * key, and the caller looks again. A row that is behind its checkpoints gives a taken key, too.
    */
-  const append = (fence = "", isFenced = "") => ({
-    toAny: `
-      WITH ${fence} ${advanced(isFenced)}, ${begun(isFenced)},
-      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${insertAt("given")}`,
-    /** To a task that was there a moment ago: less to do for the server. */
-    toKnown: `
-      WITH ${fence} ${advanced(isFenced)} ${insertAt("advanced")}`,
-  });
+  const append = (isPiece: boolean, token?: string) => {
+    const isFenced = token ? "AND EXISTS (SELECT FROM fence)" : "";
+    // Until the commit, nobody can claim the lease.
+    const fence = token
+      ? `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = ${token} AND expires_at > clock_timestamp() FOR SHARE),`
+      : "";
+    return {
+      toAny: `
+      WITH ${fence} ${advanced(isFenced, isPiece)}, ${begun(isFenced, isPiece)},
+      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${insertAt("given", isPiece)}`,
+      /** To a task that was there a moment ago: less to do for the server. */
+      toKnown: `
+      WITH ${fence} ${advanced(isFenced, isPiece)} ${insertAt("advanced", isPiece)}`,
+    };
+  };
   /**
    * Appends of many tasks, as many as there are without waiting for anybody: each task's row that another transaction
    * has, and each condition that doesn't hold, gives no row, and the caller appends that one by itself. So no two
@@ -89,35 +115,44 @@ export function statementsOn(schema: string) {
       WITH input AS (
         SELECT * FROM json_to_recordset($1::json) AS i (task_id text, is_text boolean, start int, length int,
           id_digest text, ${DRAFT_COLUMNS.map((name) => `${name} ${NUMBERED.includes(name) ? "bigint" : "text"}`).join(", ")},
-          before text, after text, expected bigint, token bigint)
+          before text, after text, expected bigint, token bigint, form int, last_text text)
       ), ${fence} locked AS (
         SELECT i.*, t.last_sequence + 1 AS sequence FROM input i CROSS JOIN LATERAL (
           SELECT last_sequence FROM ${tasks} t
           WHERE t.task_id = i.task_id AND t.last_sequence < ${HIGHEST_SEQUENCE}
             AND coalesce(i.expected = coalesce(t.newest_sequence, 0), true) ${isFenced}
+            AND coalesce(decode(i.last_text, 'hex') = coalesce(t.last_text, ''), true)
           LIMIT 1 FOR UPDATE SKIP LOCKED) t
       ), advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = l.created_at, newest_status = l.status,
-          last_sequence = l.sequence, newest_sequence = l.sequence
+          last_sequence = l.sequence, newest_sequence = l.sequence,
+          last_text = CASE WHEN l.form > 0 THEN decode(l.sha256, 'hex') ELSE t.last_text END
         FROM locked l WHERE t.task_id = l.task_id AND t.task_id = ANY (ARRAY(SELECT task_id FROM locked))
         RETURNING t.task_id, t.last_sequence
       ), begun AS (
-        INSERT INTO ${tasks} (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence)
-        SELECT i.task_id, 1, i.created_at, i.status, 1, 1 FROM input i
-        WHERE coalesce(i.expected, 0) = 0 ${isFenced}
+        INSERT INTO ${tasks}
+          (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
+        SELECT i.task_id, 1, i.created_at, i.status, 1, 1, CASE WHEN i.form > 0 THEN decode(i.sha256, 'hex') END
+        FROM input i
+        WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.last_text, '') = '' ${isFenced}
           AND coalesce((SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id),
             (SELECT max(sequence) FROM ${checkpoints} c WHERE c.task_id = i.task_id)) IS NULL
         ORDER BY i.task_id ON CONFLICT DO NOTHING RETURNING task_id, last_sequence
       ), given AS (
-        SELECT task_id, last_sequence AS sequence FROM advanced UNION ALL SELECT task_id, last_sequence FROM begun)
+        SELECT task_id, last_sequence AS sequence FROM advanced UNION ALL SELECT task_id, last_sequence FROM begun
+      ), kept AS (
+        INSERT INTO ${pieces} (task_id, number, form, body)
+        SELECT i.task_id, g.sequence, i.form, substring($2::bytea FROM i.start FOR i.length)
+        FROM given g JOIN input i ON i.task_id = g.task_id WHERE i.form > 0)
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
-      SELECT i.task_id, i.is_text, substring($2::bytea FROM i.start FOR i.length), decode(i.id_digest, 'hex'), g.sequence,
+      SELECT i.task_id, i.is_text, CASE WHEN i.form = 0 THEN substring($2::bytea FROM i.start FOR i.length) END, decode(i.id_digest, 'hex'), g.sequence,
         ${DRAFT_COLUMNS.map((name) => `i.${name}`).join(", ")}, ${sealOf("i.before", "i.after", "g.sequence")}
       FROM given g JOIN input i ON i.task_id = g.task_id
       RETURNING task_id, sequence`;
 
-  const removeBy = (range: string) =>
-    `WITH removed AS (DELETE FROM ${tasks} ${range}) DELETE FROM ${checkpoints} ${range}`;
+  const removeBy = (range: string) => `
+    WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range})
+    DELETE FROM ${checkpoints} ${range}`;
 
   return {
     byId: `SELECT ${columns} FROM ${checkpoints} c WHERE c.task_id = $1 AND c.id_digest = $2`,
@@ -137,12 +172,40 @@ export function statementsOn(schema: string) {
       oldest: `SELECT ${columns}, ${readable}, 1 FROM ${checkpoints} c ${inOrder("ASC")} LIMIT 1`,
     },
 
-    append: append(),
-    /** The same under a lease, $21 its token: until the commit, nobody can claim it. */
-    appendUnderLease: append(
-      `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = $21 AND expires_at > clock_timestamp() FOR SHARE),`,
-      "AND EXISTS (SELECT FROM fence)",
-    ),
+    append: append(false),
+    /** The same under a lease, whose token is the last value. */
+    appendUnderLease: append(false, "$21"),
+    /** The same of a piece: $21 is its form; $22 what the task's last text must be, `''` for none, NULL for any. */
+    appendPiece: append(true),
+    appendPieceUnderLease: append(true, "$23"),
+    /** The task's last text: its digest, its pieces. */
+    lastText: `
+      SELECT encode(t.last_text, 'hex'), ${piecesOf(`(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`)}
+      FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
+    /** The deltas $2 to $3 become the bundle $4, if the task's last text still is $5. To run it twice changes nothing. */
+    fold: `
+      WITH held AS (SELECT FROM ${tasks} WHERE task_id = $1 AND last_text = $5 FOR UPDATE),
+      folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3 AND EXISTS (SELECT FROM held))
+      UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4
+      WHERE task_id = $1 AND number = $3 AND EXISTS (SELECT FROM held)`,
+    /**
+     * Removes the pieces that no checkpoint is made of. One is needed by a checkpoint after the piece before it and before
+     * the next whole one. If the last one goes, the next text begins anew.
+     */
+    trim: `
+      WITH placed AS (
+        SELECT number, coalesce(lag(number) OVER (ORDER BY number), 0) AS before,
+          min(number) FILTER (WHERE ${WHOLE}) OVER (ORDER BY number ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS next
+        FROM ${pieces} WHERE task_id = $1
+      ), trimmed AS (
+        DELETE FROM ${pieces} WHERE task_id = $1 AND number IN (
+          SELECT number FROM placed p WHERE NOT EXISTS (
+            SELECT FROM ${checkpoints} c WHERE c.task_id = $1 AND c.body IS NULL
+              AND c.sequence > p.before AND (p.next IS NULL OR c.sequence < p.next)))
+        RETURNING number
+      )
+      UPDATE ${tasks} SET last_text = NULL
+      WHERE task_id = $1 AND EXISTS (SELECT FROM trimmed WHERE number = (SELECT max(number) FROM placed))`,
     /** What decided: see `append`. The last sequence given, and the newest one's. */
     position: `
       SELECT greatest(t.last_sequence, p.newest, 0),
@@ -158,7 +221,7 @@ export function statementsOn(schema: string) {
       WHERE task_id = $1 AND sequence = $2`,
     /** In one statement, as `removeTasks`: between two, somebody could begin the task anew. */
     removeAll: removeBy("WHERE task_id = $1"),
-    removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2)`,
+    removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
     shortenTask: `
       UPDATE ${tasks} SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
@@ -191,11 +254,13 @@ export function statementsOn(schema: string) {
       VALUES ($1, $2, $3, $4, $5, $6)
       ON CONFLICT (task_id) DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
         newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
-        newest_status = excluded.newest_status`,
+        newest_status = excluded.newest_status, last_text = NULL`,
     quarantineCheckpoint: `
-      INSERT INTO ${quarantine} (task_id, quarantined_at, reason, ${names}, id_digest, is_text, body)
-      SELECT c.task_id, $3, $4, ${columns}, c.id_digest, c.is_text, c.body
-      FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = $2`,
+      INSERT INTO ${quarantine} (task_id, quarantined_at, reason, ${names}, id_digest, is_text, form, body)
+      SELECT c.task_id, $3, $4, ${columns}, c.id_digest, c.is_text, coalesce(p.form, 0), coalesce(c.body, p.body)
+      FROM ${checkpoints} c LEFT JOIN ${pieces} p ON c.body IS NULL AND p.task_id = $1
+        AND p.number = (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= $2)
+      WHERE c.task_id = $1 AND c.sequence = $2`,
     quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
 
     /** Across tasks. */
@@ -223,6 +288,7 @@ export function statementsOn(schema: string) {
         (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         ORDER BY task_id LIMIT $2`,
+      lockTasks: `SELECT FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
       removeTasks: removeBy("WHERE task_id >= $1 AND task_id < $2"),
     },
   } as const;

@@ -10,9 +10,11 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
+import { FORM } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isPassing, isTaken } from "./errors.js";
+import type { PlacedPiece, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
 import { digestOf, numberIn, type PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
@@ -31,6 +33,7 @@ export class PostgresWriter {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #reader: PostgresReader;
+  readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
   /** Tasks that have a row, for all that is known. */
@@ -39,13 +42,18 @@ export class PostgresWriter {
   constructor(
     connection: PostgresConnection,
     sql: PostgresStatements,
-    { reader, leases }: { readonly reader: PostgresReader; readonly leases: PostgresLeases },
+    parts: {
+      readonly reader: PostgresReader;
+      readonly histories: PostgresHistories;
+      readonly leases: PostgresLeases;
+    },
     { retryForMs }: { readonly retryForMs: number },
   ) {
     this.#connection = connection;
     this.#sql = sql;
-    this.#reader = reader;
-    this.#leases = leases;
+    this.#reader = parts.reader;
+    this.#histories = parts.histories;
+    this.#leases = parts.leases;
     this.#retryForMs = retryForMs;
   }
 
@@ -54,12 +62,19 @@ export class PostgresWriter {
    * checkpoint under that id is this one.
    */
   async append({ draft, condition }: Append): Promise<number> {
-    const values = valuesOf(draft);
+    const { taskId, payload } = draft;
+    if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(this.#connection, taskId);
+    let placed = this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
     let asked = condition;
     do {
-      const outcome = await this.#tryAppend(draft.taskId, values, asked);
+      const outcome = await this.#tryAppend(draft, placed, asked);
       if (typeof outcome === "number") return outcome;
+      // Another process has added a text, or this one doesn't know the last one yet.
+      if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId))) {
+        placed = this.#histories.place(taskId, payload, true);
+        continue;
+      }
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
       const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
@@ -82,35 +97,48 @@ export class PostgresWriter {
     );
   }
 
+  /** Whether {@link append} has more to do than an append. */
+  isFoldDue({ draft }: Append): boolean {
+    return this.#histories.isFoldDue(draft.taskId);
+  }
+
   /**
    * One statement for many tasks: one commit. Gives the sequences of what it has stored, by task. The others are for
    * {@link append}, which says why.
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
     const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
-    const bodies = Buffer.allocUnsafe(appends.reduce((bytes, { draft }) => bytes + bytesOf(draft.payload), 0));
+    const placed = new Map(appends.map(({ draft }) => [draft, this.#histories.place(draft.taskId, draft.payload)]));
+    const bodies = Buffer.allocUnsafe([...placed.values()].reduce((bytes, piece) => bytes + bytesOf(piece), 0));
     let start = 0;
-    const rows = appends.map(({ draft, condition }) => {
+    const rows = [...placed].map(([draft, piece], index) => {
+      const condition = appends[index]?.condition;
       const { columns, before, after } = describedBy(draft);
-      const { body } = draft.payload;
-      const length = bytesOf(draft.payload);
+      const { form, body } = piece;
+      const length = bytesOf(piece);
       if (typeof body === "string") bodies.write(body, start);
       else bodies.set(body, start);
       start += length;
       const described = columns.map((value) => (typeof value === "string" ? toColumn(value) : value));
       return {
-        ...Object.fromEntries(DRAFT_COLUMNS.map((name, index) => [name, described[index]])),
+        ...Object.fromEntries(DRAFT_COLUMNS.map((name, at) => [name, described[at]])),
         // PostgreSQL counts from 1.
-        ...{ task_id: toColumn(draft.taskId), is_text: typeof body === "string", start: start - length + 1, length },
+        ...{ task_id: toColumn(draft.taskId), is_text: isText(draft.payload), start: start - length + 1, length },
         ...{ id_digest: digestOf(draft.id).toString("hex"), before, after },
-        ...{ expected: condition.expectedSequence, token: condition.fencingToken },
+        ...{ expected: condition?.expectedSequence, token: condition?.fencingToken },
+        ...{ form, last_text: piece.after?.toString("hex") },
       };
     });
     const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
     const statement = isFenced ? appendManyUnderLeases : appendMany;
     try {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
-      return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
+      const sequences = new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
+      for (const [{ taskId, payload }, piece] of placed) {
+        const sequence = sequences.get(taskId);
+        if (sequence !== undefined) this.#histories.stored(taskId, piece, sequence, payload.sha256);
+      }
+      return sequences;
     } catch (error) {
       // Otherwise one of them is what the server refuses, an id that is taken most of all.
       if (isPassing(error)) throw error;
@@ -119,21 +147,26 @@ export class PostgresWriter {
   }
 
   async #tryAppend(
-    taskId: string,
-    values: readonly unknown[],
+    draft: CheckpointDraft,
+    placed: PlacedPiece,
     condition: AppendCondition,
   ): Promise<number | "taken" | undefined> {
+    const { taskId, payload } = draft;
     const { expectedSequence = null, sequence = null, fencingToken } = condition;
-    const { append, appendUnderLease } = this.#sql;
-    const { toKnown, toAny } = fencingToken === undefined ? append : appendUnderLease;
+    const { append, appendUnderLease, appendPiece, appendPieceUnderLease } = this.#sql;
+    const isPiece = placed.form !== FORM.alone;
+    const [free, fenced] = isPiece ? [appendPiece, appendPieceUnderLease] : [append, appendUnderLease];
+    const { toKnown, toAny } = fencingToken === undefined ? free : fenced;
     const token = fencingToken === undefined ? [] : [fencingToken];
+    const piece = isPiece ? [placed.form, placed.after ?? null] : [];
     // Whatever becomes of this one: a task that isn't there any more is like any other.
     const statement = this.#known.delete(taskId) ? toKnown : toAny;
     try {
-      const rows = await this.#connection.rows(statement, ...values, expectedSequence, sequence, ...token);
-      const [[given] = []] = rows;
+      const values = [...valuesOf(draft, placed), expectedSequence, sequence, ...piece, ...token];
+      const [[given] = []] = await this.#connection.rows(statement, ...values);
       if (given === undefined) return undefined;
       this.#remember(taskId);
+      this.#histories.stored(taskId, placed, Number(given), payload.sha256);
       return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
@@ -165,8 +198,9 @@ export class PostgresWriter {
     return this.#change(taskId, id, undefined, async (record, run) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sequence, sizeBytes, seal } = withPayload(record, payload);
-      const described = [sizeBytes, payload.encoding, payload.sha256, seal];
-      await run.change(this.#sql.replacePayload, taskId, sequence, ...described, ...bodyOf(payload));
+      const described = [sizeBytes, payload.encoding, payload.sha256, seal, isText(payload), bytesIn(payload)];
+      await run.change(this.#sql.replacePayload, taskId, sequence, ...described);
+      await run.change(this.#sql.trim, taskId);
       return true;
     });
   }
@@ -181,15 +215,20 @@ export class PostgresWriter {
       await run.rows(this.#sql.lock, taskId);
       checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
       if (ids === "all") return run.change(this.#sql.removeAll, taskId);
-      const removed = await run.change(this.#sql.removeSome, taskId, ids.map(digestOf));
-      if (removed > 0) await run.change(this.#sql.shortenTask, taskId, removed);
-      return removed;
+      const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(digestOf));
+      if (removed.length > 0) await run.change(this.#sql.shortenTask, taskId, removed.length);
+      if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#sql.trim, taskId);
+      return removed.length;
     });
   }
 
   async removeTasks(prefix: string): Promise<number> {
-    const { removeTasks } = this.#sql.acrossTasks;
-    return this.#connection.atomically((run) => run.change(removeTasks, prefix, prefix + HIGHEST));
+    const { lockTasks, removeTasks } = this.#sql.acrossTasks;
+    const range = [prefix, prefix + HIGHEST];
+    return this.#connection.atomically(async (run) => {
+      await run.rows(lockTasks, ...range);
+      return run.change(removeTasks, ...range);
+    });
   }
 
   /** Gives false if there is no such checkpoint. */
@@ -214,9 +253,10 @@ export class PostgresWriter {
 }
 
 /** The values of `append` but for its condition. */
-function valuesOf(draft: CheckpointDraft): readonly unknown[] {
+function valuesOf(draft: CheckpointDraft, placed: PlacedPiece): readonly unknown[] {
   const { columns, before, after } = describedBy(draft);
-  return [draft.taskId, ...bodyOf(draft.payload), digestOf(draft.id), ...columns, before, after];
+  const described = [digestOf(draft.id), ...columns, before, after];
+  return [draft.taskId, isText(draft.payload), bytesIn(placed), ...described];
 }
 
 function describedBy(draft: CheckpointDraft) {
@@ -224,11 +264,15 @@ function describedBy(draft: CheckpointDraft) {
   return { columns: columnsOf(draft).map((value) => value ?? null), before, after };
 }
 
-function bytesOf({ body }: Payload): number {
+function bytesOf({ body }: Pick<Payload, "body">): number {
   return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
 }
 
-/** For the columns is_text and body. */
-function bodyOf({ body }: Payload): readonly [boolean, Buffer] {
-  return typeof body === "string" ? [true, Buffer.from(body)] : [false, Buffer.from(body)];
+function bytesIn({ body }: Pick<Payload, "body">): Buffer {
+  return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+}
+
+/** For the column is_text. */
+function isText({ body }: Payload): boolean {
+  return typeof body === "string";
 }

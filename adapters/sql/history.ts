@@ -13,12 +13,14 @@ export const PLACES = 1024;
 export const FORM = {
   /** The payload itself. Nothing builds on it. */
   alone: 0,
-  /** A text that others build on; bytes are deflated. */
+  /** A text that others build on, deflated. */
   whole: 1,
   /** What changed since the text before it. */
   delta: 2,
   /** Several deltas, deflated. */
   bundle: 3,
+  /** As `whole`, but not deflated. */
+  plain: 4,
 } as const;
 
 /** A row of the payloads. */
@@ -48,12 +50,18 @@ export const FOLD = 64;
 /** Deflating takes some 20 ms a MB, so what is larger stays as it is, and so does what is small. */
 const DEFLATED_BYTES = { least: 32 * 1024, most: 4 * 1024 * 1024 };
 /** Deflate looks back no further. */
-const DICTIONARY_BYTES = 32 * 1024;
+export const DICTIONARY_BYTES = 32 * 1024;
 
 /** What to store of a text that is the first of a history. */
-export function wholeOf(text: string, bytes: Buffer): string | Buffer {
+export function wholeOf(text: Buffer): { readonly form: number; readonly body: Buffer } {
   const { least, most } = DEFLATED_BYTES;
-  return bytes.length < least || bytes.length > most ? text : deflateRawSync(bytes);
+  const isDeflated = text.length >= least && text.length <= most;
+  return isDeflated ? { form: FORM.whole, body: deflateRawSync(text) } : { form: FORM.plain, body: text };
+}
+
+/** The text that a history begins with. */
+export function firstOf(number: number, text: Buffer): HistoryText {
+  return { number, text, changes: 0, singles: 0 };
 }
 
 /**
@@ -89,7 +97,8 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
   let found: HistoryText | undefined;
   try {
     for (const piece of pieces) {
-      if (piece.form === FORM.whole) found = { number: piece.number, text: textOf(piece.body), changes: 0, singles: 0 };
+      if (piece.form === FORM.whole) found = firstOf(piece.number, inflateRawSync(bufferOf(piece.body)));
+      else if (piece.form === FORM.plain) found = firstOf(piece.number, bufferOf(piece.body));
       else if (found !== undefined)
         found = piece.form === FORM.delta ? after(found, piece) : unfolded(found, piece, number);
     }
@@ -119,10 +128,6 @@ function unfolded(before: HistoryText, { number, body }: Piece, wanted: number):
     at += length;
   }
   return { ...found, singles: 0 };
-}
-
-function textOf(body: unknown): Buffer {
-  return typeof body === "string" ? Buffer.from(body) : inflateRawSync(bufferOf(body));
 }
 
 function bufferOf(body: unknown): Buffer {

@@ -5,6 +5,7 @@ import {
   deltaAfter,
   FOLD,
   FORM,
+  firstOf,
   followed,
   type HistoryText,
   historyOf,
@@ -15,12 +16,10 @@ import {
   textAt,
   wholeOf,
 } from "../sql/history.js";
+import { Remembered } from "../sql/remembered.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { hexOf } from "./rows.js";
-
-/** The last texts of histories are remembered up to this size, in all: the next ones are compared with them. */
-const REMEMBERED_BYTES = 32 * 1024 * 1024;
 
 const LAST = "SELECT max(number) FROM waymark_payloads WHERE number BETWEEN ? AND ?";
 const LAST_OF_ALL = `
@@ -50,17 +49,11 @@ export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
 }
 
-/** A text that others may build on, and the digest of the checkpoint that has it. */
-interface Remembered extends HistoryText {
-  readonly sha256: string;
-}
-
 /** Payloads as pieces of histories. All methods work in the caller's transaction. */
 export class SqliteHistories {
   readonly #database: SqliteConnection;
-  /** By history, the one used last at the end. */
-  readonly #remembered = new Map<number, Remembered>();
-  #rememberedBytes = 0;
+  /** By history. */
+  readonly #remembered = new Remembered<number>();
   /** By the number of a checkpoint that has forks: the number of the last one. The next fork will resemble that. */
   readonly #forks = new Map<number, number>();
 
@@ -83,12 +76,7 @@ export class SqliteHistories {
     const isOther = before && bytes.length * 2 < before.text.length && next - before.number <= MOST_ALONE;
     if (isOther) return { number: next, form: FORM.alone, body };
     const number = before ? this.#newHistory() : next;
-    return {
-      number,
-      form: FORM.whole,
-      body: wholeOf(body, bytes),
-      text: { number, text: bytes, changes: 0, singles: 0 },
-    };
+    return { number, ...wholeOf(bytes), text: firstOf(number, bytes) };
   }
 
   /** The same for a fork of that checkpoint. */
@@ -173,15 +161,7 @@ export class SqliteHistories {
   }
 
   #remember(text: HistoryText, sha256: string): void {
-    const history = historyOf(text.number);
-    this.#rememberedBytes += text.text.length - (this.#remembered.get(history)?.text.length ?? 0);
-    this.#remembered.delete(history);
-    this.#remembered.set(history, { ...text, sha256 });
-    for (const [oldest, { text: bytes }] of this.#remembered) {
-      if (this.#rememberedBytes <= REMEMBERED_BYTES) break;
-      this.#remembered.delete(oldest);
-      this.#rememberedBytes -= bytes.length;
-    }
+    this.#remembered.set(historyOf(text.number), { ...text, sha256 });
   }
 }
 

@@ -7,7 +7,7 @@ const VERSION = 1;
 
 /**
  * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
- * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 512 are a history: see
+ * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 1,024 are a history: see
  * adapters/sql/history.ts.
  *
  * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
@@ -47,8 +47,8 @@ const SCHEMA: Readonly<Record<string, string>> = {
   waymark_checkpoints_by_id: "CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id)",
   waymark_payloads: `CREATE TABLE waymark_payloads (
     number INTEGER NOT NULL PRIMARY KEY,
-    form INTEGER NOT NULL, -- 0: alone, 1: whole, 2: a delta, 3: a bundle of deltas, with the number of the last
-    body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says; whole: TEXT, or deflated to a BLOB
+    form INTEGER NOT NULL, -- 0: alone, 1: whole, deflated, 2: a delta, 3: a bundle of deltas, with the number of the last, 4: whole
+    body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
   // Without types: a damaged value stays as it is. Of a task's row, the reason says what it held.
   waymark_leases: `CREATE TABLE waymark_leases (

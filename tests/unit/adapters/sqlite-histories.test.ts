@@ -1,52 +1,15 @@
 import { statSync } from "node:fs";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { damageIn, isCorrupt, type StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark/adapter";
 import { FOLD, PLACES } from "../../../adapters/sql/history.js";
+import { bodyOf, saveTurns, take, turns } from "../../support/histories.js";
+import { checkRandomHistories } from "../../support/random-histories.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "./files/drafts.js";
 import { connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
 
 /** What is in one file before a test is over stays in the log until then. */
 const options = { durability: "normal" } as const;
-
-/** Texts of words that repeat as those of a language do, the same ones in each run. */
-function* messages(bytes: number): Generator<string, never> {
-  for (let seed = 1; ; ) {
-    let text = "";
-    while (text.length < bytes) {
-      seed = (seed * 48_271) % 2_147_483_647;
-      text += `${((seed % 1000) ** 2 * 97).toString(36)} `;
-    }
-    yield text.slice(0, bytes);
-  }
-}
-
-/** States of an agent: each has one message more than the one before. */
-function* turns(): Generator<string, never> {
-  const texts = messages(500);
-  for (const all: string[] = []; ; ) {
-    all.push(texts.next().value);
-    yield JSON.stringify({ messages: all, turn: all.length });
-  }
-}
-
-async function saveTurns(adapter: StorageAdapter, count: number): Promise<readonly string[]> {
-  const bodies = [...take(turns(), count)];
-  for (const [index, body] of bodies.entries()) await adapter.append(draft("t", `c${index + 1}`, { body }));
-  return bodies;
-}
-
-function* take(items: Iterator<string, never>, count: number): Generator<string> {
-  for (let taken = 0; taken < count; taken++) yield items.next().value;
-}
-
-async function bodyOf(adapter: StorageAdapter, taskId: string, id: string): Promise<string> {
-  const found = await adapter.get(taskId, id);
-  if (found === undefined || isCorrupt(found)) return String(found?.reason);
-  expect(damageIn(found)).toBeUndefined();
-  return String(found.payload.body);
-}
 
 async function sizeAfterClosing(path: string, adapter: StorageAdapter): Promise<number> {
   await adapter.close();
@@ -179,73 +142,17 @@ describe("a damaged piece", () => {
   });
 });
 
-const operation = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({ do: fc.constant("save" as const), task: fc.nat(1), edit: fc.nat(99), size: fc.nat(3) }),
-  },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("remove" as const), task: fc.nat(1), which: fc.nat(20) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("replace" as const), task: fc.nat(1), which: fc.nat(20) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("removeTask" as const), task: fc.nat(1) }) },
-);
-
-describe("saves, removals and replacements at random, through two connections", () => {
+describe("saves, forks, removals and replacements at random, through two connections", () => {
   const runs = process.env["WAYMARK_TESTS"] === undefined ? 60 : 2000;
   it(`leave what a map in memory has (${runs} runs)`, async () => {
-    const texts = [...take(messages(1500), 100)];
-    const folder = await tempFolder();
-    const path = `${folder}/store.db`;
+    const path = `${await tempFolder()}/store.db`;
     const adapters = [openAdapter({ path, ...options }), openAdapter({ path, ...options })] as const;
     // The store exists before the first run, which may save nothing.
     await adapters[0].append(draft("t", "first"));
     await adapters[0].remove("t", "all");
-    let run = 0;
-    await fc.assert(
-      fc.asyncProperty(fc.array(operation, { maxLength: 120 }), async (operations) => {
-        run += 1;
-        const model = [new Map<string, string>(), new Map<string, string>()] as const;
-        const current = [["begin"], ["begin"]];
-        for (const [step, op] of operations.entries()) {
-          const [taskId, kept] = [`run ${run} task ${op.task}`, model[op.task === 0 ? 0 : 1]];
-          const adapter = adapters[step % 3 === 0 ? 1 : 0];
-          if (op.do === "save") {
-            const parts = current[op.task] ?? [];
-            if (op.size === 0) parts.splice(op.edit % parts.length, 1, texts[op.edit] ?? "");
-            else if (op.size < 3) parts.push(texts[op.edit] ?? "");
-            const body = JSON.stringify(op.size === 3 ? { small: op.edit } : parts);
-            await adapter.append(draft(taskId, `c${step}`, { body }));
-            kept.set(`c${step}`, body);
-          } else if (op.do === "removeTask") {
-            expect(await adapter.remove(taskId, "all")).toBe(kept.size);
-            kept.clear();
-          } else {
-            const [id, old] = [...kept][op.which % Math.max(1, kept.size)] ?? [];
-            if (id === undefined || old === undefined) continue;
-            if (op.do === "remove") {
-              expect(await adapter.remove(taskId, [id])).toBe(1);
-              kept.delete(id);
-            } else {
-              const body = JSON.stringify({ replaced: old });
-              const { payload } = draft(taskId, id, { body });
-              const { sha256 } = draft(taskId, id, { body: old }).payload;
-              expect(await adapter.replacePayload(taskId, id, payload, sha256)).toBe(true);
-              kept.set(id, body);
-            }
-          }
-        }
-        for (const [task, kept] of model.entries()) {
-          for (const adapter of adapters) {
-            const found: [string, string][] = [];
-            for await (const one of adapter.read({ taskId: `run ${run} task ${task}`, order: "oldest" })) {
-              found.push(isCorrupt(one) ? ["corrupt", one.reason] : [one.id, String(one.payload.body)]);
-            }
-            expect(found).toEqual([...kept]);
-          }
-          await adapters[0].remove(`run ${run} task ${task}`, "all");
-        }
-        expect(rows(path, "waymark_payloads")).toBe(0);
-      }),
-      { numRuns: runs },
-    );
+    await checkRandomHistories(adapters, {
+      runs,
+      checkEmpty: async () => expect(rows(path, "waymark_payloads")).toBe(0),
+    });
   });
 });

@@ -52,7 +52,7 @@ describe("the tables", () => {
     await expect(older.append(draft("t", "c2"))).rejects.toThrow(/version 2 of the tables/);
   });
 
-  it.each(["tasks", "checkpoints", "leases"])("of another program are left alone: %s", async (table) => {
+  it.each(["tasks", "checkpoints", "pieces", "leases"])("of another program are left alone: %s", async (table) => {
     const { url, schema, adapter } = await newStore();
     await administer(url, `CREATE SCHEMA "${schema}"`);
     await administer(url, `CREATE TABLE "${schema}".${table} (name text)`);
@@ -67,7 +67,7 @@ describe("the tables", () => {
     for (const sql of [
       `CREATE ROLE "${role}" LOGIN PASSWORD 'secret'`,
       `GRANT USAGE ON SCHEMA "${schema}" TO "${role}"`,
-      `GRANT SELECT, INSERT ON "${schema}".checkpoints TO "${role}"`,
+      `GRANT SELECT, INSERT ON "${schema}".checkpoints, "${schema}".pieces TO "${role}"`,
       `GRANT SELECT, INSERT, UPDATE ON "${schema}".tasks TO "${role}"`,
     ]) {
       await administer(url, sql);

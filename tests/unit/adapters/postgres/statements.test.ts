@@ -141,7 +141,7 @@ describe("statements", () => {
     const plans = await Promise.all([
       planOf(url, sql.wholeById, ["task-7", Buffer.alloc(32)]),
       planOf(url, sql.summaries.newest, range),
-      planOf(url, sql.checkpoint.newest, range.slice(0, 3)),
+      planOf(url, sql.checkpoint.newest, [...range.slice(0, 3), ""]),
       planOf(url, sql.checkpoints.newest, [...range, null, ["running"], 1]),
       planOf(url, sql.position, ["task-7"]),
       planOf(url, sql.acrossTasks.idsByTaskId, [["running", "completed"], 256, 0, "task-1", "task-2"]),

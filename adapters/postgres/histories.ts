@@ -1,0 +1,194 @@
+import { hash } from "node:crypto";
+import type { Payload } from "../../src/contract/checkpoint.js";
+import {
+  BrokenHistoryError,
+  bundleOf,
+  DICTIONARY_BYTES,
+  deltaAfter,
+  FOLD,
+  FORM,
+  firstOf,
+  followed,
+  type HistoryText,
+  type Piece,
+  PLACES,
+  SMALLEST_BYTES,
+  textAt,
+  wholeOf,
+} from "../sql/history.js";
+import { Remembered, type RememberedText } from "../sql/remembered.js";
+import type { Statements } from "./connection.js";
+import { isDenied } from "./errors.js";
+import type { PostgresStatements } from "./statements.js";
+
+/** What is stored of a payload. */
+export interface PlacedPiece {
+  readonly form: number;
+  readonly body: string | Uint8Array;
+  /** The digest of the task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
+  readonly after?: Buffer;
+  /** For the next one, once this one is stored. */
+  readonly text?: Omit<TaskText, "number" | "sha256">;
+}
+
+/** The last text of a task. */
+interface TaskText extends RememberedText {
+  /** The number of the whole one. `undefined`: this one is it. */
+  readonly first?: number;
+  /** The deltas after the last bundle, and the end of the text that they begin with. */
+  readonly deltas: readonly Piece[];
+  readonly dictionary: Buffer;
+  /** How many payloads in a row were stored alone since. */
+  readonly alone: number;
+}
+
+/** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
+const MOST_ALONE = 8;
+const NO_TEXT = Buffer.alloc(0);
+
+/**
+ * Payloads as pieces of their task's history. A piece has its checkpoint's sequence as its number, and outlives the
+ * checkpoint for as long as others are made of it. The task's row has the digest of the last text, so that an append sees
+ * in the same statement whether another process has added one meanwhile.
+ */
+export class PostgresHistories {
+  readonly #sql: PostgresStatements;
+  /** By task. */
+  readonly #remembered = new Remembered<string, TaskText>();
+  #mayFold = true;
+
+  constructor(sql: PostgresStatements) {
+    this.#sql = sql;
+  }
+
+  /** What to store of a payload. `isLoaded`: {@link load} has just looked. */
+  place(taskId: string, { body }: Payload, isLoaded = false): PlacedPiece {
+    if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { form: FORM.alone, body };
+    const bytes = Buffer.from(body);
+    const before = this.#remembered.get(taskId);
+    if (before !== undefined) {
+      const isLong = before.number - (before.first ?? before.number) >= PLACES - 1;
+      const delta = isLong ? undefined : deltaAfter(before, bytes);
+      if (delta !== undefined) {
+        const first = before.first ?? before.number;
+        const text = { ...before, ...followed(before, 0, bytes, delta), first, alone: 0 };
+        return { form: FORM.delta, body: delta, after: digestOf(before), text };
+      }
+      // What is much smaller may be of another kind, and the next one resemble the one before it again.
+      if (bytes.length * 2 < before.text.length && before.alone < MOST_ALONE) {
+        return { form: FORM.alone, body, text: { ...before, alone: before.alone + 1 } };
+      }
+    }
+    const text = { ...firstOf(0, bytes), deltas: [], dictionary: endOf(bytes), alone: 0 };
+    return { ...wholeOf(bytes), text, ...(before || isLoaded ? undefined : { after: NO_TEXT }) };
+  }
+
+  /** The payload is stored under that sequence. */
+  stored(taskId: string, { form, body, text }: PlacedPiece, sequence: number, sha256: string): void {
+    if (text === undefined) return;
+    const before = this.#remembered.get(taskId);
+    if (form === FORM.alone) {
+      if (before) this.#remembered.set(taskId, { ...before, alone: text.alone });
+      return;
+    }
+    const deltas = form === FORM.delta ? [...text.deltas, { number: sequence, form, body }] : [];
+    this.#remembered.set(taskId, { ...text, number: sequence, sha256, deltas });
+  }
+
+  /** Whether the next delta should find the ones before it in a bundle. */
+  isFoldDue(taskId: string): boolean {
+    return this.#mayFold && (this.#remembered.get(taskId)?.deltas.length ?? 0) >= FOLD;
+  }
+
+  /** Makes one bundle of the deltas after the last one, unless the task has changed meanwhile. */
+  async fold(run: Statements, taskId: string): Promise<void> {
+    const text = this.#remembered.get(taskId);
+    const [first] = text?.deltas ?? [];
+    if (text === undefined || first === undefined) return;
+    const { number, body } = bundleOf(text.deltas, text.dictionary);
+    try {
+      await run.change(this.#sql.fold, taskId, first.number, number, body, digestOf(text));
+    } catch (error) {
+      // Who may only append has a history of deltas, which is somewhat larger.
+      if (!isDenied(error)) throw error;
+      this.#mayFold = false;
+    }
+    this.#remembered.set(taskId, { ...text, singles: 0, deltas: [], dictionary: endOf(text.text) });
+  }
+
+  /** Remembers the task's last text, if it can be read. `false`: it is the one that was remembered. */
+  async load(run: Statements, taskId: string): Promise<boolean> {
+    const [[last, hex] = []] = await run.rows(this.#sql.lastText, taskId);
+    const known = this.#remembered.get(taskId);
+    if (typeof last === "string" && known?.sha256 === last) return false;
+    const found = this.#read(hex);
+    // A damaged text would make every text after it another one.
+    if (found !== undefined && hash("sha256", found.text) === last) {
+      this.#remembered.set(taskId, { ...found, sha256: last });
+    } else this.#remembered.delete(taskId);
+    return true;
+  }
+
+  /** The text that needn't be read. */
+  knownOf(taskId: string): RememberedText | undefined {
+    return this.#remembered.get(taskId);
+  }
+
+  /**
+   * The text of a checkpoint, of the pieces that the reader's statement gives.
+   *
+   * @throws {BrokenHistoryError} It can't be read.
+   */
+  textOf(sequence: number, pieces: unknown): string {
+    return textAt(sequence, piecesIn(pieces)).text.toString();
+  }
+
+  /** The same of a task's newest checkpoint, which the next payload probably resembles. */
+  newestTextOf(taskId: string, sequence: number, sha256: string, pieces: unknown): string {
+    const text = taskTextAt(sequence, piecesIn(pieces));
+    this.#remembered.set(taskId, { ...text, sha256 });
+    return text.text.toString();
+  }
+
+  #read(hex: unknown): Omit<TaskText, "sha256"> | undefined {
+    try {
+      const pieces = piecesIn(hex);
+      return taskTextAt(pieces.at(-1)?.number ?? 0, pieces);
+    } catch (error) {
+      if (error instanceof BrokenHistoryError) return undefined;
+      throw error;
+    }
+  }
+}
+
+function taskTextAt(number: number, pieces: readonly Piece[]): Omit<TaskText, "sha256"> {
+  const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
+  const others = pieces.slice(0, pieces.length - deltas.length);
+  const last = others.at(-1)?.number ?? 0;
+  const found = textAt(number, pieces);
+  const begin: HistoryText = deltas.length === 0 ? found : textAt(last, others);
+  return { ...found, first: pieces[0]?.number ?? number, deltas, dictionary: endOf(begin.text), alone: 0 };
+}
+
+/** A copy: a part of a buffer would keep all of it. */
+function endOf(text: Buffer): Buffer {
+  return Buffer.from(text.subarray(-DICTIONARY_BYTES));
+}
+
+function digestOf({ sha256 }: RememberedText): Buffer {
+  return Buffer.from(sha256, "hex");
+}
+
+/** Each piece: its number (8 bytes), form (4), length (4), body. All as hexadecimal digits. */
+function piecesIn(hex: unknown): readonly Piece[] {
+  const bytes = Buffer.from(typeof hex === "string" ? hex : "", "hex");
+  const pieces: Piece[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const body = at + 16;
+    const end = body + bytes.readUInt32BE(at + 12);
+    const number = Number(bytes.readBigInt64BE(at));
+    pieces.push({ number, form: bytes.readInt32BE(at + 8), body: bytes.subarray(body, end) });
+    at = end;
+  }
+  return pieces;
+}

@@ -1,0 +1,41 @@
+import { expect } from "vitest";
+import { damageIn, isCorrupt, type StorageAdapter } from "waymark/adapter";
+import { draft } from "../../src/conformance/drafts.js";
+
+/** Texts of words that repeat as those of a language do, the same ones in each run. */
+export function* messages(bytes: number): Generator<string, never> {
+  for (let seed = 1; ; ) {
+    let text = "";
+    while (text.length < bytes) {
+      seed = (seed * 48_271) % 2_147_483_647;
+      text += `${((seed % 1000) ** 2 * 97).toString(36)} `;
+    }
+    yield text.slice(0, bytes);
+  }
+}
+
+/** States of an agent: each has one message more than the one before. */
+export function* turns(): Generator<string, never> {
+  const texts = messages(500);
+  for (const all: string[] = []; ; ) {
+    all.push(texts.next().value);
+    yield JSON.stringify({ messages: all, turn: all.length });
+  }
+}
+
+export async function saveTurns(adapter: StorageAdapter, count: number): Promise<readonly string[]> {
+  const bodies = [...take(turns(), count)];
+  for (const [index, body] of bodies.entries()) await adapter.append(draft("t", `c${index + 1}`, { body }));
+  return bodies;
+}
+
+export function* take(items: Iterator<string, never>, count: number): Generator<string> {
+  for (let taken = 0; taken < count; taken++) yield items.next().value;
+}
+
+export async function bodyOf(adapter: StorageAdapter, taskId: string, id: string): Promise<string> {
+  const found = await adapter.get(taskId, id);
+  if (found === undefined || isCorrupt(found)) return String(found?.reason);
+  expect(damageIn(found)).toBeUndefined();
+  return String(found.payload.body);
+}

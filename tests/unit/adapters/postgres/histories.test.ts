@@ -1,0 +1,195 @@
+import { describe, expect, it } from "vitest";
+import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import { FOLD, PLACES } from "../../../../adapters/sql/history.js";
+import { draft } from "../../../../src/conformance/drafts.js";
+import { bodyOf, saveTurns, take, turns } from "../../../support/histories.js";
+import {
+  administer,
+  collect,
+  newPool,
+  newSchema,
+  newStore,
+  openAdapter,
+  spyingPool,
+} from "../../../support/postgres.js";
+import { checkRandomHistories } from "../../../support/random-histories.js";
+
+/** Rows and bytes of the pieces. */
+async function piecesOf({ url, schema }: { url: string; schema: string }) {
+  const [found] = await administer(
+    url,
+    `SELECT count(*)::int AS rows, coalesce(sum(length(body)), 0)::int AS bytes FROM "${schema}".pieces`,
+  );
+  return found as { rows: number; bytes: number };
+}
+
+function named(from: number, to: number): string[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => `c${from + index}`);
+}
+
+async function newest(adapter: StorageAdapter): Promise<unknown> {
+  for await (const found of adapter.read({ taskId: "t", order: "newest", limit: 1 })) {
+    return isCorrupt(found) ? found.reason : found.payload.body;
+  }
+  return undefined;
+}
+
+describe("a history of states that grow", () => {
+  it("takes little more than the last state, over several bundles and a new whole one", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = await saveTurns(adapter, PLACES + 3 * FOLD);
+    const { bytes, rows } = await piecesOf(place);
+    expect(bytes).toBeLessThan(1.5 * (bodies.at(-1)?.length ?? 0));
+    // Bundles, the deltas after the last one, and two whole ones.
+    expect(rows).toBeLessThanOrEqual(PLACES / FOLD + 2 * FOLD + 2);
+    const again = openAdapter(place);
+    for (const number of [1, 2, FOLD, FOLD + 1, FOLD + 2, PLACES - 1, PLACES, PLACES + 1, bodies.length]) {
+      expect(await bodyOf(again, "t", `c${number}`)).toBe(bodies[number - 1]);
+    }
+  });
+
+  it("is saved and its latest read in one round trip each, and without its pieces", async () => {
+    const place = await newSchema();
+    const seen: unknown[] = [];
+    const pool = spyingPool(newPool(place.url), { after: (query) => void seen.push(query) });
+    const adapter = openAdapter({ pool, schema: place.schema });
+    const bodies = await saveTurns(adapter, 20);
+    seen.length = 0;
+    const next = JSON.stringify({ more: bodies[19] });
+    await adapter.append(draft("t", "next", { body: next }));
+    expect(await newest(adapter)).toBe(next);
+    expect(seen).toHaveLength(2);
+    expect(seen[0]).toMatchObject({ values: expect.arrayContaining([expect.any(Buffer)]) });
+  });
+
+  it("stays as small where two processes save in turn", async () => {
+    const { adapter, ...place } = await newStore();
+    const other = openAdapter(place);
+    const bodies = [...take(turns(), 150)];
+    for (const [index, body] of bodies.entries()) {
+      await (index % 2 === 0 ? adapter : other).append(draft("t", `c${index + 1}`, { body }));
+    }
+    expect((await piecesOf(place)).bytes).toBeLessThan(2 * (bodies.at(-1)?.length ?? 0));
+    expect(await newest(openAdapter(place))).toBe(bodies[149]);
+  });
+
+  it("stays as small where each save is a process of its own", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = [...take(turns(), 40)];
+    await adapter.append(draft("t", "c1", { body: bodies[0] ?? "" }));
+    for (const [index, body] of bodies.slice(1).entries()) {
+      const once = openAdapter(place);
+      await once.append(draft("t", `c${index + 2}`, { body }));
+      await once.close();
+    }
+    expect((await piecesOf(place)).bytes).toBeLessThan(2 * (bodies.at(-1)?.length ?? 0));
+    expect(await newest(adapter)).toBe(bodies[39]);
+  });
+
+  it("stays as small where several tasks are saved at once", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = [...take(turns(), 100)];
+    const tasks = ["a", "b", "c"];
+    for (const [index, body] of bodies.entries()) {
+      await Promise.all(tasks.map((taskId) => adapter.append(draft(taskId, `c${index + 1}`, { body }))));
+    }
+    expect((await piecesOf(place)).bytes).toBeLessThan(3 * 2 * (bodies.at(-1)?.length ?? 0));
+    const again = openAdapter(place);
+    for (const taskId of tasks) {
+      for (const number of [1, 64, 65, 100]) {
+        expect(await bodyOf(again, taskId, `c${number}`)).toBe(bodies[number - 1]);
+      }
+    }
+  });
+
+  it("keeps what the states that stay are made of, and gives the rest back", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = await saveTurns(adapter, 200);
+    const whole = await piecesOf(place);
+    expect(await adapter.remove("t", named(1, 190))).toBe(190);
+    expect(await bodyOf(adapter, "t", "c191")).toBe(bodies[190]);
+    expect(await adapter.remove("t", named(195, 200))).toBe(6);
+    expect((await piecesOf(place)).rows).toBeLessThan(whole.rows);
+    expect(await newest(openAdapter(place))).toBe(bodies[193]);
+    await adapter.append(draft("t", "again", { body: bodies[199] ?? "" }));
+    expect(await newest(openAdapter(place))).toBe(bodies[199]);
+    expect(await adapter.remove("t", [...named(191, 194), "again"])).toBe(5);
+    expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
+  });
+
+  it("has no text any more that a new payload has replaced", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = await saveTurns(adapter, 10);
+    for (const [index, body] of bodies.entries()) {
+      const { payload } = draft("t", "replaced", { body: new Uint8Array([1, 2, 3]) });
+      const { sha256 } = draft("t", "old", { body }).payload;
+      expect(await adapter.replacePayload("t", `c${index + 1}`, payload, sha256)).toBe(true);
+    }
+    expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
+  });
+
+  it("isn't built on what another process has put in the place of a removed state", async () => {
+    const { adapter, ...place } = await newStore();
+    const [first = "", second = "", third = ""] = take(turns(), 3);
+    await adapter.append(draft("t", "first", { body: first.padEnd(5000) }));
+    await adapter.append(draft("t", "second", { body: second.padEnd(5000) }));
+    const other = openAdapter(place);
+    await other.remove("t", "all");
+    await other.append(draft("t", "another", { body: first.padEnd(4990) }));
+    await other.append(draft("t", "one more", { body: second.padEnd(4990) }));
+    await adapter.append(draft("t", "third", { body: third.padEnd(5000) }));
+    expect(await bodyOf(openAdapter(place), "t", "third")).toBe(third.padEnd(5000));
+    expect(await bodyOf(adapter, "t", "another")).toBe(first.padEnd(4990));
+  });
+
+  it("is saved, without bundles, by who may only append", async () => {
+    const { adapter, ...place } = await newStore();
+    const pool = spyingPool(newPool(place.url), {
+      before: ({ text }) => {
+        if (!/UPDATE \S+\.pieces/.test(text)) return;
+        throw Object.assign(new Error("permission denied for table pieces"), { code: "42501" });
+      },
+    });
+    const limited = openAdapter({ pool, schema: place.schema });
+    const bodies = await saveTurns(limited, 2 * FOLD);
+    // The first state is too small for a piece.
+    expect((await piecesOf(place)).rows).toBe(2 * FOLD - 1);
+    expect(await newest(adapter)).toBe(bodies.at(-1));
+  });
+});
+
+describe("a damaged piece", () => {
+  it("costs the states that are made of it, is found, and the next save begins anew", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = await saveTurns(adapter, 40);
+    await administer(place.url, `UPDATE "${place.schema}".pieces SET body = '\\x00ff' WHERE number = 20`);
+    const damaged = openAdapter(place);
+    expect(await bodyOf(damaged, "t", "c19")).toBe(bodies[18]);
+    expect(await bodyOf(damaged, "t", "c20")).toContain("damaged");
+    expect(await bodyOf(damaged, "t", "c40")).toContain("damaged");
+    await damaged.append(draft("t", "c41", { body: bodies[39] ?? "" }));
+    expect(await bodyOf(damaged, "t", "c41")).toBe(bodies[39]);
+    const found = await collect(damaged.maintenance.verify({ quick: false }));
+    const ids = found.flatMap((item) => (item.kind === "damaged" ? [item.id] : []));
+    expect(ids).toEqual(named(20, 40));
+    await collect(damaged.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
+    const kept = await collect(damaged.list({ taskId: "t", order: "oldest" }));
+    expect(kept.map((item) => item.id)).toEqual([...named(1, 19), "c41"]);
+    const [quarantined] = await administer(
+      place.url,
+      `SELECT count(*)::int AS rows FROM "${place.schema}".quarantine WHERE form = 2 AND body IS NOT NULL`,
+    );
+    expect(quarantined).toEqual({ rows: 21 });
+  });
+});
+
+describe("saves, forks, removals and replacements at random, through two adapters", () => {
+  const runs = process.env["WAYMARK_TESTS"] === undefined ? 10 : 300;
+  it(`leave what a map in memory has (${runs} runs)`, async () => {
+    const { adapter, ...place } = await newStore();
+    await checkRandomHistories([adapter, openAdapter(place)], {
+      runs,
+      checkEmpty: async () => expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 }),
+    });
+  });
+});
