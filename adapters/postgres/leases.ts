@@ -19,7 +19,7 @@ export class PostgresLeases {
       const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, holder, ttlMs);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
-      // Otherwise it has ended since.
+      // None: the lease that was in the way has expired meanwhile.
       if (held) return { ...held, isGranted: false };
     }
   }

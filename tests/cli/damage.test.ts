@@ -208,3 +208,17 @@ describe("waymark copy", () => {
     expect([code, stdout]).toEqual([5, expect.stringContaining("0 of 3 identical; 3 can't be read")]);
   });
 });
+
+it("a damaged lease hides no task: who runs it can't be said", async () => {
+  const place = await newPlace("files:store");
+  for (const taskId of ["a", "b"]) await place.manager.save(taskId, 1);
+  await place.manager.lease("a");
+  await place.manager.close();
+  writeFileSync(join(place.cwd, "store", "a", ".lease.json"), "{");
+  const tasks = await place.run("tasks");
+  expect(tasks.stdout).toMatch(/^a +1 [\s\S]*^b +1 /m);
+  expect(tasks.stderr).toMatch(/^Who runs it can't be said: .*lease/);
+  const shown = await place.run("show", "a");
+  expect(shown.stdout).toMatch(/^checkpoint /m);
+  expect(shown.stderr).toMatch(/^Who runs it can't be said: /);
+});

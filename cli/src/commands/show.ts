@@ -6,6 +6,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { isKeyMissing } from "../key-advice.js";
 import { questionsText } from "../langgraph/standing.js";
 import { describeCheckpoint, readState } from "../langgraph/thread-state.js";
+import { leaseReader } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { parsePath, partAt } from "../state-path.js";
@@ -75,7 +76,7 @@ async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promi
 }
 
 async function print(session: Session, stored: CheckpointSummary, state: string): Promise<void> {
-  const { output, storage } = session;
+  const { output } = session;
   const { checkpoint, interrupts } = await describeCheckpoint(session, stored);
   const { taskId, id, sequence, createdAt, stage, label, parentId, status, error, metadata } = checkpoint;
   const thread = threadOf(taskId, stored.metadata);
@@ -89,7 +90,7 @@ async function print(session: Session, stored: CheckpointSummary, state: string)
   await row("checkpoint", `${id} (@${sequence})`);
   await row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   await table.add({ text: "status", color: output.colors.dim }, statusCell(status, output.colors));
-  const lease = await storage.leases?.current(taskId);
+  const lease = await leaseReader(session)(taskId);
   await row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
   await row("asks", questionsText(interrupts));
   await row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));

@@ -4,6 +4,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
+import { leaseReader } from "../leases.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -28,6 +29,7 @@ export const tasks: CommandFile = {
       .action((options) =>
         cli.withStore(async (session) => {
           const printer = options.json ? jsonOf(session) : tableOf(session);
+          const leaseOf = leaseReader(session);
           let printed = 0;
           for await (const task of describedTasks(session, {
             order: options.recent ? "recent" : "taskId",
@@ -37,7 +39,7 @@ export const tasks: CommandFile = {
           })) {
             if (session.output.isClosed) break;
             if (options.stage !== undefined && task.newest.stage !== options.stage) continue;
-            const lease = await session.storage.leases?.current(task.taskId);
+            const lease = await leaseOf(task.taskId);
             await printer.add(lease === undefined ? task : { ...task, lease });
             printed += 1;
             if (printed === options.limit) break;
