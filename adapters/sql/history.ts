@@ -95,8 +95,10 @@ export function bundleOf(deltas: readonly Piece[], before: Buffer): Piece {
  */
 export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
   let found: HistoryText | undefined;
+  // What stands before the last whole one may be damaged.
+  const first = pieces.findLastIndex(({ form }) => form === FORM.whole || form === FORM.plain);
   try {
-    for (const piece of pieces) {
+    for (const piece of pieces.slice(Math.max(0, first))) {
       if (piece.form === FORM.whole) found = firstOf(piece.number, inflateRawSync(bufferOf(piece.body)));
       else if (piece.form === FORM.plain) found = firstOf(piece.number, bufferOf(piece.body));
       else if (found !== undefined)

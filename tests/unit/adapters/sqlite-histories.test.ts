@@ -130,7 +130,7 @@ describe("a damaged piece", () => {
     expect(await bodyOf(damaged, "t", "c20")).toContain("damaged");
     expect(await bodyOf(damaged, "t", "c40")).toContain("damaged");
     await damaged.append(draft("t", "c41", { body: bodies[39] ?? "" }));
-    expect(await bodyOf(damaged, "t", "c41")).toBe(bodies[39]);
+    expect(await bodyOf(openAdapter({ path }), "t", "c41")).toBe(bodies[39]);
     const found = [];
     for await (const item of damaged.maintenance.verify({ quick: false }))
       if (item.kind === "damaged") found.push(item.id);

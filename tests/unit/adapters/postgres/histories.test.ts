@@ -168,7 +168,7 @@ describe("a damaged piece", () => {
     expect(await bodyOf(damaged, "t", "c20")).toContain("damaged");
     expect(await bodyOf(damaged, "t", "c40")).toContain("damaged");
     await damaged.append(draft("t", "c41", { body: bodies[39] ?? "" }));
-    expect(await bodyOf(damaged, "t", "c41")).toBe(bodies[39]);
+    expect(await bodyOf(openAdapter(place), "t", "c41")).toBe(bodies[39]);
     const found = await collect(damaged.maintenance.verify({ quick: false }));
     const ids = found.flatMap((item) => (item.kind === "damaged" ? [item.id] : []));
     expect(ids).toEqual(named(20, 40));
