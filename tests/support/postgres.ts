@@ -52,6 +52,8 @@ export function openAdapter(options: ConstructorParameters<typeof PostgresAdapte
 /** A pool of pg's, closed when the test is over. */
 export function newPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, ...options });
+  // `end` resolves before its connections are closed, and the server may end meanwhile.
+  pool.on("error", () => undefined);
   onTestFinished(() => pool.end());
   return pool;
 }
