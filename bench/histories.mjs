@@ -4,12 +4,23 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { CheckpointManager } from "waymark";
+import { PostgresAdapter } from "waymark/adapters/postgres";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { medians } from "./compare.mjs";
 import { printBytes, printHeading, printRow } from "./report.mjs";
 import { messages } from "./text.mjs";
 
+/** @import { StorageAdapter } from "waymark/adapter" */
+
 const TURNS = 1000;
+
+const HISTORIES = {
+  "1,000 turns, 500 bytes more at each": { states: turns, limit: 1 },
+  "the same, with 20 counters and a scratchpad": { states: counters, limit: 3 },
+  "1 MB of text, 200 edits of 100 bytes": { states: edits, limit: 0.6 },
+  "10 MB saved 100 times unchanged": { states: unchanged, limit: 1.01 },
+  "1,000 branches of one state of 100 KB": { states: branches, limit: 5 },
+};
 
 /**
  * What whole histories take on disk in SQLite, to the size of their last state, and what the 1,000th save of one costs.
@@ -18,26 +29,60 @@ const TURNS = 1000;
  */
 export async function benchHistories(folder) {
   console.log("\nSaving five histories, one of them of 10 MB states …");
-  const histories = {
-    "1,000 turns, 500 bytes more at each": { states: turns, limit: 1 },
-    "the same, with 20 counters and a scratchpad": { states: counters, limit: 3 },
-    "1 MB of text, 200 edits of 100 bytes": { states: edits, limit: 0.6 },
-    "10 MB saved 100 times unchanged": { states: unchanged, limit: 1.01 },
-    "1,000 branches of one state of 100 KB": { states: branches, limit: 5 },
-  };
   printHeading("SQLite: bytes of a whole history, to its last state");
-  for (const [what, { states, limit }] of Object.entries(histories)) {
+  await printSizes(async (states) => {
     const path = join(folder, `${states.name}.db`);
-    const manager = new CheckpointManager({ storage: new SqliteAdapter({ path, durability: "normal" }) });
-    let last;
-    for (const state of states()) {
-      await manager.save("task", state);
-      last = state;
-    }
-    await manager.close();
-    printBytes(what, statSync(path).size, sizeOf(last), limit);
-  }
+    const bytes = await saveAll(new SqliteAdapter({ path, durability: "normal" }), states);
+    return [statSync(path).size, bytes];
+  });
   await benchThousandth(join(folder, "turns.db"), join(folder, "bare.db"));
+}
+
+/**
+ * The same on PostgreSQL: tables with their indexes, after a VACUUM.
+ *
+ * @param {string} url
+ * @param {{ query(sql: string, values?: unknown[]): Promise<{ rows: { bytes: string }[] }> }} pool
+ */
+export async function benchHistoriesOnPostgres(url, pool) {
+  console.log("\nSaving the five histories on PostgreSQL …");
+  printHeading("PostgreSQL: bytes of a whole history, to its last state");
+  await printSizes(async (states) => {
+    const schema = `bench_${states.name}`;
+    const bytes = await saveAll(new PostgresAdapter({ url, schema }), states);
+    try {
+      for (const table of ["tasks", "checkpoints", "pieces"]) await pool.query(`VACUUM "${schema}".${table}`);
+      const { rows } = await pool.query(
+        "SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'",
+        [schema],
+      );
+      return [Number(rows[0]?.bytes), bytes];
+    } finally {
+      await pool.query(`DROP SCHEMA "${schema}" CASCADE`);
+    }
+  });
+}
+
+/** @param {(states: () => Iterable<unknown>) => Promise<[number, number]>} measure - The bytes of all, and of the last state. */
+async function printSizes(measure) {
+  for (const [what, { states, limit }] of Object.entries(HISTORIES))
+    printBytes(what, ...(await measure(states)), limit);
+}
+
+/**
+ * @param {StorageAdapter} storage
+ * @param {() => Iterable<unknown>} states
+ * @returns {Promise<number>} The bytes of the last state.
+ */
+async function saveAll(storage, states) {
+  const manager = new CheckpointManager({ storage });
+  let last;
+  for (const state of states()) {
+    await manager.save("task", state);
+    last = state;
+  }
+  await manager.close();
+  return Buffer.byteLength(JSON.stringify(last));
 }
 
 /**
@@ -82,11 +127,6 @@ async function benchThousandth(path, barePath) {
   printRow({ what: "latest: to a bare select and JSON.parse", measuredMs: latest, againstMs: bareLatest, limit: 2 });
   bare.close();
   await manager.close();
-}
-
-/** @param {unknown} state */
-function sizeOf(state) {
-  return Buffer.byteLength(JSON.stringify(state));
 }
 
 function* turns() {
