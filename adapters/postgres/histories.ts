@@ -3,13 +3,11 @@ import type { Payload } from "../../src/contract/checkpoint.js";
 import {
   BrokenHistoryError,
   bundleOf,
-  DICTIONARY_BYTES,
   deltaAfter,
   FOLD,
   FORM,
   firstOf,
   followed,
-  type HistoryText,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
@@ -35,9 +33,8 @@ export interface PlacedPiece {
 interface TaskText extends RememberedText {
   /** The number of the whole one. `undefined`: this one is it. */
   readonly first?: number;
-  /** The deltas after the last bundle, and the end of the text that they begin with. */
+  /** The deltas after the last bundle. */
   readonly deltas: readonly Piece[];
-  readonly dictionary: Buffer;
   /** How many payloads in a row were stored alone since. */
   readonly alone: number;
 }
@@ -79,7 +76,7 @@ export class PostgresHistories {
         return { form: FORM.alone, body, text: { ...before, alone: before.alone + 1 } };
       }
     }
-    const text = { ...firstOf(0, bytes), deltas: [], dictionary: endOf(bytes), alone: 0 };
+    const text = { ...firstOf(0, bytes), deltas: [], alone: 0 };
     return { ...wholeOf(bytes), text, ...(before || isLoaded ? undefined : { after: NO_TEXT }) };
   }
 
@@ -105,7 +102,7 @@ export class PostgresHistories {
     const text = this.#remembered.get(taskId);
     const [first] = text?.deltas ?? [];
     if (text === undefined || first === undefined) return;
-    const { number, body } = bundleOf(text.deltas, text.dictionary);
+    const { number, body } = bundleOf(text.deltas);
     try {
       await run.change(this.#sql.fold, taskId, first.number, number, body, digestOf(text));
     } catch (error) {
@@ -113,7 +110,7 @@ export class PostgresHistories {
       if (!isDenied(error)) throw error;
       this.#mayFold = false;
     }
-    this.#remembered.set(taskId, { ...text, singles: 0, deltas: [], dictionary: endOf(text.text) });
+    this.#remembered.set(taskId, { ...text, singles: 0, deltas: [] });
   }
 
   /** Remembers the task's last text, if it can be read. `false`: it is the one that was remembered. */
@@ -163,16 +160,7 @@ export class PostgresHistories {
 
 function taskTextAt(number: number, pieces: readonly Piece[]): Omit<TaskText, "sha256"> {
   const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
-  const others = pieces.slice(0, pieces.length - deltas.length);
-  const last = others.at(-1)?.number ?? 0;
-  const found = textAt(number, pieces);
-  const begin: HistoryText = deltas.length === 0 ? found : textAt(last, others);
-  return { ...found, first: pieces[0]?.number ?? number, deltas, dictionary: endOf(begin.text), alone: 0 };
-}
-
-/** A copy: a part of a buffer would keep all of it. */
-function endOf(text: Buffer): Buffer {
-  return Buffer.from(text.subarray(-DICTIONARY_BYTES));
+  return { ...textAt(number, pieces), first: pieces[0]?.number ?? number, deltas, alone: 0 };
 }
 
 function digestOf({ sha256 }: RememberedText): Buffer {

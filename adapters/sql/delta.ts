@@ -27,19 +27,79 @@ export function deltaBetween(base: Buffer, text: Buffer): Buffer {
   return Buffer.concat([bytesOf([edits.length, ...lengths]), ...edits.map(({ insert }) => insert)]);
 }
 
-/** The text that a delta makes of its base. @throws {RangeError} The delta is damaged, or belongs to another base. */
-export function withDelta(base: Buffer, delta: Buffer): Buffer {
+/**
+ * The text that the deltas make of their base, each of what the one before it gives. Works from the last one back, so that
+ * each byte of the text is copied once, from the insert or the base that it comes from.
+ *
+ * @throws {RangeError} A delta is damaged, or belongs to another base.
+ */
+export function withDeltas(base: Buffer, deltas: readonly Buffer[]): Buffer {
+  const all = deltas.map(editsIn);
+  const last = all.at(-1);
+  if (last === undefined) return base;
+  const text = Buffer.allocUnsafe(last.textLength);
+  let missing: readonly Span[] = [{ at: 0, from: 0, length: text.length }];
+  for (let index = all.length - 1; index >= 0; index--) {
+    const { edits, baseLength } = all[index] ?? last;
+    if (baseLength !== (all[index - 1]?.textLength ?? base.length)) throw new RangeError(MISFIT);
+    missing = afterInserts(text, missing, edits);
+  }
+  for (const { at, from, length } of missing) base.copy(text, at, from, from + length);
+  return text;
+}
+
+/** Bytes of a text that are still missing, and where the text that is looked at has them. */
+interface Span {
+  readonly at: number;
+  readonly from: number;
+  readonly length: number;
+}
+
+/** Copies what the edits insert to where it is missing. Gives where the edits' base has the rest. */
+function afterInserts(text: Buffer, missing: readonly Span[], edits: readonly Edit[]): readonly Span[] {
+  const left: Span[] = [];
+  let [next, base, position] = [0, 0, 0];
+  const each = (length: number, use: (at: number, offset: number, length: number) => void) => {
+    const end = position + length;
+    for (let span = missing[next]; span !== undefined && span.from < end; span = missing[next]) {
+      const start = Math.max(span.from, position);
+      const stop = Math.min(span.from + span.length, end);
+      if (start < stop) use(span.at + start - span.from, start - position, stop - start);
+      if (stop < span.from + span.length) break;
+      next += 1;
+    }
+    position = end;
+  };
+  for (const { skip, keep, insert } of edits) {
+    base += skip;
+    each(keep, (at, offset, length) => {
+      const before = left.at(-1);
+      const from = base + offset;
+      const isNext = before && before.at + before.length === at && before.from + before.length === from;
+      if (isNext) left[left.length - 1] = { ...before, length: before.length + length };
+      else left.push({ at, from, length });
+    });
+    base += keep;
+    each(insert.length, (at, offset, length) => text.set(insert.subarray(offset, offset + length), at));
+  }
+  return left;
+}
+
+const MISFIT = "a delta doesn't fit the text before it";
+
+function editsIn(delta: Buffer) {
   const reader = new NumberReader(delta);
   const lengths = Array.from({ length: reader.count(3) }, () => [reader.next(), reader.next(), reader.next()] as const);
-  const parts: Buffer[] = [];
-  let [at, inserted] = [0, reader.at];
+  const edits: Edit[] = [];
+  let [inserted, baseLength, textLength] = [reader.at, 0, 0];
   for (const [skip, keep, insert] of lengths) {
-    parts.push(base.subarray(at + skip, at + skip + keep), delta.subarray(inserted, inserted + insert));
-    at += skip + keep;
+    edits.push({ skip, keep, insert: delta.subarray(inserted, inserted + insert) });
     inserted += insert;
+    baseLength += skip + keep;
+    textLength += keep + insert;
   }
-  if (at !== base.length || inserted !== delta.length) throw new RangeError("a delta doesn't fit the text before it");
-  return Buffer.concat(parts);
+  if (inserted !== delta.length) throw new RangeError(MISFIT);
+  return { edits, baseLength, textLength };
 }
 
 /** Numbers of at most 53 bits as bytes: seven bits each, the lowest first, the eighth says that more follow. */

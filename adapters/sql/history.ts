@@ -1,5 +1,5 @@
 import { deflateRawSync, inflateRawSync } from "node:zlib";
-import { bytesOf, deltaBetween, NumberReader, withDelta } from "./delta.js";
+import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
 
 /**
  * A history is a row of payloads, each stored as what changed since the one before it. The first is whole, and every
@@ -49,8 +49,6 @@ export const SMALLEST_BYTES = 1024;
 export const FOLD = 64;
 /** Deflating takes some 20 ms a MB, so what is larger stays as it is, and so does what is small. */
 const DEFLATED_BYTES = { least: 32 * 1024, most: 4 * 1024 * 1024 };
-/** Deflate looks back no further. */
-export const DICTIONARY_BYTES = 32 * 1024;
 
 /** What to store of a text that is the first of a history. */
 export function wholeOf(text: Buffer): { readonly form: number; readonly body: Buffer } {
@@ -78,13 +76,13 @@ export function followed(before: HistoryText, number: number, text: Buffer, delt
   return { number, text, changes: before.changes + delta.length, singles: before.singles + 1 };
 }
 
-/** A bundle of deltas. `before`: the text that the first of them changes. */
-export function bundleOf(deltas: readonly Piece[], before: Buffer): Piece {
+/** A bundle of deltas. */
+export function bundleOf(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
   const bodies = deltas.map(({ body }) => bufferOf(body));
   const places = deltas.flatMap((delta, index) => [number - delta.number, bodies[index]?.length ?? 0]);
   const bytes = Buffer.concat([bytesOf([deltas.length, ...places]), ...bodies]);
-  return { number, form: FORM.bundle, body: deflateRawSync(bytes, dictionaryIn(before)) };
+  return { number, form: FORM.bundle, body: deflateRawSync(bytes) };
 }
 
 /**
@@ -94,51 +92,47 @@ export function bundleOf(deltas: readonly Piece[], before: Buffer): Piece {
  * @throws {BrokenHistoryError} A piece before it, or its own, is damaged or missing.
  */
 export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
-  let found: HistoryText | undefined;
   // What stands before the last whole one may be damaged.
   const first = pieces.findLastIndex(({ form }) => form === FORM.whole || form === FORM.plain);
+  const whole = pieces[first];
+  if (whole === undefined) {
+    throw new BrokenHistoryError(pieces.length === 0 ? "its payload is missing" : MISSING);
+  }
   try {
-    for (const piece of pieces.slice(Math.max(0, first))) {
-      if (piece.form === FORM.whole) found = firstOf(piece.number, inflateRawSync(bufferOf(piece.body)));
-      else if (piece.form === FORM.plain) found = firstOf(piece.number, bufferOf(piece.body));
-      else if (found !== undefined)
-        found = piece.form === FORM.delta ? after(found, piece) : unfolded(found, piece, number);
-    }
+    const after = pieces.slice(first + 1).flatMap((piece) => (piece.form === FORM.bundle ? unfolded(piece) : piece));
+    const deltas = after.filter((delta) => delta.number <= number);
+    if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
+    const bodies = deltas.map(({ body }) => bufferOf(body));
+    const body = bufferOf(whole.body);
+    return {
+      number,
+      text: withDeltas(whole.form === FORM.whole ? inflateRawSync(body) : body, bodies),
+      changes: bodies.reduce((sum, { length }) => sum + length, 0),
+      singles: pieces.length - 1 - pieces.findLastIndex(({ form }) => form !== FORM.delta),
+    };
   } catch (cause) {
+    if (cause instanceof BrokenHistoryError) throw cause;
     throw new BrokenHistoryError(`a piece that its payload is made of is damaged: ${messageOf(cause)}`, { cause });
   }
-  if (found?.number === number) return found;
-  throw new BrokenHistoryError(
-    pieces.length === 0 ? "its payload is missing" : "a piece that its payload is made of is missing",
-  );
 }
 
-function after(before: HistoryText, { number, body }: Piece): HistoryText {
-  const delta = bufferOf(body);
-  return followed(before, number, withDelta(before.text, delta), delta);
-}
+const MISSING = "a piece that its payload is made of is missing";
 
-/** The text at the wanted number, or after the bundle's last delta. */
-function unfolded(before: HistoryText, { number, body }: Piece, wanted: number): HistoryText {
-  const bytes = inflateRawSync(bufferOf(body), dictionaryIn(before.text));
+/** The deltas of a bundle. */
+function unfolded({ number, body }: Piece): readonly Piece[] {
+  const bytes = inflateRawSync(bufferOf(body));
   const reader = new NumberReader(bytes);
   const places = Array.from({ length: reader.count(2) }, () => [number - reader.next(), reader.next()] as const);
-  let [found, at] = [before, reader.at];
-  for (const [place, length] of places) {
-    if (place > wanted) break;
-    found = after(found, { number: place, form: FORM.delta, body: bytes.subarray(at, at + length) });
+  let at = reader.at;
+  return places.map(([place, length]) => {
     at += length;
-  }
-  return { ...found, singles: 0 };
+    return { number: place, form: FORM.delta, body: bytes.subarray(at - length, at) };
+  });
 }
 
 function bufferOf(body: unknown): Buffer {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");
-}
-
-function dictionaryIn(text: Buffer): { readonly dictionary?: Buffer } {
-  return text.length === 0 ? {} : { dictionary: text.subarray(-DICTIONARY_BYTES) };
 }
 
 function messageOf(error: unknown): string {

@@ -152,10 +152,7 @@ export class SqliteHistories {
   #fold(number: number): void {
     const pieces = this.#pieces(number);
     const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
-    const before = pieces.slice(0, -deltas.length);
-    const [first, last] = [deltas[0]?.number, before.at(-1)?.number];
-    if (first === undefined || last === undefined) return;
-    const bundle = bundleOf(deltas, textAt(last, before).text);
+    const bundle = bundleOf(deltas);
     for (const delta of deltas) this.#database.run(REMOVE, delta.number, delta.number);
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
   }

@@ -1,26 +1,36 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { deltaBetween, withDelta } from "../../../../adapters/sql/delta.js";
+import { deltaBetween, withDeltas } from "../../../../adapters/sql/delta.js";
 
-/** A base, and a text made of it by edits at random places. */
-const alike = fc
+/** Texts, each made of the one before it by edits at random places. */
+const texts = fc
   .record({
-    base: fc.string({ maxLength: 4000, unit: fc.constantFrom("a", "b", '"', "{", "é", "👍") }),
-    edits: fc.array(fc.record({ at: fc.nat(4000), removed: fc.nat(300), inserted: fc.string({ maxLength: 300 }) }), {
-      maxLength: 12,
-    }),
+    base: fc.string({ maxLength: 2000, unit: fc.constantFrom("a", "b", '"', "{", "é", "👍") }),
+    changes: fc.array(
+      fc.array(fc.record({ at: fc.nat(2000), removed: fc.nat(300), inserted: fc.string({ maxLength: 300 }) }), {
+        maxLength: 6,
+      }),
+      { maxLength: 8 },
+    ),
   })
-  .map(({ base, edits }) => {
-    let text = base;
-    for (const { at, removed, inserted } of edits) text = text.slice(0, at) + inserted + text.slice(at + removed);
-    return [Buffer.from(base), Buffer.from(text)] as const;
+  .map(({ base, changes }) => {
+    const all = [base];
+    for (const edits of changes) {
+      let text = all.at(-1) ?? "";
+      for (const { at, removed, inserted } of edits) text = text.slice(0, at) + inserted + text.slice(at + removed);
+      all.push(text);
+    }
+    return all.map((text) => Buffer.from(text));
   });
 
 describe("a delta", () => {
-  it("makes any text of any base", () => {
+  it("makes any text of any base, also after other deltas", () => {
     fc.assert(
-      fc.property(alike, ([base, text]) => {
-        expect(withDelta(base, deltaBetween(base, text)).equals(text)).toBe(true);
+      fc.property(texts, ([base = Buffer.alloc(0), ...later]) => {
+        const deltas = later.map((text, index) => deltaBetween(later[index - 1] ?? base, text));
+        for (const [index, text] of later.entries()) {
+          expect(withDeltas(base, deltas.slice(0, index + 1)).equals(text)).toBe(true);
+        }
       }),
       { numRuns: 2000 },
     );
@@ -38,9 +48,9 @@ describe("a delta", () => {
   it("that is cut, or belongs to another base, is refused", () => {
     const base = Buffer.from("a".repeat(500));
     const delta = deltaBetween(base, Buffer.from(`${"a".repeat(500)}b`));
-    expect(() => withDelta(base.subarray(1), delta)).toThrow(RangeError);
+    expect(() => withDeltas(base.subarray(1), [delta])).toThrow(RangeError);
     for (let size = 0; size < delta.length; size++) {
-      expect(() => withDelta(base, delta.subarray(0, size))).toThrow(RangeError);
+      expect(() => withDeltas(base, [delta.subarray(0, size)])).toThrow(RangeError);
     }
   });
 });
