@@ -2,7 +2,7 @@ import type { AppendCondition } from "../../src/contract/adapter.js";
 import { type CheckpointDraft, copyOfPayload } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
-/** The most appends of one transaction, and about the most text: other work gets its turn in between. */
+/** The most appends of one transaction, and about the most text: what waits takes no more memory. */
 const MOST = 256;
 const MOST_BYTES = 4 * 1024 * 1024;
 
@@ -18,6 +18,7 @@ interface Waiting extends Append {
 export class GroupCommit {
   readonly #commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>;
   #waiting: Waiting[] = [];
+  #bytes = 0;
 
   /** @param commit - Called in order, before it returns it has begun. It rejects if it has stored nothing. */
   constructor(commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>) {
@@ -31,20 +32,18 @@ export class GroupCommit {
     const copy = { ...copies.rest, payload: copyOfPayload(payload) };
     return new Promise((resolve, reject) => {
       this.#waiting.push({ draft: copy, condition: copies.condition, resolve, reject });
-      if (this.#waiting.length === 1) queueMicrotask(() => this.flush());
+      this.#bytes += copy.sizeBytes;
+      if (this.#waiting.length === MOST || this.#bytes >= MOST_BYTES) this.flush();
+      else if (this.#waiting.length === 1) queueMicrotask(() => this.flush());
     });
   }
 
   /** Begins to make what waits: other calls come after it. */
   flush(): void {
-    const waiting = this.#waiting;
+    const group = this.#waiting;
     this.#waiting = [];
-    for (let from = 0, at = 0, bytes = 0; at < waiting.length; at++) {
-      bytes += waiting[at]?.draft.sizeBytes ?? 0;
-      if (at + 1 < waiting.length && at + 1 - from < MOST && bytes < MOST_BYTES) continue;
-      void this.#make(waiting.slice(from, at + 1));
-      [from, bytes] = [at + 1, 0];
-    }
+    this.#bytes = 0;
+    if (group.length > 0) void this.#make(group);
   }
 
   async #make(group: readonly Waiting[]): Promise<void> {

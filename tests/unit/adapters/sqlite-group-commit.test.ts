@@ -17,6 +17,20 @@ describe("appends that are called at the same moment", () => {
     expect(await seen).toHaveLength(65);
   });
 
+  it("are stored at once when 256 of them, or 4 MB, wait", async () => {
+    const appended: Promise<number>[] = [];
+    const stored: number[] = [];
+    const database = spyingDriver({ running: (sql) => void (sql === "COMMIT" && stored.push(appended.length)) });
+    const { adapter } = await newStore({ database });
+    await adapter.append(draft("t", "first"));
+    stored.length = 0;
+    for (let index = 0; index < 260; index++) appended.push(adapter.append(draft("t", `c${index}`)));
+    const body = JSON.stringify("x".repeat(3_000_000));
+    for (let index = 0; index < 3; index++) appended.push(adapter.append(draft("t", `large-${index}`, { body })));
+    expect(await Promise.all(appended)).toEqual(Array.from({ length: 263 }, (_, index) => index + 2));
+    expect(stored).toEqual([255, 261, 263]);
+  });
+
   it("have each its own outcome", async () => {
     const { adapter } = await newStore();
     const [one, stale, taken, retry, last] = await Promise.allSettled([
