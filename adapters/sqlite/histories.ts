@@ -32,10 +32,12 @@ const PIECES = `
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
 const INSERT = "INSERT OR REPLACE INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE number BETWEEN ? AND ?";
-const LAST_CHECKPOINT = "SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?";
+/** What comes after the piece that the last text in use is in. A bundle may have the number of one that isn't. */
 const REMOVE_AFTER = `
-  DELETE FROM waymark_payloads WHERE number <= ? AND number > (
-    SELECT min(number) FROM waymark_payloads WHERE number BETWEEN ? AND ?)`;
+  DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > coalesce((
+    SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number <= ? AND number >= (
+      SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
+        SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?))), 0)`;
 const REMOVE_ALONE = `
   DELETE FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?
     AND number NOT IN (SELECT number FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
@@ -109,12 +111,9 @@ export class SqliteHistories {
   /** Removes what no checkpoint needs any more, after the checkpoints with these numbers have gone. */
   trim(numbers: readonly number[]): void {
     for (const history of new Set(numbers.map(historyOf))) {
-      const [first, end] = rangeOf(history * PLACES + 1);
-      const last = this.#database.one(LAST_CHECKPOINT, first, end)?.[0];
-      if (typeof last === "number") {
-        this.#database.run(REMOVE_ALONE, first, end, first, end);
-        this.#database.run(REMOVE_AFTER, end, last, end);
-      } else this.#database.run(REMOVE, first, end);
+      const range = rangeOf(history * PLACES + 1);
+      this.#database.run(REMOVE_ALONE, ...range, ...range);
+      this.#database.run(REMOVE_AFTER, ...range, range[1], ...range, ...range);
     }
   }
 

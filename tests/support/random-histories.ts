@@ -4,16 +4,17 @@ import { isCorrupt, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../src/conformance/drafts.js";
 import { messages, take } from "./histories.js";
 
-const task = fc.nat(1);
+/** Most of a run is one task's, so that its history gets bundles. */
+const task = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constant(1) });
 const which = fc.nat(20);
 const operation = fc.oneof(
   {
-    weight: 6,
-    arbitrary: fc.record({ do: fc.constant("save" as const), task, edit: fc.nat(99), size: fc.nat(3) }),
+    weight: 150,
+    arbitrary: fc.record({ do: fc.constant("save" as const), task, edit: fc.nat(99), size: fc.nat(9) }),
   },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("remove" as const), task, which }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("fork" as const), task, which }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("replace" as const), task, which }) },
+  { weight: 24, arbitrary: fc.record({ do: fc.constant("remove" as const), task, which }) },
+  { weight: 12, arbitrary: fc.record({ do: fc.constant("fork" as const), task, which }) },
+  { weight: 12, arbitrary: fc.record({ do: fc.constant("replace" as const), task, which }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("removeTask" as const), task }) },
 );
 
@@ -25,22 +26,24 @@ export async function checkRandomHistories(
   adapters: readonly [StorageAdapter, StorageAdapter],
   { runs, checkEmpty }: { readonly runs: number; readonly checkEmpty: () => Promise<void> },
 ): Promise<void> {
-  const texts = [...take(messages(1500), 100)];
+  const texts = [...take(messages(150), 100)];
+  // So large that a delta is small beside it.
+  const begin = [...take(messages(20_000), 1)];
   let run = 0;
   await fc.assert(
-    fc.asyncProperty(fc.array(operation, { maxLength: 120 }), async (operations) => {
+    fc.asyncProperty(fc.array(operation, { minLength: 100, maxLength: 250, size: "max" }), async (operations) => {
       run += 1;
       const taskIds = [`run ${run} task 0`, `run ${run} task 1`] as const;
       const model = [new Map<string, string>(), new Map<string, string>()] as const;
-      const current: readonly [string[], string[]] = [["begin"], ["begin"]];
+      const current: readonly [string[], string[]] = [[...begin], [...begin]];
       for (const [step, op] of operations.entries()) {
         const at = op.task === 0 ? 0 : 1;
         const [taskId, kept, parts]: [string, Map<string, string>, string[]] = [taskIds[at], model[at], current[at]];
         const adapter = adapters[step % 3 === 0 ? 1 : 0];
         if (op.do === "save") {
-          if (op.size === 0) parts.splice(op.edit % parts.length, 1, texts[op.edit] ?? "");
-          else if (op.size < 3) parts.push(texts[op.edit] ?? "");
-          const body = JSON.stringify(op.size === 3 ? { small: op.edit } : parts);
+          if (op.size < 3) parts.splice(1 + (op.edit % parts.length), 1, texts[op.edit] ?? "");
+          else if (op.size < 9) parts.push(texts[op.edit] ?? "");
+          const body = JSON.stringify(op.size === 9 ? { small: op.edit } : parts);
           await adapter.append(draft(taskId, `c${step}`, { body }));
           kept.set(`c${step}`, body);
           continue;

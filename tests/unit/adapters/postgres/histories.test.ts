@@ -184,7 +184,7 @@ describe("a damaged piece", () => {
 });
 
 describe("saves, forks, removals and replacements at random, through two adapters", () => {
-  const runs = process.env["WAYMARK_TESTS"] === undefined ? 10 : 300;
+  const runs = process.env["WAYMARK_TESTS"] === undefined ? 4 : 100;
   it(`leave what a map in memory has (${runs} runs)`, async () => {
     const { adapter, ...place } = await newStore();
     await checkRandomHistories([adapter, openAdapter(place)], {
