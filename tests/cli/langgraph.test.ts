@@ -1,7 +1,7 @@
 // Threads of LangGraph, which WaymarkSaver keeps, in the command: each is one task.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Command } from "@langchain/langgraph";
+import { Annotation, Command, StateGraph } from "@langchain/langgraph";
 import { ERROR, INTERRUPT, RESUME, TASKS } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
@@ -10,6 +10,10 @@ import type { WaymarkSaverOptions } from "waymark/langgraph";
 import { CHANNELS, checkpointsTask } from "waymark/langgraph/records";
 import { agentOn, saverOn, thread, WITHOUT_LANGGRAPH } from "./langgraph-agent.js";
 import { newPlace, waymark, waymarkProcess } from "./waymark.js";
+
+const Log = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
+});
 
 /** A storage with two tasks and a saver on it. */
 async function placeWithSaver(options: Omit<WaymarkSaverOptions, "storage"> = {}, url = "sqlite:agent.db") {
@@ -67,6 +71,22 @@ describe("waymark tasks", () => {
       },
       { taskId: "zebra" },
     ]);
+  });
+
+  it("counts the calls of a subgraph, each of which has a namespace of its own", async () => {
+    const { saver, run } = await placeWithSaver();
+    const tools = new StateGraph(Log).addNode("search", () => ({ log: ["found"] })).addEdge("__start__", "search");
+    const helper = new StateGraph(Log).addNode("tools", tools.compile()).addEdge("__start__", "tools");
+    const graph = new StateGraph(Log)
+      .addNode("helper", helper.compile())
+      .addNode("mail", tools.compile({ checkpointer: true }))
+      .addEdge("__start__", "helper")
+      .addEdge("helper", "mail")
+      .compile({ checkpointer: saver });
+    for (let turn = 1; turn <= 3; turn++) await graph.invoke({ log: ["hello"] }, thread("chat"));
+    expect((await run("tasks")).stdout).toMatch(
+      /^chat .* LangGraph, step \d+, with helper ×3, helper\|tools ×3, mail +just now$/m,
+    );
   });
 
   it("says of a thread what its pending writes say: paused, failed, completed", async () => {

@@ -88,11 +88,21 @@ function tableOf({ output }: Session): TaskPrinter {
 function newestText({ newest, thread, lease }: FoundTask & { readonly lease?: HeldLease }): string {
   const at = newest.label ?? newest.stage ?? "";
   if (thread === undefined) return `${at}${lease === undefined ? "" : ` (run by ${lease.holder})`}`.trimStart();
-  const subgraphs = thread.namespaces.map(({ namespace }) => namespace).filter((namespace) => namespace !== "");
+  const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));
   const questions = questionsText(thread.interrupts);
   return [
     `LangGraph, ${at}`,
-    ...(subgraphs.length === 0 ? [] : [`with ${subgraphs.join(", ")}`]),
+    ...(subgraphs === "" ? [] : [`with ${subgraphs}`]),
     ...(questions === undefined ? [] : [`asks ${questions}`]),
   ].join(", ");
+}
+
+/** `mail, research ×40`: LangGraph gives each call of a subgraph a namespace of its own, `research:<uuid>`. */
+function subgraphsText(namespaces: readonly string[]): string {
+  const calls = new Map<string, number>();
+  for (const namespace of namespaces) {
+    const name = namespace.replaceAll(/:[^|]*/g, "");
+    if (name !== "") calls.set(name, (calls.get(name) ?? 0) + 1);
+  }
+  return Array.from(calls, ([name, count]) => (count === 1 ? name : `${name} ×${count}`)).join(", ");
 }
