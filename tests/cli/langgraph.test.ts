@@ -293,8 +293,12 @@ describe("an encrypted thread", () => {
     const { cwd, run, json } = await placeWithThread({ transforms });
     const table = await run("tasks");
     expect([table.code, table.stderr]).toEqual([0, ""]);
-    expect(table.stdout).toMatch(/^support-42 +6 +running +LangGraph, loop, with mail +just now$/m);
-    expect((await run("show", "supp")).stdout).toContain("that this configuration doesn't open");
+    expect(table.stdout).toMatch(/^support-42 +6 +unknown +LangGraph, loop, with mail +just now$/m);
+    expect((await run("list", "supp", "--limit", "1")).stdout).toMatch(/^ +3 .* unknown +loop /m);
+    expect((await run("resume")).stdout).toMatch(/^support-42 .* unknown +what it waits for can't be read$/m);
+    const { stdout } = await run("show", "supp");
+    expect(stdout).toMatch(/^status +unknown$/m);
+    expect(stdout).toContain("that this configuration doesn't open");
 
     writeFileSync(join(cwd, "waymark.config.mjs"), config("k2"));
     expect((await json("show", "supp")).state.values.plan).toBe("answer the customer");

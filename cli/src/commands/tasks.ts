@@ -4,6 +4,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
+import { shownStatus } from "../langgraph/thread-state.js";
 import { leaseReader } from "../leases.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
@@ -77,7 +78,7 @@ function tableOf({ output }: Session): TaskPrinter {
       table.add(
         nameOf(task),
         String(task.count),
-        statusCell(task.newest.status, output.colors),
+        statusCell(shownStatus(task.newest, task.thread ? task.thread.interrupts : []), output.colors),
         newestText(task),
         agoText(task.newest.createdAt, nowMs),
       ),

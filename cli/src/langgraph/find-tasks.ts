@@ -15,8 +15,8 @@ export interface FoundTask extends TaskSummary {
 interface FoundThread {
   readonly id: string;
   readonly namespaces: readonly ThreadNamespace[];
-  /** What it asks before it goes on. Only of {@link describedTasks}. */
-  readonly interrupts?: readonly unknown[];
+  /** What it asks before it goes on. Only of {@link describedTasks}, and `undefined` if that can't be read. */
+  readonly interrupts?: readonly unknown[] | undefined;
 }
 
 /** The graph itself, whose namespace is empty, or a subgraph. */
