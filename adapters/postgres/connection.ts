@@ -216,11 +216,32 @@ function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
 }
 
+/** What is used of the package pg. */
+interface Pg {
+  readonly Pool: new (options: object) => PostgresPool;
+  readonly Client: new (
+    options: object,
+  ) => {
+    connect(done: (error?: Error) => void): void;
+    end(done: () => void): void;
+  };
+}
+
 /** Makes a pool with pg, an optional peer, which is loaded here. */
 export function newPool(url: string): PostgresPool {
   // Only the package's own declarations could prove what it exports.
-  const { Pool } = createRequire(import.meta.url)("pg") as { Pool: new (options: object) => PostgresPool };
-  return new Pool({
+  const pg = createRequire(import.meta.url)("pg") as Pg;
+  class Client extends pg.Client {
+    /** Where no password is given, pg leaves the connection open, and the program would last until the server closes it. */
+    override connect(done: (error?: Error) => void): void {
+      super.connect((error) => {
+        if (error) this.end(ignore);
+        done(error);
+      });
+    }
+  }
+  return new pg.Pool({
+    Client,
     connectionString: url,
     fallback_application_name: "waymark",
     connectionTimeoutMillis: 10_000,

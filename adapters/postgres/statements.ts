@@ -74,7 +74,7 @@ export function statementsOn(schema: string) {
         FROM ${newestIn}
         WHERE NOT EXISTS (SELECT FROM advanced) AND NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced}
           AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
-          AND coalesce($20 > coalesce(p.newest, 0), coalesce(p.newest, 0) < ${HIGHEST_SEQUENCE})
+          AND coalesce($20 > coalesce(p.newest, 0), true)
           ${isPiece ? "AND coalesce($22 = '', true)" : ""}
         ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
       )`;

@@ -1,7 +1,7 @@
 // Threads of LangGraph, which WaymarkSaver keeps, in the command: each is one task.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Command } from "@langchain/langgraph";
+import { Annotation, Command, StateGraph } from "@langchain/langgraph";
 import { ERROR, INTERRUPT, RESUME, TASKS } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
@@ -10,6 +10,10 @@ import type { WaymarkSaverOptions } from "waymark/langgraph";
 import { CHANNELS, checkpointsTask } from "waymark/langgraph/records";
 import { agentOn, saverOn, thread, WITHOUT_LANGGRAPH } from "./langgraph-agent.js";
 import { newPlace, waymark, waymarkProcess } from "./waymark.js";
+
+const Log = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
+});
 
 /** A storage with two tasks and a saver on it. */
 async function placeWithSaver(options: Omit<WaymarkSaverOptions, "storage"> = {}, url = "sqlite:agent.db") {
@@ -67,6 +71,22 @@ describe("waymark tasks", () => {
       },
       { taskId: "zebra" },
     ]);
+  });
+
+  it("counts the calls of a subgraph, each of which has a namespace of its own", async () => {
+    const { saver, run } = await placeWithSaver();
+    const tools = new StateGraph(Log).addNode("search", () => ({ log: ["found"] })).addEdge("__start__", "search");
+    const helper = new StateGraph(Log).addNode("tools", tools.compile()).addEdge("__start__", "tools");
+    const graph = new StateGraph(Log)
+      .addNode("helper", helper.compile())
+      .addNode("mail", tools.compile({ checkpointer: true }))
+      .addEdge("__start__", "helper")
+      .addEdge("helper", "mail")
+      .compile({ checkpointer: saver });
+    for (let turn = 1; turn <= 3; turn++) await graph.invoke({ log: ["hello"] }, thread("chat"));
+    expect((await run("tasks")).stdout).toMatch(
+      /^chat .* LangGraph, step \d+, with helper ×3, helper\|tools ×3, mail +just now$/m,
+    );
   });
 
   it("says of a thread what its pending writes say: paused, failed, completed", async () => {
@@ -273,8 +293,12 @@ describe("an encrypted thread", () => {
     const { cwd, run, json } = await placeWithThread({ transforms });
     const table = await run("tasks");
     expect([table.code, table.stderr]).toEqual([0, ""]);
-    expect(table.stdout).toMatch(/^support-42 +6 +running +LangGraph, loop, with mail +just now$/m);
-    expect((await run("show", "supp")).stdout).toContain("that this configuration doesn't open");
+    expect(table.stdout).toMatch(/^support-42 +6 +unknown +LangGraph, loop, with mail +just now$/m);
+    expect((await run("list", "supp", "--limit", "1")).stdout).toMatch(/^ +3 .* unknown +loop /m);
+    expect((await run("resume")).stdout).toMatch(/^support-42 .* unknown +what it waits for can't be read$/m);
+    const { stdout } = await run("show", "supp");
+    expect(stdout).toMatch(/^status +unknown$/m);
+    expect(stdout).toContain("that this configuration doesn't open");
 
     writeFileSync(join(cwd, "waymark.config.mjs"), config("k2"));
     expect((await json("show", "supp")).state.values.plan).toBe("answer the customer");
@@ -337,11 +361,14 @@ describe("a thread with a lost value", () => {
 });
 
 it("completion offers threads by their ids", async () => {
-  const { run } = await placeWithThread();
+  const { run, manager } = await placeWithThread();
   expect((await run("__complete", "--", "show", "")).stdout).toBe("build-42\nsupport-42\nzebra\n");
   expect((await run("__complete", "--", "show", "su")).stdout).toBe("support-42\n");
   expect((await run("__complete", "--", "langgraph", "")).stdout).toBe("import\nhelp\n");
   expect((await run("__complete", "--", "langgraph", "import", "--from", "")).stdout).toBe("sqlite:\npostgres://\n");
+  // No more than anybody reads.
+  await Promise.all(Array.from({ length: 100 }, (_, number) => manager.save(`many-${number}`, number)));
+  expect((await run("__complete", "--", "show", "")).stdout.trimEnd().split("\n")).toHaveLength(100);
 });
 
 it("looking needs no package of LangGraph", async () => {

@@ -1,17 +1,20 @@
-// Everything that README, docs/systems.md and docs/langgraph.md show is run here, and what docs/security.md shows is checked
+// Everything that README, docs/systems.md, docs/langgraph.md and docs/postgres.md show is run here, and what docs/security.md shows is checked
 // by the compiler.
 import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { administer, serverUrl } from "../support/postgres.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
 const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
-const blocks = [...programsIn(readme), ...programsIn(systems), ...programsIn(langgraph)];
+const postgres = readFileSync(join(root, "docs", "postgres.md"), "utf8");
+const blocks = [readme, systems, langgraph, postgres].flatMap(programsIn);
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
@@ -22,8 +25,13 @@ const { scripts, exports } = createRequire(import.meta.url)("../../package.json"
 const KEYS = { KEY_2025: "25".repeat(32), KEY_2026: "26".repeat(32) };
 /** Inside the project, so that `waymark` and the libraries are found as a user's program finds them. */
 let folder: string;
+/** A database of the programs' own, in place of the one that they name. */
+const database = `docs_${randomUUID().replaceAll("-", "")}`;
+let server: string;
 
-beforeAll(() => {
+beforeAll(async () => {
+  server = await serverUrl();
+  await administer(server, `CREATE DATABASE ${database}`);
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
   const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removeTasks: undefined });`;
@@ -49,7 +57,8 @@ beforeAll(() => {
     writeFileSync(join(folder, `guide-${i}.mts`), code);
   });
 });
-afterAll(() => {
+afterAll(async () => {
+  await administer(server, `DROP DATABASE ${database}`);
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -89,7 +98,9 @@ describe("the README", () => {
     "shows a program that runs: %s",
     (_line, i) => {
       const script = join(folder, `block-${i}.mjs`);
-      writeFileSync(script, withoutTypes(blocks[i]!));
+      const url = Object.assign(new URL(server), { pathname: database });
+      const code = blocks[i]!.replaceAll("postgres://app:password@localhost:5432/app", url.href);
+      writeFileSync(script, withoutTypes(code));
       const PATH = `${folder}:${process.env["PATH"]}`;
       const env = { ...process.env, ...KEYS, PATH, NODE_TEST_CONTEXT: undefined };
       // Twice: the second run goes on from what the first one saved.

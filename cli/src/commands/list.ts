@@ -1,9 +1,8 @@
-import type { CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
-import { describeCheckpoint } from "../langgraph/thread-state.js";
+import { type DescribedCheckpoint, describeCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -27,7 +26,7 @@ export const list: CommandFile = {
         cli.withStore(async (session) => {
           const taskId = await requireTask(session, task);
           const isWhole = await wholeIn(session, taskId);
-          const printer = options.json ? new JsonArrayPrinter(session.output) : tableOf(session);
+          const printer = options.json ? jsonOf(session) : tableOf(session);
           for await (const checkpoint of session.storage.list({
             taskId,
             order: options.oldest ? "oldest" : "newest",
@@ -37,13 +36,21 @@ export const list: CommandFile = {
           })) {
             if (session.output.isClosed) break;
             if (isCorrupt(checkpoint)) await session.damage.add(checkpoint);
-            else if (isWhole(checkpoint)) await printer.add((await describeCheckpoint(session, checkpoint)).checkpoint);
+            else if (isWhole(checkpoint)) await printer.add(await describeCheckpoint(session, checkpoint));
           }
           await printer.end();
         }),
       );
   },
 };
+
+function jsonOf({ output }: Session) {
+  const array = new JsonArrayPrinter(output);
+  return {
+    add: ({ checkpoint }: DescribedCheckpoint) => array.add(checkpoint),
+    end: () => array.end(),
+  };
+}
 
 function tableOf({ output }: Session) {
   const table = new TablePrinter(output, [
@@ -56,16 +63,18 @@ function tableOf({ output }: Session) {
     { head: "ID", flexible: true },
   ]);
   return {
-    add: ({ sequence, createdAt, status, stage, label, sizeBytes, id }: CheckpointSummary) =>
-      table.add(
+    add: ({ checkpoint, interrupts }: DescribedCheckpoint) => {
+      const { sequence, createdAt, stage, label, sizeBytes, id } = checkpoint;
+      return table.add(
         String(sequence),
         timeText(createdAt),
-        statusCell(status, output.colors),
+        statusCell(shownStatus(checkpoint, interrupts), output.colors),
         stage ?? "",
         label ?? "",
         bytesText(sizeBytes),
         id,
-      ),
+      );
+    },
     end: () => table.end(),
   };
 }

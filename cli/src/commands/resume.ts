@@ -2,6 +2,7 @@ import type { CommandFile } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
+import { shownStatus } from "../langgraph/thread-state.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { TablePrinter } from "../table.js";
@@ -35,12 +36,12 @@ export const resume: CommandFile = {
           for await (const task of describedTasks(session, { order: "recent", status: INCOMPLETE, prefix, limit })) {
             if (output.isClosed) break;
             found += 1;
-            const { newest } = task;
+            const { newest, thread } = task;
             const why = whyStopped(task);
             if (options.json) await json.add({ ...task, why });
             else {
               const stoppedAt = newest.label ?? newest.stage ?? `@${newest.sequence}`;
-              const status = statusCell(newest.status, output.colors);
+              const status = statusCell(shownStatus(newest, thread ? thread.interrupts : []), output.colors);
               await table.add(nameOf(task), stoppedAt, agoText(newest.createdAt, nowMs), status, why);
             }
             if (found === limit) break;
@@ -58,6 +59,7 @@ function whyStopped({ newest: { status, error }, thread }: FoundTask): string {
   if (error !== undefined) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;
+  if (thread !== undefined && thread.interrupts === undefined) return "what it waits for can't be read";
   if (status === "running") return "still running, or ended without a word";
   return status === "paused" ? "paused" : "failed, without an error";
 }

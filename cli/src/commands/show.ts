@@ -5,7 +5,7 @@ import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { isKeyMissing } from "../key-advice.js";
 import { questionsText } from "../langgraph/standing.js";
-import { describeCheckpoint, readState } from "../langgraph/thread-state.js";
+import { describeCheckpoint, readState, shownStatus } from "../langgraph/thread-state.js";
 import { leaseReader } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
@@ -78,7 +78,7 @@ async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promi
 async function print(session: Session, stored: CheckpointSummary, state: string): Promise<void> {
   const { output } = session;
   const { checkpoint, interrupts } = await describeCheckpoint(session, stored);
-  const { taskId, id, sequence, createdAt, stage, label, parentId, status, error, metadata } = checkpoint;
+  const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
   const thread = threadOf(taskId, stored.metadata);
   const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
   const row = async (name: string, text: string | undefined) => {
@@ -89,7 +89,10 @@ async function print(session: Session, stored: CheckpointSummary, state: string)
   await row("subgraph", thread?.namespace || undefined);
   await row("checkpoint", `${id} (@${sequence})`);
   await row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
-  await table.add({ text: "status", color: output.colors.dim }, statusCell(status, output.colors));
+  await table.add(
+    { text: "status", color: output.colors.dim },
+    statusCell(shownStatus(checkpoint, interrupts), output.colors),
+  );
   const lease = await leaseReader(session)(taskId);
   await row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
   await row("asks", questionsText(interrupts));

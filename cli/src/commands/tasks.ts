@@ -4,6 +4,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
+import { shownStatus } from "../langgraph/thread-state.js";
 import { leaseReader } from "../leases.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
@@ -77,7 +78,7 @@ function tableOf({ output }: Session): TaskPrinter {
       table.add(
         nameOf(task),
         String(task.count),
-        statusCell(task.newest.status, output.colors),
+        statusCell(shownStatus(task.newest, task.thread ? task.thread.interrupts : []), output.colors),
         newestText(task),
         agoText(task.newest.createdAt, nowMs),
       ),
@@ -88,11 +89,21 @@ function tableOf({ output }: Session): TaskPrinter {
 function newestText({ newest, thread, lease }: FoundTask & { readonly lease?: HeldLease }): string {
   const at = newest.label ?? newest.stage ?? "";
   if (thread === undefined) return `${at}${lease === undefined ? "" : ` (run by ${lease.holder})`}`.trimStart();
-  const subgraphs = thread.namespaces.map(({ namespace }) => namespace).filter((namespace) => namespace !== "");
+  const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));
   const questions = questionsText(thread.interrupts);
   return [
     `LangGraph, ${at}`,
-    ...(subgraphs.length === 0 ? [] : [`with ${subgraphs.join(", ")}`]),
+    ...(subgraphs === "" ? [] : [`with ${subgraphs}`]),
     ...(questions === undefined ? [] : [`asks ${questions}`]),
   ].join(", ");
+}
+
+/** `mail, research ×40`: LangGraph gives each call of a subgraph a namespace of its own, `research:<uuid>`. */
+function subgraphsText(namespaces: readonly string[]): string {
+  const calls = new Map<string, number>();
+  for (const namespace of namespaces) {
+    const name = namespace.replaceAll(/:[^|]*/g, "");
+    if (name !== "") calls.set(name, (calls.get(name) ?? 0) + 1);
+  }
+  return Array.from(calls, ([name, count]) => (count === 1 ? name : `${name} ×${count}`)).join(", ");
 }

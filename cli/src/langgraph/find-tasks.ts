@@ -15,8 +15,8 @@ export interface FoundTask extends TaskSummary {
 interface FoundThread {
   readonly id: string;
   readonly namespaces: readonly ThreadNamespace[];
-  /** What it asks before it goes on. Only of {@link describedTasks}. */
-  readonly interrupts?: readonly unknown[];
+  /** What it asks before it goes on. Only of {@link describedTasks}, and `undefined` if that can't be read. */
+  readonly interrupts?: readonly unknown[] | undefined;
 }
 
 /** The graph itself, whose namespace is empty, or a subgraph. */
@@ -118,32 +118,37 @@ async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncG
 
 async function* threadsIn({ storage, damage }: Place, prefix = ""): AsyncGenerator<FoundTask, void, void> {
   const begin = prefix.startsWith(THREADS_PREFIX) ? prefix : threadPrefix(prefix).slice(0, -1);
-  for (let after: string | undefined; ; ) {
-    const found: { readonly thread: Thread; readonly task: TaskSummary }[] = [];
-    for await (const task of storage.tasks({ prefix: begin, order: "taskId", after })) {
-      if (isCorrupt(task)) {
-        await damage.add(task);
-        continue;
-      }
-      const { taskId, newest } = task;
-      const thread = threadOf(taskId, newest.metadata);
-      // After its checkpoints come its writes: mostly a task for each of them.
-      if (found[0] !== undefined && found[0].thread.threadId !== thread?.threadId) break;
-      if (thread !== undefined) found.push({ thread, task });
-      else if (threadPrefixOf(taskId) === undefined && taskId.startsWith(prefix)) yield task;
+  let found: FoundNamespace[] = [];
+  for await (const task of storage.tasks({ prefix: begin, order: "taskId" })) {
+    if (isCorrupt(task)) {
+      await damage.add(task);
+      continue;
     }
-    const [first] = found;
-    if (first === undefined) return;
-    const { threadId: id } = first.thread;
-    const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({
-      namespace,
-      taskId,
-      count,
-    }));
-    const count = namespaces.reduce((sum, its) => sum + its.count, 0);
-    yield { ...first.task, count, thread: { id, namespaces } };
-    after = `${threadPrefixOf(first.task.taskId)}x`;
+    const { taskId, newest } = task;
+    const thread = threadOf(taskId, newest.metadata);
+    // The tasks of a thread's checkpoints stand together; after them come those of its writes.
+    if (thread?.threadId !== found[0]?.thread.threadId) {
+      yield* asThread(found);
+      found = [];
+    }
+    if (thread !== undefined) found.push({ thread, task });
+    else if (threadPrefixOf(taskId) === undefined && taskId.startsWith(prefix)) yield task;
   }
+  yield* asThread(found);
+}
+
+/** A task of a thread's checkpoints. */
+interface FoundNamespace {
+  readonly thread: Thread;
+  readonly task: TaskSummary;
+}
+
+function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
+  const [first] = found;
+  if (first === undefined) return [];
+  const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
+  const count = namespaces.reduce((sum, its) => sum + its.count, 0);
+  return [{ ...first.task, count, thread: { id: first.thread.threadId, namespaces } }];
 }
 
 async function* sorted<Item>(

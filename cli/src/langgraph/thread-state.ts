@@ -1,4 +1,4 @@
-import type { CheckpointSummary, CorruptRecord, JsonObject } from "waymark";
+import type { CheckpointStatus, CheckpointSummary, CorruptRecord, JsonObject } from "waymark";
 import {
   type CheckpointState,
   countedWrites,
@@ -67,8 +67,16 @@ async function threadState(
 /** What LangGraph says of a thread's checkpoint, in place of what the record's metadata is for. */
 export interface DescribedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** What the thread asks before it goes on from here. */
-  readonly interrupts: readonly unknown[];
+  /** What the thread asks before it goes on from here. `undefined`: that can't be read. */
+  readonly interrupts: readonly unknown[] | undefined;
+}
+
+/** A checkpoint's status for people: a thread's is what its writes say, and they may be unreadable. */
+export function shownStatus(
+  { status }: CheckpointSummary,
+  interrupts: DescribedCheckpoint["interrupts"],
+): CheckpointStatus | "unknown" {
+  return interrupts === undefined && status === "running" ? "unknown" : status;
 }
 
 /** The checkpoint with LangGraph's metadata, step and status; any other task's as it is. Reports damage. */
@@ -90,7 +98,7 @@ export async function describeCheckpoint(
     if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
     // What is known without the key.
     else if (!isKeyMissing(error)) throw error;
-    return { checkpoint: rest, interrupts: [] };
+    return { checkpoint: rest, interrupts: undefined };
   }
 }
 

@@ -4,20 +4,23 @@ import { CheckpointManager, type StorageAdapter } from "waymark";
 import { makePayload } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { PostgresAdapter } from "waymark/adapters/postgres";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
+const ADAPTERS: Record<string, (path: string) => StorageAdapter | Promise<StorageAdapter>> = {
   memory: () => new MemoryAdapter(),
   "json-file": (path) => new JsonFileAdapter({ path }),
   "task-file": (path) => new TaskFileAdapter({ path }),
   sqlite: (path) => new SqliteAdapter({ path: join(path, "x.db") }),
+  postgres: async () => new PostgresAdapter(await newSchema()),
 };
 
 describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
   it("refuses to save after the highest sequence, and keeps what is there", async () => {
-    const storage = open(await tempFolder());
+    const storage = await open(await tempFolder());
     const manager = new CheckpointManager({ storage });
     onTestFinished(() => manager.close());
     const draft = {
@@ -29,12 +32,14 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
     } as const;
     const made = await makePayload({ n: 0 }, { context: draft });
     await storage.append({ ...draft, ...made }, { sequence: Number.MAX_SAFE_INTEGER });
-    for (const _time of [1, 2]) {
+    for (const others of [[], ["u", "v"]]) {
+      const saved = others.map((taskId) => manager.save(taskId, { n: 1 }));
       const refused = manager.save("t", { n: 1 });
       await expect(refused).rejects.toMatchObject({
         code: "STORAGE_FAILED",
         message: expect.stringMatching(/has no sequence left.*intact/),
       });
+      expect((await Promise.all(saved)).map(({ sequence }) => sequence)).toEqual(others.map(() => 1));
     }
     expect((await manager.list("t")).map(({ id }) => id)).toEqual(["last"]);
   });

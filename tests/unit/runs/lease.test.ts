@@ -1,7 +1,9 @@
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointManager, LeaseHeldError, LeaseLostError, type StorageAdapter } from "waymark";
+import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { errorOfProgram } from "../../support/error-of-program.js";
+import { tempFolder } from "../../support/temp-folder.js";
 
 /** A storage whose leases go by the mocked clock, as this process's timers do. */
 function mockedStorage(): MemoryAdapter {
@@ -49,6 +51,27 @@ describe("a lease", () => {
     await expect(manager.removeTask("t", { lease })).rejects.toMatchObject(lost);
     await expect(lease.renew()).rejects.toMatchObject(lost);
     expect(await manager.list("t")).toMatchObject([{ id, status: "paused" }]);
+  });
+
+  it.each(["files:store", "tasks:store", "sqlite:store.db"])("on %s ends with a reboot", async (url) => {
+    const relativeTo = await tempFolder();
+    const open = () => {
+      const storage = openStorage(url, { relativeTo });
+      onTestFinished(() => storage.close());
+      return storage;
+    };
+    vi.useFakeTimers({ toFake: ["hrtime"] });
+    vi.advanceTimersByTime(10 * 24 * 60 * 60_000);
+    const before = open();
+    await before.leases?.claim("t", "before", 60_000);
+    expect(await before.leases?.current("t")).toMatchObject({ holder: "before" });
+
+    // The clock begins anew.
+    vi.useRealTimers();
+    vi.useFakeTimers({ toFake: ["hrtime"] });
+    const after = open();
+    expect(await after.leases?.current("t")).toBeUndefined();
+    expect(await after.leases?.claim("t", "after", 60_000)).toMatchObject({ isGranted: true, token: 2 });
   });
 
   it("stops its holder's auto-saves, too, once somebody else has the task", async () => {

@@ -117,6 +117,16 @@ describe("statements", () => {
     expect(await blocksOf(url, page, [...range, null, ["running"], 2 ** 30])).toBeGreaterThan(100);
   });
 
+  it("for whole checkpoints give the first, then some 256 KiB at a time", async () => {
+    const { adapter, seen } = await spied();
+    const body = JSON.stringify("x".repeat(100_000));
+    for (let number = 1; number <= 9; number++) await adapter.append(draft("t", `c${number}`, { body }));
+    seen.length = 0;
+    // 1, 3, 3, 2.
+    expect(await collect(adapter.read({ taskId: "t", order: "newest", status: ["running"] }))).toHaveLength(9);
+    expect(seen).toHaveLength(4);
+  });
+
   it("reach every row by a key or an index, however many there are", async () => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
