@@ -38,6 +38,8 @@ export interface RecordMetadata {
   readonly highest?: string;
   /** How many of its ancestors a DeltaChannel needs. */
   readonly ancestors?: number;
+  /** Of the one call of a subgraph that the namespace is for: the id of the checkpoint that it was made from. */
+  readonly caller?: string;
 }
 
 /** The metadata of a record of ours. */

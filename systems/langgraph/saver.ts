@@ -174,8 +174,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
     const heldValues = this.#heldValues(taskId, parentId, holders.keys());
     const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
+    const caller = callerOf(thread, metadata);
     const recordMetadata = {
       ...longNamesOf(thread),
+      ...(caller === undefined ? undefined : { caller }),
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
     };
@@ -234,7 +236,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   /**
    * Removes the thread's checkpoints that the policy doesn't keep, with their writes. What it keeps reads the same as
    * before. So a checkpoint stays, too, if a kept one has a value from it, or needs it for a DeltaChannel; once it has
-   * lost something itself, it isn't listed any more.
+   * lost something itself, it isn't listed any more. With a checkpoint go the calls of subgraphs that were made from it.
    */
   async prune(threadId: string, policy: RetentionPolicy): Promise<PruneResult> {
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
@@ -357,6 +359,15 @@ function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
     return channel === "__start__" || channel.startsWith("branch:to:");
   });
   return calls ? "running" : "completed";
+}
+
+/** The checkpoint that a subgraph was called from, if its namespace is of that call alone. */
+function callerOf({ namespace }: Thread, { parents = {} }: CheckpointMetadata): string | undefined {
+  // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
+  if (!namespace.includes(":")) return undefined;
+  // Those of the graphs around it, each of which is part of the next one's name.
+  const [innermost] = Object.keys(parents).sort((a, b) => b.length - a.length);
+  return innermost === undefined ? undefined : parents[innermost];
 }
 
 /**
