@@ -18,8 +18,8 @@ import { checkId, checkTaskId } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
-import type { RetentionPolicy } from "../../src/manager/retention.js";
-import { type Config, configOf, contains, requiredThread, threadIn } from "./config.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import { type Config, checkThreadId, configOf, contains, requiredThread, threadIn } from "./config.js";
 import { deltaHistories } from "./delta-histories.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
@@ -134,8 +134,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * Stores a checkpoint: in one record the values that changed, and for the others the ids of the checkpoints that have
    * them.
    *
-   * @throws {CheckpointConflictError} Another run has gone on from the same checkpoint, see `exclusive`; or the id is
-   *   that of another checkpoint. Nothing was stored.
+   * @throws {CheckpointConflictError} Another run, or an `updateState`, has gone on from the same checkpoint, see
+   *   `exclusive`; or the id is that of another checkpoint. Nothing was stored.
    */
   override async put(
     config: Config,
@@ -229,6 +229,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
+    checkThreadId(threadId);
     for (const known of [this.#reader.recent, this.#reader.newest]) known.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
@@ -237,8 +238,12 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * Removes the thread's checkpoints that the policy doesn't keep, with their writes. What it keeps reads the same as
    * before. So a checkpoint stays, too, if a kept one has a value from it, or needs it for a DeltaChannel; once it has
    * lost something itself, it isn't listed any more. With a checkpoint go the calls of subgraphs that were made from it.
+   *
+   * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */
   async prune(threadId: string, policy: RetentionPolicy): Promise<PruneResult> {
+    checkThreadId(threadId);
+    checkRetentionPolicy(policy);
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
     for (const thread of await this.#reader.threads({ configurable: { thread_id: threadId } })) {
       const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy);
@@ -383,8 +388,8 @@ function ancestorsNeeded(
 
 function overtaken(taskId: string, parentId: string, cause: CheckpointConflictError): CheckpointConflictError {
   return new CheckpointConflictError(
-    `Another run has gone on with this thread since checkpoint ${parentId} was read, or has removed it ` +
-      `(task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
+    `Another run, or an updateState, has gone on with this thread since checkpoint ${parentId} was read, or has ` +
+      `removed it (task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
       "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );
