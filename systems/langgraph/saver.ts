@@ -370,9 +370,8 @@ function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
 function callerOf({ namespace }: Thread, { parents = {} }: CheckpointMetadata): string | undefined {
   // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
   if (!namespace.includes(":")) return undefined;
-  // Those of the graphs around it, each of which is part of the next one's name.
-  const [innermost] = Object.keys(parents).sort((a, b) => b.length - a.length);
-  return innermost === undefined ? undefined : parents[innermost];
+  // From the outermost graph to the one that called it.
+  return Object.values(parents).at(-1);
 }
 
 /**

@@ -75,12 +75,14 @@ const calling = (checkpointer: BaseCheckpointSaver) => {
     .compile({ checkpointer });
 };
 
-/** What each checkpoint of the thread shows, with the subgraphs that it waits for. */
+/** What each checkpoint of the thread, and of the subgraph with its own history, shows with the subgraphs that it waits for. */
 async function statesWithCalls(place: Place) {
   const graph = calling(saverOn(place));
   const states = new Map<string, unknown>();
-  for (const { config } of await collect(graph.getStateHistory(threadOf("t")))) {
-    states.set(`${config.configurable?.["checkpoint_id"]}`, await graph.getState(config, { subgraphs: true }));
+  for (const checkpoint_ns of ["", "own"]) {
+    for (const { config } of await collect(graph.getStateHistory(threadOf("t", { checkpoint_ns })))) {
+      states.set(`${config.configurable?.["checkpoint_id"]}`, await graph.getState(config, { subgraphs: true }));
+    }
   }
   return states;
 }
@@ -228,7 +230,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       const place = await newPlace(kind);
       const counts: number[] = [];
       for (const turn of ["a", "b", "c", "d", "e"]) {
-        await calling(saverOn(place, { retention: { keepLast: 2 } })).invoke({ text: turn }, threadOf("t"));
+        await calling(saverOn(place, { retention: { keepLast: 1 } })).invoke({ text: turn }, threadOf("t"));
         counts.push((await tasksOf(place, "langgraph/t/")).length);
       }
       expect(Math.max(...counts)).toBe(counts[0]);
