@@ -2,8 +2,9 @@ import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import type { PlannedCheckpoint, RetentionPolicy } from "../../src/manager/retention.js";
-import { metadataOf, neededBy } from "./records.js";
-import { checkpointsPrefix, checkpointsTask, type Thread, threadOf, writesPrefix, writesTask } from "./task-ids.js";
+import { CALL_STAGE, metadataOf, neededBy } from "./records.js";
+import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
+import { skippingDamage } from "./thread-reader.js";
 
 /**
  * Removes what the policy doesn't keep and no kept checkpoint needs. The newest stays in any case: between two turns a thread
@@ -24,26 +25,35 @@ export async function pruneThread(
   const keep = [...plan.keep, ...plan.remove.filter(isNeeded)];
   const { removed, removedBytes } = await manager.applyPlan({ ...plan, keep, remove });
   // After the checkpoints: a checkpoint without its writes would read differently. What a kill leaves here is never read.
-  for (const { checkpoint } of remove) await manager.removeTask(writesTask(thread, checkpoint.id));
-  const calls = await removeCalls(manager, thread.threadId, new Set(remove.map(({ checkpoint }) => checkpoint.id)));
-  const bytesOfCalls = calls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  return { tasks: 1, removed: removed + calls.length, removedBytes: removedBytes + bytesOfCalls };
+  const gone = remove.map(({ checkpoint }) => checkpoint);
+  const ofCalls = await removeWrites(manager, thread, gone);
+  const bytesOfCalls = ofCalls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  return { tasks: 1, removed: removed + ofCalls.length, removedBytes: removedBytes + bytesOfCalls };
 }
 
-/** Removes the subgraphs' calls that were made from these checkpoints, and the calls that those made. */
-async function removeCalls(
+/**
+ * Removes the writes of checkpoints that are gone, and the calls of subgraphs that were made from them.
+ *
+ * @returns The checkpoints of the calls.
+ */
+async function removeWrites(
   manager: CheckpointManager,
-  threadId: string,
-  callers: ReadonlySet<string>,
+  thread: Thread,
+  checkpoints: readonly CheckpointSummary[],
 ): Promise<readonly CheckpointSummary[]> {
-  if (callers.size === 0) return [];
   const removed: CheckpointSummary[] = [];
-  for (const { taskId, newest } of await manager.tasks({ prefix: checkpointsPrefix(threadId) })) {
-    const call = threadOf(taskId, newest.metadata);
-    if (call === undefined || !callers.has(metadataOf(newest).caller ?? "")) continue;
-    removed.push(...(await manager.list(taskId)));
-    await manager.removeTask(taskId);
-    await manager.removeTasks({ prefix: writesPrefix(call) });
+  for (const { id } of checkpoints) {
+    const writes = writesTask(thread, id);
+    // What is damaged goes with the rest.
+    for (const record of (await skippingDamage(manager.list(writes, { stage: CALL_STAGE }))) ?? []) {
+      const { call: namespace } = metadataOf(record);
+      if (namespace === undefined) continue;
+      const call = { threadId: thread.threadId, namespace };
+      const ofCall = (await skippingDamage(manager.list(checkpointsTask(call)))) ?? [];
+      await manager.removeTask(checkpointsTask(call));
+      removed.push(...ofCall, ...(await removeWrites(manager, call, ofCall)));
+    }
+    await manager.removeTask(writes);
   }
-  return [...removed, ...(await removeCalls(manager, threadId, new Set(removed.map(({ id }) => id))))];
+  return removed;
 }

@@ -26,7 +26,14 @@ import { checkOptions, type WaymarkSaverOptions } from "./options.js";
 import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
-import { isWhole, type KnownCheckpoints, statusOfWrites, WRITES_STAGE } from "./records.js";
+import {
+  CALL_STAGE,
+  isWhole,
+  type KnownCheckpoints,
+  statusOfWrites,
+  WRITES_STAGE,
+  type WritesRecord,
+} from "./records.js";
 import { type SerializedState, statePayload } from "./serialized-state.js";
 import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
@@ -170,14 +177,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         Object.entries(values).filter(([channel]) => own.has(channel)),
         (value, channel) => serializedValue(this.serde, value, channel),
       ),
+      parentId === "" ? this.#noteCall(thread, metadata) : undefined,
     ]);
     const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
     const heldValues = this.#heldValues(taskId, parentId, holders.keys());
     const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
-    const caller = callerOf(thread, metadata);
     const recordMetadata = {
       ...longNamesOf(thread),
-      ...(caller === undefined ? undefined : { caller }),
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
     };
@@ -273,6 +279,17 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await this.close();
   }
 
+  /** For pruning: with the checkpoint that a subgraph was called from goes the call. */
+  async #noteCall({ threadId, namespace }: Thread, { parents = {} }: CheckpointMetadata): Promise<void> {
+    // From the outermost graph to the one that called it.
+    const [around, caller] = Object.entries(parents).at(-1) ?? [];
+    // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
+    if (around === undefined || caller === undefined || !namespace.includes(":")) return;
+    const record: WritesRecord = { taskId: "", taskPath: "", writes: [] };
+    const options = { stage: CALL_STAGE, metadata: { call: namespace } };
+    await this.#manager.save(writesTask({ threadId, namespace: around }, caller), record, options);
+  }
+
   /** `undefined` if it isn't there. */
   async #readParent(taskId: string, id: string): Promise<RecentCheckpoint | undefined> {
     const saved = await this.#reader.find(taskId, id);
@@ -364,14 +381,6 @@ function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
     return channel === "__start__" || channel.startsWith("branch:to:");
   });
   return calls ? "running" : "completed";
-}
-
-/** The checkpoint that a subgraph was called from, if its namespace is of that call alone. */
-function callerOf({ namespace }: Thread, { parents = {} }: CheckpointMetadata): string | undefined {
-  // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
-  if (!namespace.includes(":")) return undefined;
-  // From the outermost graph to the one that called it.
-  return Object.values(parents).at(-1);
 }
 
 /**

@@ -226,15 +226,23 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       },
     );
 
-    it("retention keeps no more calls of subgraphs than checkpoints", async () => {
-      const place = await newPlace(kind);
-      const counts: number[] = [];
-      for (const turn of ["a", "b", "c", "d", "e"]) {
-        await calling(saverOn(place, { retention: { keepLast: 1 } })).invoke({ text: turn }, threadOf("t"));
-        counts.push((await tasksOf(place, "langgraph/t/")).length);
-      }
-      expect(Math.max(...counts)).toBe(counts[0]);
-    });
+    it.each(["sync", "exit"] as const)(
+      "retention keeps no old calls of subgraphs, with durability %s",
+      async (durability) => {
+        const place = await newPlace(kind);
+        const counts: number[] = [];
+        for (const _turn of ["a", "b", "c", "d", "e"]) {
+          const graph = calling(saverOn(place, { retention: { keepLast: 1 } }));
+          await graph.invoke({ text: "ask" }, { ...threadOf("t"), durability });
+          // In the subgraph, and in the one with its own history.
+          for (let asked = 0; asked < 2; asked++) {
+            await graph.invoke(new Command({ resume: "yes" }), { ...threadOf("t"), durability });
+          }
+          counts.push((await tasksOf(place, "langgraph/t/")).length);
+        }
+        expect(Math.max(...counts)).toBe(counts[0]);
+      },
+    );
 
     it("pruning keeps the sends of checkpoints that were made before LangGraph's version 4", async () => {
       const place = await newPlace(kind);
