@@ -1,20 +1,35 @@
-import type { Reporter, SerializedError, TestModule } from "vitest/node";
+import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/node";
 
-/** Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` where there are any. */
+/**
+ * Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` where there are any. Before it
+ * stand the counts of LangGraph's own suite on each storage.
+ */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
     const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
     for (const module of modules) {
-      const tests = [...module.children.allTests()];
-      for (const test of tests) {
-        const { state } = test.result();
-        if (state === "passed" || state === "skipped") counts[state] += 1;
-        else counts.failed += 1;
-      }
+      const ofModule = countsOf(module.children.allTests());
+      counts.passed += ofModule.passed;
+      counts.skipped += ofModule.skipped;
       // A file that fails outside its tests (an import, a hook) has failed, though each of its tests may have passed.
-      if (module.state() === "failed" && tests.every((test) => test.result().state !== "failed")) counts.failed += 1;
+      counts.failed += ofModule.failed || (module.state() === "failed" ? 1 : 0);
+      for (const suite of module.children.suites()) {
+        if (!suite.name.startsWith("LangGraph's suite on")) continue;
+        const { passed, failed, skipped } = countsOf(suite.children.allTests());
+        process.stdout.write(`${suite.name}: ${passed} passed, ${failed} failed, ${skipped} skipped\n`);
+      }
     }
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
     process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
   }
+}
+
+function countsOf(tests: Iterable<TestCase>) {
+  const counts = { passed: 0, failed: 0, skipped: 0 };
+  for (const test of tests) {
+    const { state } = test.result();
+    // One that hasn't ended has failed.
+    counts[state === "pending" ? "failed" : state] += 1;
+  }
+  return counts;
 }

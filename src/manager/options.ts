@@ -85,23 +85,21 @@ export function resolveOptions<Schema extends StateSchema>(
     const promised = "It is a promise: await it first.";
     const example = "For example new SqliteAdapter(…).";
     throw new TypeError(
-      `CheckpointManagerOptions.storage must be a StorageAdapter. ${types.isPromise(options.storage) ? promised : example}`,
+      `options.storage must be a StorageAdapter. ${types.isPromise(options.storage) ? promised : example}`,
     );
   }
   if (options.schema !== undefined && typeof options.schema["~standard"]?.validate !== "function") {
-    throw new TypeError(
-      "CheckpointManagerOptions.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.",
-    );
+    throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.");
   }
-  checkFunction("CheckpointManagerOptions.createId", options.createId);
-  checkFunction("CheckpointManagerOptions.clock", options.clock);
-  checkLogger("CheckpointManagerOptions", options.logger);
+  checkFunction("options.createId", options.createId);
+  checkFunction("options.clock", options.clock);
+  checkLogger("options", options.logger);
   checkMigrations(options.migrations);
   if (options.ownsStorage !== undefined && typeof options.ownsStorage !== "boolean") {
-    throw new TypeError("CheckpointManagerOptions.ownsStorage must be true or false.");
+    throw new TypeError("options.ownsStorage must be true or false.");
   }
   if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
-    throw new TypeError("CheckpointManagerOptions.transforms must be an array: [gzip()].");
+    throw new TypeError("options.transforms must be an array: [gzip()].");
   }
   checkInteger("stateVersion", options.stateVersion, 1);
   checkInteger("maxPayloadBytes", options.maxPayloadBytes, 1);
@@ -125,7 +123,7 @@ export function resolveOptions<Schema extends StateSchema>(
 }
 
 /**
- * @param what - The name of the options, for the message: `CheckpointManagerOptions`.
+ * @param what - The name of the options, for the message.
  * @throws {TypeError} The logger lacks a level.
  */
 export function checkLogger(what: string, logger: Logger | undefined): void {
@@ -140,14 +138,12 @@ export function checkLogger(what: string, logger: Logger | undefined): void {
 function checkMigrations(migrations: CheckpointManagerOptions["migrations"]): void {
   if (migrations === undefined) return;
   if (typeof migrations !== "object" || migrations === null || Array.isArray(migrations)) {
-    throw new TypeError("CheckpointManagerOptions.migrations must be an object: { 1: (stored) => … }.");
+    throw new TypeError("options.migrations must be an object: { 1: (stored) => … }.");
   }
   for (const [version, migration] of Object.entries(migrations)) {
     if (!/^[1-9]\d*$/.test(version)) {
-      throw new TypeError(
-        `The keys of CheckpointManagerOptions.migrations are whole numbers from 1, not "${version}".`,
-      );
+      throw new TypeError(`The keys of options.migrations are whole numbers from 1, not "${version}".`);
     }
-    checkFunction(`CheckpointManagerOptions.migrations[${version}]`, migration);
+    checkFunction(`options.migrations[${version}]`, migration);
   }
 }

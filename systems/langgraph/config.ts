@@ -32,6 +32,12 @@ export function requiredThread(config: Config, what: string): Thread {
   );
 }
 
+/** @throws {TypeError} It is no string, or empty. */
+export function checkThreadId(threadId: string): void {
+  if (typeof threadId === "string" && threadId !== "") return;
+  throw new TypeError(`A thread's id must be a string that isn't empty; it is ${JSON.stringify(threadId)}.`);
+}
+
 export function configOf({ threadId, namespace }: Thread, id: string) {
   return { configurable: { thread_id: threadId, checkpoint_ns: namespace, checkpoint_id: id } };
 }

@@ -16,8 +16,9 @@ export interface WaymarkSaverOptions extends ManagerOptions {
   /** What is kept of a thread after each `put`; see {@link WaymarkSaver.prune}. Default: everything. */
   readonly retention?: RetentionPolicy | undefined;
   /**
-   * Whether a run stops that goes on from a checkpoint after another one has gone on from it: its `put` is a
-   * CheckpointConflictError. Default true. With false both go on, as in LangGraph's own savers, and the last one wins.
+   * Whether a run stops that goes on from a checkpoint after another run, or an `updateState`, has gone on from it: its
+   * `put` is a CheckpointConflictError. Default true. With false both go on, as in LangGraph's own savers, and the last
+   * one wins.
    */
   readonly exclusive?: boolean | undefined;
   /** Under `n`: brings the channel values of `stateVersion` n to n + 1. Pending writes keep their form. */

@@ -1,8 +1,10 @@
+import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import type { PlannedCheckpoint, RetentionPolicy } from "../../src/manager/retention.js";
-import { neededBy } from "./records.js";
+import { CALL_STAGE, metadataOf, neededBy } from "./records.js";
 import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
+import { skippingDamage } from "./thread-reader.js";
 
 /**
  * Removes what the policy doesn't keep and no kept checkpoint needs. The newest stays in any case: between two turns a thread
@@ -21,8 +23,37 @@ export async function pruneThread(
   const isNeeded = ({ checkpoint }: PlannedCheckpoint) => needed.has(checkpoint.id);
   const remove = plan.remove.filter((one) => !isNeeded(one));
   const keep = [...plan.keep, ...plan.remove.filter(isNeeded)];
-  const result = await manager.applyPlan({ ...plan, keep, remove });
+  const { removed, removedBytes } = await manager.applyPlan({ ...plan, keep, remove });
   // After the checkpoints: a checkpoint without its writes would read differently. What a kill leaves here is never read.
-  for (const { checkpoint } of remove) await manager.removeTask(writesTask(thread, checkpoint.id));
-  return result;
+  const gone = remove.map(({ checkpoint }) => checkpoint);
+  const ofCalls = await removeWrites(manager, thread, gone);
+  const bytesOfCalls = ofCalls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  return { tasks: 1, removed: removed + ofCalls.length, removedBytes: removedBytes + bytesOfCalls };
+}
+
+/**
+ * Removes the writes of checkpoints that are gone, and the calls of subgraphs that were made from them.
+ *
+ * @returns The checkpoints of the calls.
+ */
+async function removeWrites(
+  manager: CheckpointManager,
+  thread: Thread,
+  checkpoints: readonly CheckpointSummary[],
+): Promise<readonly CheckpointSummary[]> {
+  const removed: CheckpointSummary[] = [];
+  for (const { id } of checkpoints) {
+    const writes = writesTask(thread, id);
+    // What is damaged goes with the rest.
+    for (const record of (await skippingDamage(manager.list(writes, { stage: CALL_STAGE }))) ?? []) {
+      const { call: namespace } = metadataOf(record);
+      if (namespace === undefined) continue;
+      const call = { threadId: thread.threadId, namespace };
+      const ofCall = (await skippingDamage(manager.list(checkpointsTask(call)))) ?? [];
+      await manager.removeTask(checkpointsTask(call));
+      removed.push(...ofCall, ...(await removeWrites(manager, call, ofCall)));
+    }
+    await manager.removeTask(writes);
+  }
+  return removed;
 }

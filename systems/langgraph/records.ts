@@ -38,6 +38,8 @@ export interface RecordMetadata {
   readonly highest?: string;
   /** How many of its ancestors a DeltaChannel needs. */
   readonly ancestors?: number;
+  /** Of a record of the stage `call`: the namespace of the call. */
+  readonly call?: string;
 }
 
 /** The metadata of a record of ours. */
@@ -98,6 +100,8 @@ export interface StoredWrite {
 
 /** The stage of a record of writes. */
 export const WRITES_STAGE = "writes";
+/** The stage of a record, beside a checkpoint's writes, that names a subgraph's call which was made from the checkpoint. */
+export const CALL_STAGE = "call";
 
 /** LangGraph's own channels. */
 export const CHANNELS = {

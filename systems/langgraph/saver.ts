@@ -18,15 +18,22 @@ import { checkId, checkTaskId } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
-import type { RetentionPolicy } from "../../src/manager/retention.js";
-import { type Config, configOf, contains, requiredThread, threadIn } from "./config.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import { type Config, checkThreadId, configOf, contains, requiredThread, threadIn } from "./config.js";
 import { deltaHistories } from "./delta-histories.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
 import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
-import { isWhole, type KnownCheckpoints, statusOfWrites, WRITES_STAGE } from "./records.js";
+import {
+  CALL_STAGE,
+  isWhole,
+  type KnownCheckpoints,
+  statusOfWrites,
+  WRITES_STAGE,
+  type WritesRecord,
+} from "./records.js";
 import { type SerializedState, statePayload } from "./serialized-state.js";
 import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
@@ -134,8 +141,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * Stores a checkpoint: in one record the values that changed, and for the others the ids of the checkpoints that have
    * them.
    *
-   * @throws {CheckpointConflictError} Another run has gone on from the same checkpoint, see `exclusive`; or the id is
-   *   that of another checkpoint. Nothing was stored.
+   * @throws {CheckpointConflictError} Another run, or an `updateState`, has gone on from the same checkpoint, see
+   *   `exclusive`; or the id is that of another checkpoint. Nothing was stored.
    */
   override async put(
     config: Config,
@@ -170,6 +177,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         Object.entries(values).filter(([channel]) => own.has(channel)),
         (value, channel) => serializedValue(this.serde, value, channel),
       ),
+      parentId === "" ? this.#noteCall(thread, metadata) : undefined,
     ]);
     const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
     const heldValues = this.#heldValues(taskId, parentId, holders.keys());
@@ -227,6 +235,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
+    checkThreadId(threadId);
     for (const known of [this.#reader.recent, this.#reader.newest]) known.delete(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
@@ -234,9 +243,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   /**
    * Removes the thread's checkpoints that the policy doesn't keep, with their writes. What it keeps reads the same as
    * before. So a checkpoint stays, too, if a kept one has a value from it, or needs it for a DeltaChannel; once it has
-   * lost something itself, it isn't listed any more.
+   * lost something itself, it isn't listed any more. With a checkpoint go the calls of subgraphs that were made from it.
+   *
+   * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */
   async prune(threadId: string, policy: RetentionPolicy): Promise<PruneResult> {
+    checkThreadId(threadId);
+    checkRetentionPolicy(policy);
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
     for (const thread of await this.#reader.threads({ configurable: { thread_id: threadId } })) {
       const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy);
@@ -264,6 +277,17 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  /** For pruning: with the checkpoint that a subgraph was called from goes the call. */
+  async #noteCall({ threadId, namespace }: Thread, { parents = {} }: CheckpointMetadata): Promise<void> {
+    // From the outermost graph to the one that called it.
+    const [around, caller] = Object.entries(parents).at(-1) ?? [];
+    // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
+    if (around === undefined || caller === undefined || !namespace.includes(":")) return;
+    const record: WritesRecord = { taskId: "", taskPath: "", writes: [] };
+    const options = { stage: CALL_STAGE, metadata: { call: namespace } };
+    await this.#manager.save(writesTask({ threadId, namespace: around }, caller), record, options);
   }
 
   /** `undefined` if it isn't there. */
@@ -372,8 +396,8 @@ function ancestorsNeeded(
 
 function overtaken(taskId: string, parentId: string, cause: CheckpointConflictError): CheckpointConflictError {
   return new CheckpointConflictError(
-    `Another run has gone on with this thread since checkpoint ${parentId} was read, or has removed it ` +
-      `(task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
+    `Another run, or an updateState, has gone on with this thread since checkpoint ${parentId} was read, or has ` +
+      `removed it (task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
       "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );

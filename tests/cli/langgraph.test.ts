@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Annotation, Command, StateGraph } from "@langchain/langgraph";
-import { ERROR, INTERRUPT, RESUME, TASKS } from "@langchain/langgraph-checkpoint";
+import { ERROR, emptyCheckpoint, INTERRUPT, RESUME, TASKS } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -110,6 +110,19 @@ describe("waymark tasks", () => {
     const [, updated] = await json("tasks");
     expect(updated.newest).toMatchObject({ status: "running", stage: "update" });
     expect(updated.newest).not.toHaveProperty("error");
+  });
+
+  it("still shows what a thread asks when a subgraph is called beside it", async () => {
+    const { saver, json } = await placeWithSaver();
+    const metadata = { source: "loop", step: 0, parents: {} } as const;
+    const config = await saver.put(thread("t"), emptyCheckpoint(), metadata, {});
+    await saver.putWrites(config, [[INTERRUPT, [{ value: "Approve?" }]]], "person");
+    const call = { configurable: { thread_id: "t", checkpoint_ns: "mail:2b1c" } };
+    const parents = { "": `${config.configurable?.["checkpoint_id"]}` };
+    await saver.put(call, emptyCheckpoint(), { ...metadata, parents }, {});
+    expect(await json("tasks", "--prefix", "t")).toMatchObject([
+      { newest: { status: "paused" }, thread: { interrupts: ["Approve?"] } },
+    ]);
   });
 
   it("takes --prefix, --stage, --recent and --limit for threads too, whatever their names are", async () => {

@@ -6,6 +6,7 @@ import {
   type StoredValue,
   type Thread,
   threadOf,
+  WRITES_STAGE,
   type WritesRecord,
   writesTask,
 } from "waymark/langgraph/records";
@@ -117,7 +118,8 @@ async function valuesIn(
 /** The records of the writes on top of a checkpoint, in their order. Damaged ones are reported. */
 async function readWrites(session: Reading, thread: Thread, id: string): Promise<WritesRecord[]> {
   const records: WritesRecord[] = [];
-  for (const summary of await readableSummaries(session, { taskId: writesTask(thread, id), order: "oldest" })) {
+  const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
+  for (const summary of await readableSummaries(session, query)) {
     try {
       // What the saver has stored; its seal has been checked.
       records.push((await readStored(session, summary)) as WritesRecord);

@@ -38,6 +38,8 @@ describe.each(["memory", "sqlite"] as const)("a list on %s", (kind) => {
     expect(await filtered({ user: { name: "ada" } })).toEqual([a]);
     expect(await filtered({ user: { name: "ada", roles: ["admin", "dev"] } })).toEqual([a]);
     expect(await filtered({ user: { roles: ["dev"] } })).toEqual([b]);
+    expect(await filtered({ user: { roles: ["admin"] } })).toEqual([]);
+    expect(await filtered({ user: { roles: [] } })).toEqual([]);
     expect(await filtered({ user: "ada" })).toEqual([c]);
     expect(await filtered({ user: {} })).toEqual([b, a]);
     expect(await filtered({ none: null })).toEqual([a]);

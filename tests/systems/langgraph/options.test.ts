@@ -1,7 +1,8 @@
-import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { expect, it } from "vitest";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { WaymarkSaver } from "waymark/langgraph";
+import { collect } from "../../support/postgres.js";
 
 const METADATA = { source: "loop", step: 0, parents: {} } as const;
 
@@ -13,7 +14,8 @@ it.each([
     { storage: new MemoryAdapter(), serde: {} },
     /serde must have dumpsTyped and loadsTyped/,
   ],
-  ["a migration that is none", { storage: new MemoryAdapter(), migrations: { 1: 3 } }, /migrations/],
+  ["a migration that is none", { storage: new MemoryAdapter(), migrations: { 1: 3 } }, /^options.migrations\[1\] must/],
+  ["a storage that is none", { storage: "sqlite:agent.db" }, /^options.storage must be a StorageAdapter/],
   ["an exclusive that is none", { storage: new MemoryAdapter(), exclusive: "no" }, /exclusive must be true or false/],
 ])("refuses %s", (_what, options, message) => {
   // As a program in JavaScript may.
@@ -27,6 +29,31 @@ it.each([42, ""])("refuses %j as a thread's id", async (thread_id) => {
   await expect(saver.getTuple(config)).rejects.toThrow(message);
   await expect(saver.put(config, emptyCheckpoint(), METADATA, {})).rejects.toThrow(message);
   await expect(saver.list(config).next()).rejects.toThrow(message);
+});
+
+it.each([undefined, 42, ""])(
+  "refuses to delete or prune the thread %j: that could be all of them",
+  async (threadId) => {
+    const saver = new WaymarkSaver({ storage: new MemoryAdapter() });
+    const config = { configurable: { thread_id: "t" } };
+    await saver.put(config, emptyCheckpoint(), METADATA, {});
+    await saver.put(config, { ...emptyCheckpoint(), id: uuid6(1) }, METADATA, {});
+    const message = `A thread's id must be a string that isn't empty; it is ${JSON.stringify(threadId)}.`;
+    // As a program in JavaScript may.
+    await expect(saver.deleteThread(threadId as never)).rejects.toThrow(message);
+    await expect(saver.prune(threadId as never, { keepLast: 1 })).rejects.toThrow(message);
+    expect(await collect(saver.list(config))).toHaveLength(2);
+  },
+);
+
+it.each([
+  [{ keepLst: 1 }, /no "keepLst"/],
+  [{}, /at least one part/],
+  [undefined, /retention policy/],
+  [{ keepLast: 0 }, /keepLast of a retention policy must be a whole number from 1/],
+])("refuses to prune by %o, a thread without checkpoints too", async (policy, message) => {
+  const saver = new WaymarkSaver({ storage: new MemoryAdapter() });
+  await expect(saver.prune("t", policy as never)).rejects.toThrow(message);
 });
 
 it("names the channel whose value can't be stored", async () => {

@@ -49,6 +49,49 @@ async function makeThread(place: Place): Promise<void> {
   await graph.invoke({ odd: "wait" }, threadOf("t"));
 }
 
+const Calls = Annotation.Root({
+  text: Annotation<string>,
+  log: Annotation<string[]>({ reducer: (log, more) => [...log, ...more], default: () => [] }),
+});
+
+/** Calls subgraphs in subgraphs, one of which keeps its own history. The innermost one asks a person. */
+const calling = (checkpointer: BaseCheckpointSaver) => {
+  const innermost = new StateGraph(Calls)
+    .addNode("person", ({ text }) => ({ log: [text === "ask" ? interrupt("go on?") : text] }))
+    .addEdge(START, "person")
+    .compile();
+  const around = new StateGraph(Calls).addNode("innermost", innermost).addEdge(START, "innermost");
+  return new StateGraph(Calls)
+    .addNode("nested", around.compile())
+    .addNode("own", around.compile({ checkpointer: true }))
+    .addNode("twice", async (state) => {
+      await innermost.invoke(state);
+      await innermost.invoke(state);
+      return {};
+    })
+    .addEdge(START, "nested")
+    .addEdge("nested", "own")
+    .addEdge("own", "twice")
+    .compile({ checkpointer });
+};
+
+/** What each checkpoint of the thread, and of the subgraph with its own history, shows with the subgraphs that it waits for. */
+async function statesWithCalls(place: Place) {
+  const graph = calling(saverOn(place));
+  const states = new Map<string, unknown>();
+  for (const checkpoint_ns of ["", "own"]) {
+    for (const { config } of await collect(graph.getStateHistory(threadOf("t", { checkpoint_ns })))) {
+      states.set(`${config.configurable?.["checkpoint_id"]}`, await graph.getState(config, { subgraphs: true }));
+    }
+  }
+  return states;
+}
+
+async function countOf(place: Place): Promise<number> {
+  const tasks = await collect(place.open().tasks({ prefix: "langgraph/t/c/", order: "taskId" }));
+  return tasks.reduce((sum, task) => sum + ("count" in task ? task.count : 0), 0);
+}
+
 /** All that the thread's history shows, by checkpoint: its channels' values, and its writes. */
 async function readingsOf(place: Place) {
   const saver = saverOn(place);
@@ -142,6 +185,64 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       expect(values).toMatchObject({ kept: "always", odd: `${turns.at(-1)}13`, even: "beside" });
       expect(values.seldom.filter((part: string) => part !== "one")).toEqual(turns);
     });
+
+    const keepSome = policies.filter(({ maxBytes }) => maxBytes === undefined);
+
+    it.each(keepSome)(
+      "pruning by %o removes the calls of subgraphs with the checkpoints they began at",
+      async (policy) => {
+        const place = await newPlace(kind);
+        const graph = calling(saverOn(place));
+        await graph.invoke({ text: "one" }, threadOf("t"));
+        await graph.invoke({ text: "two" }, threadOf("t"));
+        await graph.invoke({ text: "ask" }, threadOf("t"));
+        const before = await statesWithCalls(place);
+        const own = await saverOn(place).getTuple(threadOf("t", { checkpoint_ns: "own" }));
+        expect(own).toBeDefined();
+        const count = await countOf(place);
+
+        const { removed } = await saverOn(place).prune("t", policy);
+
+        expect(await countOf(place)).toBe(count - removed);
+        const after = await statesWithCalls(place);
+        expect(after.size).toBeGreaterThan(0);
+        for (const [id, state] of after) expect(state, id).toEqual(before.get(id));
+        expect(await saverOn(place).getTuple(threadOf("t", { checkpoint_ns: "own" }))).toEqual(own);
+        // No call or write is left of a checkpoint that is gone.
+        const stored = new Set<string>();
+        for (const taskId of await tasksOf(place, "langgraph/t/c/")) {
+          for await (const { id } of place.open().list({ taskId, order: "newest" })) stored.add(`${id}`);
+        }
+        for (const { config, metadata } of await collect(saverOn(place).list(threadOf("t")))) {
+          const { "": root, ...others } = metadata?.parents ?? {};
+          const [caller = root] = Object.values(others);
+          if (config.configurable?.["checkpoint_ns"].includes(":")) expect(stored).toContain(caller);
+        }
+        const writes = await tasksOf(place, "langgraph/t/w/");
+        expect(writes.filter((task) => !stored.has(task.split("/").at(-1) ?? ""))).toEqual([]);
+        expect(await calling(saverOn(place)).invoke(new Command({ resume: "yes" }), threadOf("t"))).toMatchObject({
+          log: expect.arrayContaining(["yes"]),
+        });
+      },
+    );
+
+    it.each(["sync", "exit"] as const)(
+      "retention keeps no old calls of subgraphs, with durability %s",
+      async (durability) => {
+        const place = await newPlace(kind);
+        const counts: number[] = [];
+        for (const _turn of ["a", "b", "c", "d", "e"]) {
+          const graph = calling(saverOn(place, { retention: { keepLast: 1 } }));
+          await graph.invoke({ text: "ask" }, { ...threadOf("t"), durability });
+          // In the subgraph, and in the one with its own history.
+          for (let asked = 0; asked < 2; asked++) {
+            await graph.invoke(new Command({ resume: "yes" }), { ...threadOf("t"), durability });
+          }
+          counts.push((await tasksOf(place, "langgraph/t/")).length);
+        }
+        expect(Math.max(...counts)).toBe(counts[0]);
+      },
+    );
 
     it("pruning keeps the sends of checkpoints that were made before LangGraph's version 4", async () => {
       const place = await newPlace(kind);

@@ -35,8 +35,11 @@ export function registerSuite(
       await removals.get(saver)?.();
     },
   };
-  specTest(initializer);
-  deltaChannelHistoryTests(initializer);
+  // The reporter prints the counts of suites that are named so.
+  describe(`LangGraph's suite on ${name}`, () => {
+    specTest(initializer);
+    deltaChannelHistoryTests(initializer);
+  });
 }
 
 /** A storage in a folder of its own. */

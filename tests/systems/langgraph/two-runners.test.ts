@@ -111,6 +111,21 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
+  it("a run under which somebody updates the thread's state is refused, and the update stays", async () => {
+    const place = await newPlace(kind);
+    const saver = saverOn(place);
+    const update = async (node: string) => {
+      if (node === "two") await compiled(saver).updateState(threadOf("t"), { by: "a person" });
+    };
+    await expectRefused(compiled(saver, update).invoke({ by: "somebody" }, threadOf("t")));
+    const { values, next } = await compiled(saverOn(place)).getState(threadOf("t"));
+    expect({ by: values.by, log: values.log, next }).toEqual({
+      by: "a person",
+      log: ["one by somebody"],
+      next: ["two"],
+    });
+  });
+
   it("with exclusive: false both go on, and the last one wins", async () => {
     const place = await newPlace(kind);
     const options = { exclusive: false };
@@ -212,7 +227,7 @@ async function expectRefused(run: Promise<unknown>): Promise<void> {
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(CheckpointConflictError);
-  expect(String(error)).toContain("Another run has gone on with this thread since checkpoint");
+  expect(String(error)).toContain("Another run, or an updateState, has gone on with this thread since checkpoint");
 }
 
 /** The saver, for a run that is held back after it has read the thread. */

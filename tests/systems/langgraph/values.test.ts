@@ -1,6 +1,7 @@
 import { Annotation, Command, DeltaChannel, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
-import { type BaseCheckpointSaver, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { type BaseCheckpointSaver, emptyCheckpoint, INTERRUPT, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
+import { CheckpointConflictError } from "waymark";
 import type { WaymarkSaver } from "waymark/langgraph";
 import { deferred } from "../../support/deferred.js";
 import { collect } from "../../support/postgres.js";
@@ -203,6 +204,102 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(await name()).toBeUndefined();
     await put(other, "third");
     expect(await name()).toBe("third");
+  });
+
+  it("the newest checkpoint is the one with the highest id, whichever was stored last", async () => {
+    const place = await newPlace(kind);
+    const saver = saverOn(place);
+    const [lower, low, high] = [uuid6(0), uuid6(0), uuid6(0)];
+    for (const id of [high, low, lower]) {
+      await saver.put(threadOf("t"), { ...emptyCheckpoint(), id }, { source: "update", step: 0, parents: {} }, {});
+      for (const reader of [saver, saverOn(place)]) {
+        expect((await reader.getTuple(threadOf("t")))?.checkpoint.id, id).toBe(high);
+      }
+    }
+    expect((await collect(saver.list(threadOf("t")))).map(({ checkpoint }) => checkpoint.id)).toEqual([
+      high,
+      low,
+      lower,
+    ]);
+  });
+
+  it("no two branches have the same version of a channel", async () => {
+    const saver = saverOn(await newPlace(kind));
+    const graph = new StateGraph(Log)
+      .addNode("one", () => ({ log: ["one"] }))
+      .addEdge(START, "one")
+      .compile({ checkpointer: saver });
+    await graph.invoke({ log: ["input"] }, threadOf("t"));
+    const { config } = await graph.getState(threadOf("t"));
+    for (const by of ["a", "b", "c"]) await graph.updateState(config, { log: [by] });
+    const branches = await collect(saver.list(threadOf("t"), { filter: { source: "update" } }));
+    expect(branches).toHaveLength(3);
+    expect(new Set(branches.map(({ checkpoint }) => checkpoint.channel_versions["log"])).size).toBe(3);
+  });
+
+  it("of a task's writes the first count, and of LangGraph's own channels the last", async () => {
+    const place = await newPlace(kind);
+    const saver = saverOn(place);
+    const config = await saver.put(threadOf("t"), emptyCheckpoint(), { source: "loop", step: 0, parents: {} }, {});
+    for (const time of ["first", "second"]) {
+      await saver.putWrites(
+        config,
+        [
+          ["log", time],
+          ["log", `${time}, again`],
+          [INTERRUPT, time],
+        ],
+        "task",
+      );
+    }
+    await saver.putWrites(config, [["log", "of another"]], "task 2");
+    for (const reader of [saver, saverOn(place)]) {
+      expect((await reader.getTuple(config))?.pendingWrites).toEqual([
+        ["task", INTERRUPT, "second"],
+        ["task", "log", "first"],
+        ["task", "log", "first, again"],
+        ["task 2", "log", "of another"],
+      ]);
+    }
+  });
+
+  it("a checkpoint that is put again is stored once, and refused if it has other values", async () => {
+    const saver = saverOn(await newPlace(kind));
+    const { id, ...rest } = emptyCheckpoint();
+    const put = (name: string) =>
+      saver.put(
+        threadOf("t"),
+        { ...rest, id, channel_values: { name }, channel_versions: { name: 1 } },
+        { source: "loop", step: 0, parents: {} },
+        { name: 1 },
+      );
+    await put("first");
+    await put("first");
+    await expect(put("second")).rejects.toThrow(CheckpointConflictError);
+    const tuples = await collect(saver.list(threadOf("t")));
+    expect(tuples.map(({ checkpoint }) => checkpoint.channel_values)).toEqual([{ name: "first" }]);
+  });
+
+  it("a thread that was deleted is forgotten", async () => {
+    const place = await newPlace(kind);
+    const [saver, other] = [saverOn(place), saverOn(place)];
+    const graph = inReverse(saver);
+    await graph.invoke({ log: [] }, threadOf("t"));
+    const { config } = await graph.getState(threadOf("t"));
+    await saver.deleteThread("t");
+    expect(await graph.invoke({ log: ["new"] }, config)).toMatchObject({ log: ["new", "a", "b", "c", "d"] });
+
+    // Also if another thread has the same ids.
+    const { id } = emptyCheckpoint();
+    for (const [by, name] of [
+      [saver, "first"],
+      [other, "second"],
+    ] as const) {
+      await saver.deleteThread("t");
+      const checkpoint = { ...emptyCheckpoint(), id, channel_values: { name }, channel_versions: { name: 1 } };
+      await by.put(threadOf("t"), checkpoint, { source: "input", step: 0, parents: {} }, { name: 1 });
+    }
+    expect((await saver.getTuple(threadOf("t")))?.checkpoint.channel_values).toEqual({ name: "second" });
   });
 
   it("JSON is stored as JSON.stringify writes it, whatever the channels' names and the serializer are", async () => {
