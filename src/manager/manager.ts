@@ -62,7 +62,14 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: CheckpointManagerOptions<Schema>) {
     this.#options = resolveOptions(options);
-    const { logger } = this.#options;
+    const { logger, transforms } = this.#options;
+    if (transforms.length > 0) {
+      const names = transforms.map(({ name }) => name);
+      logger.info(
+        { transforms: names },
+        "Transformed states are stored whole: a storage can't see what changed in them",
+      );
+    }
     const events = new EventHub(logger);
     const writer = new CheckpointWriter(this.#options);
     const reader = new CheckpointReader(this.#options, (record) => this.#reportCorrupt(record));

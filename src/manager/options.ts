@@ -22,7 +22,10 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   readonly migrations?: Readonly<Record<number, (stored: unknown) => unknown>> | undefined;
   /** What is kept after each save. Default: everything. */
   readonly retention?: RetentionPolicy | undefined;
-  /** Applied in this order on save, and undone on load: `[gzip()]`. */
+  /**
+   * Applied in this order on save, and undone on load: `[gzip()]`. SQLite and PostgreSQL store transformed states whole,
+   * not what changed.
+   */
   readonly transforms?: readonly Transform[] | undefined;
   /** Secrets that must not be stored, by their paths in state, metadata, label and error. */
   readonly redact?: RedactOptions | undefined;

@@ -128,6 +128,15 @@ describe("keys", () => {
     maxArrayLength: null,
   } as const;
 
+  it("says in the log that states are stored whole", () => {
+    const logger = recordingLogger();
+    new CheckpointManager({ storage: new MemoryAdapter(), transforms: encrypted(), logger });
+    new CheckpointManager({ storage: new MemoryAdapter(), logger });
+    expect(logger.lines).toMatchObject([
+      { level: "info", details: { transforms: ["gzip", "encrypt"] }, message: expect.stringContaining("stored whole") },
+    ]);
+  });
+
   it("never show: not in what is inspected, not as JSON, not in errors, nor in the log", async () => {
     const passphrase = "a passphrase that nobody guesses";
     const options = {
