@@ -2,12 +2,14 @@ import { hash } from "node:crypto";
 import type { Payload } from "../../src/contract/checkpoint.js";
 import {
   BrokenHistoryError,
+  bufferOf,
   bundleOf,
   deltaAfter,
   FOLD,
   FORM,
   firstOf,
   followed,
+  MOST_ALONE,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
@@ -15,7 +17,7 @@ import {
   wholeOf,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
-import type { Statements } from "./connection.js";
+import type { PostgresConnection, Statements } from "./connection.js";
 import { isDenied } from "./errors.js";
 import type { PostgresStatements } from "./statements.js";
 
@@ -39,8 +41,6 @@ interface TaskText extends RememberedText {
   readonly alone: number;
 }
 
-/** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
-const MOST_ALONE = 8;
 const NO_TEXT = Buffer.alloc(0);
 
 /**
@@ -97,14 +97,25 @@ export class PostgresHistories {
     return this.#mayFold && (this.#remembered.get(taskId)?.deltas.length ?? 0) >= FOLD;
   }
 
-  /** Makes one bundle of the deltas after the last one, unless the task has changed meanwhile. */
-  async fold(run: Statements, taskId: string): Promise<void> {
+  /** Makes one bundle of the deltas after the last one, unless something else stands there by now. */
+  async fold(connection: PostgresConnection, taskId: string): Promise<void> {
     const text = this.#remembered.get(taskId);
     const [first] = text?.deltas ?? [];
     if (text === undefined || first === undefined) return;
     const { number, body } = bundleOf(text.deltas);
+    const digest = hash("sha256", Buffer.concat(text.deltas.map(rowOf)), "buffer");
     try {
-      await run.change(this.#sql.fold, taskId, first.number, number, body, digestOf(text));
+      const done = await connection.atomically(
+        async (run) => {
+          await run.rows(this.#sql.lock, taskId);
+          return run.change(this.#sql.fold, taskId, first.number, number, body, digest);
+        },
+        { twice: true },
+      );
+      if (done === 0) {
+        this.#remembered.delete(taskId);
+        return;
+      }
     } catch (error) {
       // Who may only append has a history of deltas, which is somewhat larger.
       if (!isDenied(error)) throw error;
@@ -113,11 +124,12 @@ export class PostgresHistories {
     this.#remembered.set(taskId, { ...text, singles: 0, deltas: [] });
   }
 
-  /** Remembers the task's last text, if it can be read. `false`: it is the one that was remembered. */
-  async load(run: Statements, taskId: string): Promise<boolean> {
+  /** Remembers the task's last text, if it can be read. `false`: it has the digest `after`. */
+  async load(run: Statements, taskId: string, after: Buffer): Promise<boolean> {
     const [[last, hex] = []] = await run.rows(this.#sql.lastText, taskId);
-    const known = this.#remembered.get(taskId);
-    if (typeof last === "string" && known?.sha256 === last) return false;
+    if ((last ?? "") === after.toString("hex")) return false;
+    // Somebody else in this process may have looked meanwhile.
+    if (typeof last === "string" && this.#remembered.get(taskId)?.sha256 === last) return true;
     const found = this.#read(hex);
     // A damaged text would make every text after it another one.
     if (found !== undefined && hash("sha256", found.text) === last) {
@@ -165,6 +177,14 @@ function taskTextAt(number: number, pieces: readonly Piece[]): Omit<TaskText, "s
 
 function digestOf({ sha256 }: RememberedText): Buffer {
   return Buffer.from(sha256, "hex");
+}
+
+/** As the server makes it of a row. */
+function rowOf({ number, form, body }: Piece): Buffer {
+  const head = Buffer.alloc(12);
+  head.writeBigInt64BE(BigInt(number));
+  head.writeInt32BE(form, 8);
+  return Buffer.concat([head, bufferOf(body)]);
 }
 
 /** Each piece: its number (8 bytes), form (4), length (4), body. All as hexadecimal digits. */

@@ -182,12 +182,13 @@ export function statementsOn(schema: string) {
     lastText: `
       SELECT encode(t.last_text, 'hex'), ${piecesOf(`(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`)}
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
-    /** The deltas $2 to $3 become the bundle $4, if the task's last text still is $5. To run it twice changes nothing. */
+    /** What stands from $2 to $3 becomes the bundle $4, if it has the digest $5. Under the task's lock. */
     fold: `
-      WITH held AS (SELECT FROM ${tasks} WHERE task_id = $1 AND last_text = $5 FOR UPDATE),
-      folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3 AND EXISTS (SELECT FROM held))
+      WITH same AS (SELECT FROM ${pieces} WHERE task_id = $1 AND number BETWEEN $2 AND $3
+        HAVING sha256(string_agg(int8send(number) || int4send(form) || body, '' ORDER BY number)) = $5),
+      folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3 AND EXISTS (SELECT FROM same))
       UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4
-      WHERE task_id = $1 AND number = $3 AND EXISTS (SELECT FROM held)`,
+      WHERE task_id = $1 AND number = $3 AND EXISTS (SELECT FROM same)`,
     /**
      * Removes the pieces that no checkpoint is made of. One is needed by a checkpoint after the piece before it and before
      * the next whole one. If the last one goes, the next text begins anew.

@@ -71,7 +71,7 @@ export class PostgresWriter {
       const outcome = await this.#tryAppend(draft, placed, asked);
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
-      if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId))) {
+      if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId, placed.after))) {
         placed = this.#histories.place(taskId, payload, true);
         continue;
       }

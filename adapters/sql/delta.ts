@@ -19,12 +19,15 @@ const BLOCK = 4096;
 
 /**
  * What turns `base` into `text`: small where both are much alike, and in the same order, as one task's states are. First
- * how many edits there are, then three numbers of each, then all that they insert.
+ * how many edits there are, then three numbers of each, then all that they insert. `undefined` if it would have more than
+ * `most` bytes.
  */
-export function deltaBetween(base: Buffer, text: Buffer): Buffer {
-  const edits = editsBetween(base, text);
+export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer | undefined {
+  const edits = editsBetween(base, text, most);
+  if (edits === undefined) return undefined;
   const lengths = edits.flatMap(({ skip, keep, insert }) => [skip, keep, insert.length]);
-  return Buffer.concat([bytesOf([edits.length, ...lengths]), ...edits.map(({ insert }) => insert)]);
+  const delta = Buffer.concat([bytesOf([edits.length, ...lengths]), ...edits.map(({ insert }) => insert)]);
+  return delta.length <= most ? delta : undefined;
 }
 
 /**
@@ -140,13 +143,13 @@ export class NumberReader {
   }
 }
 
-/** The edits that turn `base` into `text`. Their inserts are views of `text`. */
-function editsBetween(base: Buffer, text: Buffer): readonly Edit[] {
+/** The edits that turn `base` into `text`, unless they insert more than `most` bytes. Their inserts are views of `text`. */
+function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[] | undefined {
   const edits: Edit[] = [];
   const tail = sameAtEnd(base, text);
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
   let [at, from] = [0, 0];
-  let skip = 0;
+  let [skip, inserted] = [0, 0];
   for (;;) {
     const keep = sameAtStart(base.subarray(at, baseEnd), text.subarray(from, textEnd));
     at += keep;
@@ -155,6 +158,8 @@ function editsBetween(base: Buffer, text: Buffer): readonly Edit[] {
     const insert = text.subarray(from, from + met.insert);
     if (keep + insert.length > 0 || skip > 0) edits.push({ skip, keep, insert });
     skip = met.skip;
+    inserted += met.insert;
+    if (inserted > most) return undefined;
     at += met.skip;
     from += met.insert;
     if (from === textEnd) break;

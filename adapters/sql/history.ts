@@ -47,6 +47,8 @@ export class BrokenHistoryError extends Error {}
 export const SMALLEST_BYTES = 1024;
 /** So many deltas become a bundle. */
 export const FOLD = 64;
+/** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
+export const MOST_ALONE = 8;
 /** Deflating takes some 20 ms a MB, so what is larger stays as it is, and so does what is small. */
 const DEFLATED_BYTES = { least: 32 * 1024, most: 4 * 1024 * 1024 };
 
@@ -67,8 +69,7 @@ export function firstOf(number: number, text: Buffer): HistoryText {
  * than twice its size.
  */
 export function deltaAfter(before: HistoryText, bytes: Buffer): Buffer | undefined {
-  const delta = deltaBetween(before.text, bytes);
-  return delta.length * 2 <= bytes.length && before.changes + delta.length <= bytes.length ? delta : undefined;
+  return deltaBetween(before.text, bytes, Math.min(bytes.length / 2, bytes.length - before.changes));
 }
 
 /** The text after a delta. */
@@ -130,7 +131,8 @@ function unfolded({ number, body }: Piece): readonly Piece[] {
   });
 }
 
-function bufferOf(body: unknown): Buffer {
+/** The bytes of a piece. @throws {RangeError} It has none. */
+export function bufferOf(body: unknown): Buffer {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");
 }

@@ -1,6 +1,6 @@
 import type { HistoryText } from "./history.js";
 
-/** The last texts of histories are remembered up to this size, in all: the next ones are compared with them. */
+/** The last texts of histories are remembered up to this size, in all, or one that is larger: the next ones are compared with them. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /** A text, and the digest of the checkpoint that has it. */
@@ -22,7 +22,7 @@ export class Remembered<Key, Text extends RememberedText = RememberedText> {
     this.#texts.set(key, text);
     this.#bytes += text.text.length;
     for (const oldest of this.#texts.keys()) {
-      if (this.#bytes <= MOST_BYTES) break;
+      if (this.#bytes <= MOST_BYTES || this.#texts.size === 1) break;
       this.delete(oldest);
     }
   }

@@ -10,6 +10,7 @@ import {
   type HistoryText,
   historyOf,
   lastOfHistory,
+  MOST_ALONE,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
@@ -21,7 +22,10 @@ import { numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { hexOf } from "./rows.js";
 
-const LAST = "SELECT max(number) FROM waymark_payloads WHERE number BETWEEN ? AND ?";
+const LAST = `
+  SELECT max(number) FROM (
+    SELECT max(number) AS number FROM waymark_payloads WHERE number BETWEEN ? AND ?
+    UNION ALL SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
 const LAST_OF_ALL = `
   SELECT max((SELECT coalesce(max(number), 0) FROM waymark_payloads), (SELECT coalesce(max(number), 0) FROM waymark_checkpoints))`;
 const LAST_TEXT = `
@@ -34,16 +38,15 @@ const INSERT = "INSERT OR REPLACE INTO waymark_payloads (number, form, body) VAL
 const REMOVE = "DELETE FROM waymark_payloads WHERE number BETWEEN ? AND ?";
 /** What comes after the piece that the last text in use is in. A bundle may have the number of one that isn't. */
 const REMOVE_AFTER = `
-  DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > coalesce((
-    SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number <= ? AND number >= (
-      SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
-        SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?))), 0)`;
+  DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > (
+    SELECT CASE WHEN last IS NULL THEN 0
+      ELSE (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN last AND ?) END
+    FROM (SELECT max(number) AS last FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
+      SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?)))`;
 const REMOVE_ALONE = `
   DELETE FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?
     AND number NOT IN (SELECT number FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
 
-/** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
-const MOST_ALONE = 8;
 const MOST_SOURCES = 1000;
 
 /** Where a payload goes, and what is stored of it. */
@@ -65,7 +68,7 @@ export class SqliteHistories {
 
   /** Where a new payload goes. `near`: the number of a checkpoint whose payload it may resemble. */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
-    const last = near === undefined ? undefined : this.#database.one(LAST, ...rangeOf(near))?.[0];
+    const last = near === undefined ? undefined : this.#database.one(LAST, ...rangeOf(near), ...rangeOf(near))?.[0];
     const next = typeof last === "number" && last % PLACES > 0 ? last + 1 : this.#newHistory();
     if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { number: next, form: FORM.alone, body };
     const bytes = Buffer.from(body);
@@ -92,7 +95,7 @@ export class SqliteHistories {
   store({ number, form, body, text }: PlacedPiece, sha256: string): void {
     this.#database.run(INSERT, number, form, body);
     if (text === undefined) return;
-    const isFull = text.singles === FOLD;
+    const isFull = text.singles >= FOLD;
     if (isFull) this.#fold(text.number);
     // If this is rolled back, the next look finds no checkpoint of that number and digest.
     this.#remember(isFull ? { ...text, singles: 0 } : text, sha256);

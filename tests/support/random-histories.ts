@@ -18,6 +18,26 @@ const operation = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("removeTask" as const), task }) },
 );
 
+interface Save {
+  readonly edit: number;
+  readonly size: number;
+}
+
+/** A state that is small, unchanged, an older one, changed in one place, or has more. */
+function nextOf(texts: readonly string[]) {
+  return ({ edit, size }: Save, parts: string[], kept: readonly string[]): string => {
+    if (size === 9) return JSON.stringify({ small: edit });
+    if (size === 7 && kept.length > 0) return kept[edit % kept.length] ?? "";
+    if (size < 3) parts.splice(1 + (edit % parts.length), 1, texts[edit] ?? "");
+    else if (size < 7) parts.push(texts[edit] ?? "");
+    return JSON.stringify(parts);
+  };
+}
+
+function newestOf(adapter: StorageAdapter, taskId: string) {
+  return adapter.read({ taskId, order: "newest", limit: 1 });
+}
+
 /**
  * Saves, forks, removals and replacements at random, through two adapters of one store, leave what a map in memory has.
  * After each run nothing is left: `checkEmpty` says whether that's so.
@@ -29,23 +49,29 @@ export async function checkRandomHistories(
   const texts = [...take(messages(150), 100)];
   // So large that a delta is small beside it.
   const begin = [...take(messages(20_000), 1)];
+  const next = nextOf(texts);
   let run = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 100, maxLength: 250, size: "max" }), async (operations) => {
       run += 1;
-      const taskIds = [`run ${run} task 0`, `run ${run} task 1`] as const;
-      const model = [new Map<string, string>(), new Map<string, string>()] as const;
-      const current: readonly [string[], string[]] = [[...begin], [...begin]];
+      const tasks = [0, 1].map((task) => ({
+        taskId: `run ${run} task ${task}`,
+        kept: new Map<string, string>(),
+        parts: [...begin],
+      }));
       for (const [step, op] of operations.entries()) {
-        const at = op.task === 0 ? 0 : 1;
-        const [taskId, kept, parts]: [string, Map<string, string>, string[]] = [taskIds[at], model[at], current[at]];
+        const [task, other] = op.task === 0 ? [tasks[0]!, tasks[1]!] : [tasks[1]!, tasks[0]!];
+        const { taskId, kept } = task;
         const adapter = adapters[step % 3 === 0 ? 1 : 0];
         if (op.do === "save") {
-          if (op.size < 3) parts.splice(1 + (op.edit % parts.length), 1, texts[op.edit] ?? "");
-          else if (op.size < 9) parts.push(texts[op.edit] ?? "");
-          const body = JSON.stringify(op.size === 9 ? { small: op.edit } : parts);
-          await adapter.append(draft(taskId, `c${step}`, { body }));
-          kept.set(`c${step}`, body);
+          // Saves of one moment are one statement, and a read of that moment sees one state or the other.
+          const appended = (step % 5 === 0 ? [task, other] : [task]).map((to) => {
+            const body = next(op, to.parts, [...to.kept.values()]);
+            to.kept.set(`c${step}`, body);
+            return adapter.append(draft(to.taskId, `c${step}`, { body }));
+          });
+          if (step % 4 === 0) for await (const found of newestOf(adapter, taskId)) expect(isCorrupt(found)).toBe(false);
+          await Promise.all(appended);
           continue;
         }
         if (op.do === "removeTask") {
@@ -59,8 +85,8 @@ export async function checkRandomHistories(
           expect(await adapter.remove(taskId, [id])).toBe(1);
           kept.delete(id);
         } else if (op.do === "fork") {
-          await adapter.append(draft(taskIds[1 - at] ?? "", `c${step}`, { body }), { sharesWith: { taskId, id } });
-          model[at === 0 ? 1 : 0].set(`c${step}`, body);
+          await adapter.append(draft(other.taskId, `c${step}`, { body }), { sharesWith: { taskId, id } });
+          other.kept.set(`c${step}`, body);
         } else {
           const replacement = draft(taskId, id, { body: JSON.stringify({ replaced: body }) }).payload;
           const { sha256 } = draft(taskId, id, { body }).payload;
@@ -68,8 +94,7 @@ export async function checkRandomHistories(
           kept.set(id, String(replacement.body));
         }
       }
-      for (const [at, kept] of model.entries()) {
-        const taskId = taskIds[at === 0 ? 0 : 1];
+      for (const { taskId, kept } of tasks) {
         for (const adapter of adapters) {
           const found: [string, string][] = [];
           for await (const one of adapter.read({ taskId, order: "oldest" })) {
@@ -77,7 +102,7 @@ export async function checkRandomHistories(
           }
           expect(found).toEqual([...kept]);
         }
-        for await (const newest of adapters[1].read({ taskId, order: "newest", limit: 1 })) {
+        for await (const newest of newestOf(adapters[1], taskId)) {
           expect(newest).toMatchObject({ payload: { body: [...kept.values()].at(-1) } });
         }
         await adapters[0].remove(taskId, "all");

@@ -159,6 +159,21 @@ describe("a damaged piece", () => {
   });
 });
 
+describe("a piece that is missing", () => {
+  it("costs its own state alone, whatever is removed and saved after", async () => {
+    const { adapter, path } = await newStore(options);
+    const bodies = await saveTurns(adapter, 12);
+    await adapter.close();
+    connect(path).exec("DELETE FROM waymark_payloads WHERE number = 12");
+    const damaged = openAdapter({ path, ...options });
+    await damaged.remove("t", ["c5"]);
+    await damaged.append(draft("t", "c13", { body: bodies[11] ?? "" }));
+    for (const number of [4, 6, 11]) expect(await bodyOf(damaged, "t", `c${number}`)).toBe(bodies[number - 1]);
+    expect(await bodyOf(damaged, "t", "c12")).toContain("missing");
+    expect(await bodyOf(openAdapter({ path }), "t", "c13")).toBe(bodies[11]);
+  });
+});
+
 describe("saves, forks, removals and replacements at random, through two connections", () => {
   const runs = process.env["WAYMARK_TESTS"] === undefined ? 40 : 1000;
   it(`leave what a map in memory has (${runs} runs)`, { timeout: 300_000 }, async () => {

@@ -23,11 +23,16 @@ const texts = fc
     return all.map((text) => Buffer.from(text));
   });
 
+/** A delta, however large. */
+function whole(base: Buffer, text: Buffer): Buffer {
+  return deltaBetween(base, text, Number.POSITIVE_INFINITY) ?? Buffer.alloc(0);
+}
+
 describe("a delta", () => {
   it("makes any text of any base, also after other deltas", () => {
     fc.assert(
       fc.property(texts, ([base = Buffer.alloc(0), ...later]) => {
-        const deltas = later.map((text, index) => deltaBetween(later[index - 1] ?? base, text));
+        const deltas = later.map((text, index) => whole(later[index - 1] ?? base, text));
         for (const [index, text] of later.entries()) {
           expect(withDeltas(base, deltas.slice(0, index + 1)).equals(text)).toBe(true);
         }
@@ -41,13 +46,22 @@ describe("a delta", () => {
     const base = Buffer.from(lines.join(""));
     for (const at of [10, 500, 501, 1500]) lines[at] = `changed ${at}\n`;
     lines.push("one more\n");
-    expect(deltaBetween(base, Buffer.from(lines.join(""))).length).toBeLessThan(150);
-    expect(deltaBetween(base, base).length).toBeLessThan(10);
+    expect(whole(base, Buffer.from(lines.join(""))).length).toBeLessThan(150);
+    expect(whole(base, base).length).toBeLessThan(10);
+  });
+
+  it("has at most so many bytes, or isn't made", () => {
+    fc.assert(
+      fc.property(texts, fc.nat(3000), ([base = Buffer.alloc(0), text = base], most) => {
+        const delta = whole(base, text);
+        expect(deltaBetween(base, text, most)).toEqual(delta.length <= most ? delta : undefined);
+      }),
+    );
   });
 
   it("that is cut, or belongs to another base, is refused", () => {
     const base = Buffer.from("a".repeat(500));
-    const delta = deltaBetween(base, Buffer.from(`${"a".repeat(500)}b`));
+    const delta = whole(base, Buffer.from(`${"a".repeat(500)}b`));
     expect(() => withDeltas(base.subarray(1), [delta])).toThrow(RangeError);
     for (let size = 0; size < delta.length; size++) {
       expect(() => withDeltas(base, [delta.subarray(0, size)])).toThrow(RangeError);
