@@ -143,7 +143,9 @@ async function openPair(pool, schema) {
   const state = agentState(0);
   for (let task = 0; task < TASKS; task++) await manager.save(taskName(task), state, { stage: "validation-gate-2" });
   await pool.query(`CREATE TABLE "${schema}".bare (LIKE "${schema}".checkpoints, PRIMARY KEY (task_id, sequence))`);
+  // Of such a state, our own row has no body: it is a piece of a history.
   await pool.query(`INSERT INTO "${schema}".bare SELECT * FROM "${schema}".checkpoints`);
+  await pool.query(`UPDATE "${schema}".bare SET body = $1, is_text = true`, [Buffer.from(JSON.stringify(state))]);
   const { rows } = await pool.query(`SELECT * FROM "${schema}".bare LIMIT 1`);
   const { task_id: _task, sequence: _sequence, ...row } = rows[0];
   const names = Object.keys(row);
