@@ -11,8 +11,12 @@ interface Edit {
 /** Two texts have a place in common if so many bytes are the same: what is shorter comes about by chance. */
 const ANCHOR = 32;
 /** How many anchors are looked for in a window before a wider window is taken. */
-const TRIES = 64;
-const FIRST_WINDOW = 64;
+const TRIES = 16;
+const FIRST_WINDOW = 256;
+/** What looking for an anchor costs beside looking through the window, in bytes. */
+const TRY_BYTES = 1024;
+/** How many bytes may be looked through: some 2 ms, and for each byte of the text about what JSON.stringify takes. */
+const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 8 };
 /** Beyond that, the rest counts as new. */
 const WIDEST_WINDOW = 1024 * 1024;
 const BLOCK = 4096;
@@ -150,11 +154,13 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
   let [at, from] = [0, 0];
   let [skip, inserted] = [0, 0];
+  let effort = MOST_EFFORT.inAll + text.length * MOST_EFFORT.aByte;
   for (;;) {
     const keep = sameAtStart(base.subarray(at, baseEnd), text.subarray(from, textEnd));
     at += keep;
     from += keep;
-    const met = meet(base.subarray(at, baseEnd), text.subarray(from, textEnd));
+    const met = meet(base.subarray(at, baseEnd), text.subarray(from, textEnd), effort);
+    effort -= met.effort;
     const insert = text.subarray(from, from + met.insert);
     if (keep + insert.length > 0 || skip > 0) edits.push({ skip, keep, insert });
     skip = met.skip;
@@ -169,19 +175,21 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
 }
 
 /** Where the two texts, which begin differently, go on alike. Without such a place, all of `text` is new. */
-function meet(base: Buffer, text: Buffer): { readonly skip: number; readonly insert: number } {
-  const none = { skip: base.length, insert: text.length };
-  if (base.length < ANCHOR || text.length < ANCHOR) return none;
+function meet(base: Buffer, text: Buffer, mostEffort: number) {
+  let effort = 0;
+  const none = () => ({ skip: base.length, insert: text.length, effort });
+  if (base.length < ANCHOR || text.length < ANCHOR) return none();
   for (let window = FIRST_WINDOW; ; window *= 4) {
     const near = base.subarray(0, window);
-    const step = Math.max(1, window / TRIES / 2);
-    for (let insert = 0; insert < window && insert + ANCHOR <= text.length; insert += step) {
+    for (let insert = 0; insert < window && insert + ANCHOR <= text.length; insert += window / TRIES) {
+      effort += near.length + TRY_BYTES;
+      if (effort > mostEffort) return none();
       const skip = near.indexOf(text.subarray(insert, insert + ANCHOR));
       if (skip < 0) continue;
       const back = sameAtEnd(base.subarray(0, skip), text.subarray(0, insert));
-      return { skip: skip - back, insert: insert - back };
+      return { skip: skip - back, insert: insert - back, effort };
     }
-    if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) return none;
+    if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) return none();
   }
 }
 

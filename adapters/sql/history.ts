@@ -34,10 +34,11 @@ export interface Piece {
 export interface HistoryText {
   readonly number: number;
   readonly text: Buffer;
-  /** The bytes of all deltas since the whole one. */
-  readonly changes: number;
-  /** How many of them stand after the last bundle. */
+  /** The bytes of the whole text that it is made of, and of all deltas since. */
+  readonly decoded: number;
+  /** The deltas after the last bundle: how many, and their bytes. */
   readonly singles: number;
+  readonly singleBytes: number;
 }
 
 /** A piece is damaged or missing, so no text after it can be read. */
@@ -45,8 +46,9 @@ export class BrokenHistoryError extends Error {}
 
 /** Smaller texts aren't compared with others: that costs more than it saves. */
 export const SMALLEST_BYTES = 1024;
-/** So many deltas become a bundle. */
+/** So many deltas become a bundle, or about so many bytes of them: that takes some 5 ms. */
 export const FOLD = 64;
+const FOLD_BYTES = 256 * 1024;
 /** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
 export const MOST_ALONE = 8;
 /** Deflating takes some 20 ms a MB, so what is larger stays as it is, and so does what is small. */
@@ -61,20 +63,30 @@ export function wholeOf(text: Buffer): { readonly form: number; readonly body: B
 
 /** The text that a history begins with. */
 export function firstOf(number: number, text: Buffer): HistoryText {
-  return { number, text, changes: 0, singles: 0 };
+  return { number, text, decoded: text.length, singles: 0, singleBytes: 0 };
 }
 
 /**
- * The delta that stands for a text after `before`. `undefined` where it wouldn't pay: reading a text must not take more
- * than twice its size.
+ * The delta that stands for a text after `before`. `undefined` where it wouldn't pay: to read a text, at most twice its
+ * size is decoded, and what else is in its bundle.
+ *
+ * @param share - How much of the text may be new.
  */
-export function deltaAfter(before: HistoryText, bytes: Buffer): Buffer | undefined {
-  return deltaBetween(before.text, bytes, Math.min(bytes.length / 2, bytes.length - before.changes));
+export function deltaAfter(before: HistoryText, bytes: Buffer, share = 1 / 2): Buffer | undefined {
+  const most = Math.min(bytes.length * share, bytes.length * 2 - before.decoded);
+  return most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
 }
 
 /** The text after a delta. */
 export function followed(before: HistoryText, number: number, text: Buffer, delta: Buffer): HistoryText {
-  return { number, text, changes: before.changes + delta.length, singles: before.singles + 1 };
+  const { decoded, singles, singleBytes } = before;
+  const { length } = delta;
+  return { number, text, decoded: decoded + length, singles: singles + 1, singleBytes: singleBytes + length };
+}
+
+/** Whether the deltas after the last bundle should become one. */
+export function isFoldDue({ singles, singleBytes }: HistoryText): boolean {
+  return singles >= FOLD || singleBytes >= FOLD_BYTES;
 }
 
 /** A bundle of deltas. */
@@ -104,17 +116,23 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
     const bodies = deltas.map(({ body }) => bufferOf(body));
-    const body = bufferOf(whole.body);
+    const base = whole.form === FORM.whole ? inflateRawSync(bufferOf(whole.body)) : bufferOf(whole.body);
+    const singles = pieces.length - 1 - pieces.findLastIndex(({ form }) => form !== FORM.delta);
     return {
       number,
-      text: withDeltas(whole.form === FORM.whole ? inflateRawSync(body) : body, bodies),
-      changes: bodies.reduce((sum, { length }) => sum + length, 0),
-      singles: pieces.length - 1 - pieces.findLastIndex(({ form }) => form !== FORM.delta),
+      text: withDeltas(base, bodies),
+      decoded: base.length + sizeOf(bodies),
+      singles,
+      singleBytes: sizeOf(bodies.slice(bodies.length - singles)),
     };
   } catch (cause) {
     if (cause instanceof BrokenHistoryError) throw cause;
     throw new BrokenHistoryError(`a piece that its payload is made of is damaged: ${messageOf(cause)}`, { cause });
   }
+}
+
+function sizeOf(bodies: readonly Buffer[]): number {
+  return bodies.reduce((sum, { length }) => sum + length, 0);
 }
 
 const MISSING = "a piece that its payload is made of is missing";

@@ -1,6 +1,6 @@
 import type { HistoryText } from "./history.js";
 
-/** The last texts of histories are remembered up to this size, in all, or one that is larger: the next ones are compared with them. */
+/** Up to so many bytes of last texts are remembered, or one larger text: the next ones are compared with them. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /** A text, and the digest of the checkpoint that has it. */
@@ -25,6 +25,11 @@ export class Remembered<Key, Text extends RememberedText = RememberedText> {
       if (this.#bytes <= MOST_BYTES || this.#texts.size === 1) break;
       this.delete(oldest);
     }
+  }
+
+  clear(): void {
+    this.#texts.clear();
+    this.#bytes = 0;
   }
 
   delete(key: Key): void {

@@ -1,5 +1,6 @@
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import { type CheckpointDraft, copyOfPayload } from "../../src/contract/checkpoint.js";
+import { isBusy } from "./errors.js";
 import type { Append, Outcome } from "./writer.js";
 
 /** The most appends of one transaction, and about the most text: what waits takes no more memory. */
@@ -54,10 +55,10 @@ export class GroupCommit {
         else group[index]?.resolve(outcome.sequence);
       }
     } catch (error) {
-      // It may be the fault of one of them.
-      const [first] = group;
-      if (group.length > 1) await Promise.all(group.map((one) => this.#make([one])));
-      else first?.reject(error);
+      // It may be the fault of one of them, but not if they have waited for another process in vain.
+      const isCommon = group.length === 1 || isBusy(Object(error).cause);
+      if (isCommon) for (const { reject } of group) reject(error);
+      else await Promise.all(group.map((one) => this.#make([one])));
     }
   }
 }

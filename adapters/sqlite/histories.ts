@@ -3,12 +3,12 @@ import {
   BrokenHistoryError,
   bundleOf,
   deltaAfter,
-  FOLD,
   FORM,
   firstOf,
   followed,
   type HistoryText,
   historyOf,
+  isFoldDue,
   lastOfHistory,
   MOST_ALONE,
   type Piece,
@@ -43,11 +43,13 @@ const REMOVE_AFTER = `
       ELSE (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN last AND ?) END
     FROM (SELECT max(number) AS last FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
       SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?)))`;
-const REMOVE_ALONE = `
-  DELETE FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?
-    AND number NOT IN (SELECT number FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
+const REMOVE_ALONE = `DELETE FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
 
-const MOST_SOURCES = 1000;
+/**
+ * How much of a text may be new where the one before it is another task's: tasks that begin alike share a history for as
+ * long as they are alike. Later, each save would store what differs between the two.
+ */
+const OTHERS_SHARE = 1 / 16;
 
 /** Where a payload goes, and what is stored of it. */
 export interface PlacedPiece extends Piece {
@@ -59,46 +61,45 @@ export class SqliteHistories {
   readonly #database: SqliteConnection;
   /** By history. */
   readonly #remembered = new Remembered<number>();
-  /** By the number of a checkpoint that has forks: the number of the last one. The next fork will resemble that. */
-  readonly #forks = new Map<number, number>();
 
   constructor(database: SqliteConnection) {
     this.#database = database;
   }
 
-  /** Where a new payload goes. `near`: the number of a checkpoint whose payload it may resemble. */
+  /**
+   * Where a new payload goes: into the history of the checkpoint that it follows, or into the newest history, which other
+   * forks of the same state may have begun, or into a new one.
+   *
+   * @param near - The number of that checkpoint.
+   */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
-    const last = near === undefined ? undefined : this.#database.one(LAST, ...rangeOf(near), ...rangeOf(near))?.[0];
-    const next = typeof last === "number" && last % PLACES > 0 ? last + 1 : this.#newHistory();
-    if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { number: next, form: FORM.alone, body };
+    const next = near === undefined ? undefined : this.#after(this.#lastNear(near));
+    if (typeof body !== "string" || body.length < SMALLEST_BYTES) {
+      return { number: next ?? this.#newHistory(), form: FORM.alone, body };
+    }
     const bytes = Buffer.from(body);
     const before = this.#lastText(next);
-    const delta = before && deltaAfter(before, bytes);
-    if (before && delta) {
-      return { number: next, form: FORM.delta, body: delta, text: followed(before, next, bytes, delta) };
+    const isOfTask = before !== undefined && near !== undefined && before.number <= near;
+    const piece = deltaAt(next, before, bytes, isOfTask ? undefined : OTHERS_SHARE);
+    if (piece) return piece;
+    if (next !== undefined && isOfTask && bytes.length * 2 < before.text.length && next - before.number <= MOST_ALONE) {
+      // It may be of another kind, and the next one resemble the one before it again.
+      return { number: next, form: FORM.alone, body };
     }
-    // What is much smaller may be of another kind, and the next one resemble the one before it again.
-    const isOther = before && bytes.length * 2 < before.text.length && next - before.number <= MOST_ALONE;
-    if (isOther) return { number: next, form: FORM.alone, body };
-    const number = before ? this.#newHistory() : next;
+    const newest = near === undefined ? undefined : this.#after(this.#last());
+    const joined = deltaAt(newest, this.#lastText(newest), bytes, OTHERS_SHARE);
+    if (joined) return joined;
+    const number = next !== undefined && before === undefined ? next : this.#newHistory();
     return { number, ...wholeOf(bytes), text: firstOf(number, bytes) };
-  }
-
-  /** The same for a fork of that checkpoint. */
-  placeFork(payload: Payload, source: number): PlacedPiece {
-    const placed = this.place(payload, this.#forks.get(source) ?? source);
-    if (this.#forks.size >= MOST_SOURCES) this.#forks.clear();
-    this.#forks.set(source, placed.number);
-    return placed;
   }
 
   store({ number, form, body, text }: PlacedPiece, sha256: string): void {
     this.#database.run(INSERT, number, form, body);
     if (text === undefined) return;
-    const isFull = text.singles >= FOLD;
-    if (isFull) this.#fold(text.number);
+    const isDue = isFoldDue(text);
+    if (isDue) this.#fold(text.number);
     // If this is rolled back, the next look finds no checkpoint of that number and digest.
-    this.#remember(isFull ? { ...text, singles: 0 } : text, sha256);
+    this.#remember(isDue ? { ...text, singles: 0, singleBytes: 0 } : text, sha256);
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
@@ -113,19 +114,41 @@ export class SqliteHistories {
 
   /** Removes what no checkpoint needs any more, after the checkpoints with these numbers have gone. */
   trim(numbers: readonly number[]): void {
-    for (const history of new Set(numbers.map(historyOf))) {
+    // Nothing is made of what stands alone.
+    const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
+    for (const history of new Set(others.map(historyOf))) {
       const range = rangeOf(history * PLACES + 1);
-      this.#database.run(REMOVE_ALONE, ...range, ...range);
       this.#database.run(REMOVE_AFTER, ...range, range[1], ...range, ...range);
     }
   }
 
+  /** Reads all texts anew from now on. */
+  forget(): void {
+    this.#remembered.clear();
+  }
+
   #newHistory(): number {
-    return (historyOf(numberOr0(this.#database.one(LAST_OF_ALL)?.[0])) + 1) * PLACES + 1;
+    return (historyOf(this.#last()) + 1) * PLACES + 1;
+  }
+
+  /** The last number of all. */
+  #last(): number {
+    return numberOr0(this.#database.one(LAST_OF_ALL)?.[0]);
+  }
+
+  /** The last number in the history that has this one. */
+  #lastNear(number: number): number {
+    return numberOr0(this.#database.one(LAST, ...rangeOf(number), ...rangeOf(number))?.[0]);
+  }
+
+  /** The next number in the same history. `undefined` if that is full. */
+  #after(last: number): number | undefined {
+    return last % PLACES > 0 ? last + 1 : undefined;
   }
 
   /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
-  #lastText(next: number): HistoryText | undefined {
+  #lastText(next: number | undefined): HistoryText | undefined {
+    if (next === undefined) return undefined;
     const [number, sha256] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
     if (typeof number !== "number") return undefined;
     const remembered = this.#remembered.get(historyOf(next));
@@ -162,6 +185,17 @@ export class SqliteHistories {
   #remember(text: HistoryText, sha256: string): void {
     this.#remembered.set(historyOf(text.number), { ...text, sha256 });
   }
+}
+
+function deltaAt(
+  number: number | undefined,
+  before: HistoryText | undefined,
+  bytes: Buffer,
+  share: number | undefined,
+): PlacedPiece | undefined {
+  const delta = before && deltaAfter(before, bytes, share);
+  if (number === undefined || !before || !delta) return undefined;
+  return { number, form: FORM.delta, body: delta, text: followed(before, number, bytes, delta) };
 }
 
 /** The first and the last number of the history that has this one. */

@@ -50,7 +50,12 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
       "Repair doesn't write to a malformed database. Copy the file and its -wal; then put back a backup, or save what can " +
       "be read: sqlite3 FILE .recover | sqlite3 recovered.db",
 
-    integrity: async (quick) => (await read(({ database }) => integrity(database, quick))) ?? [],
+    integrity: async (quick) =>
+      (await read(({ database, histories }) => {
+        // What is remembered may be damaged on the disk by now.
+        histories.forget();
+        return integrity(database, quick);
+      })) ?? [],
 
     async *taskIds() {
       for (const [taskId] of (await read(({ database }) => database.all(TASK_IDS))) ?? []) yield String(taskId);

@@ -125,8 +125,10 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads want the newest one alone.
-    return this.#select(query, 1, (reader, rest, size) => reader.checkpoints(rest, size));
+    // Most reads of the newest ones want one alone.
+    return this.#select(query, query.order === "newest" ? 1 : PAGE_SIZE, (reader, rest, size) =>
+      reader.checkpoints(rest, size),
+    );
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {

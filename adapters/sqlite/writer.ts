@@ -141,10 +141,8 @@ export class SqliteWriter {
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
     const source = condition?.sharesWith;
     const shared = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
-    const placed =
-      typeof shared === "number"
-        ? this.#histories.placeFork(payload, shared)
-        : this.#histories.place(payload, typeof near === "number" ? near : undefined);
+    const resembles = [shared, near].find((number) => typeof number === "number");
+    const placed = this.#histories.place(payload, resembles);
     const columns = columnsOf(draft).slice(0, -1);
     const digests = [digestBytes(payload.sha256), digestBytes(seal)];
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { draft } from "./files/drafts.js";
-import { listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 describe("appends that are called at the same moment", () => {
   it("share one transaction, in call order, and a read that comes after them sees them", async () => {
@@ -61,6 +61,20 @@ describe("appends that are called at the same moment", () => {
     ]);
     expect([first, last]).toMatchObject([{ value: 1 }, { value: 2 }]);
     expect(large).toMatchObject({ reason: { code: "STORAGE_FAILED", retryable: true } });
+  });
+
+  it("wait once, all together, for another process's lock", async () => {
+    const begun: string[] = [];
+    const database = spyingDriver({ running: (sql) => void (sql === "BEGIN IMMEDIATE" && begun.push(sql)) });
+    const { adapter, path } = await newStore({ database, busyTimeoutMs: 0 });
+    await adapter.append(draft("t", "first"));
+    connect(path).exec("BEGIN IMMEDIATE");
+    begun.length = 0;
+    await adapter.append(draft("t", "alone")).catch(() => undefined);
+    const attempts = begun.length;
+    const appended = ["c1", "c2", "c3"].map((id) => adapter.append(draft("t", id)));
+    expect(await Promise.allSettled(appended)).toMatchObject(Array(3).fill({ reason: { code: "STORAGE_FAILED" } }));
+    expect(begun).toHaveLength(2 * attempts);
   });
 
   it("that wait when the adapter is closed are stored, and later ones are refused", async () => {

@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { StorageAdapter } from "waymark/adapter";
-import { FOLD, PLACES } from "../../../adapters/sql/history.js";
-import { bodyOf, saveTurns, take, turns } from "../../support/histories.js";
+import { FOLD, FORM, PLACES } from "../../../adapters/sql/history.js";
+import { bodyOf, messages, saveTurns, take, turns } from "../../support/histories.js";
 import { checkRandomHistories } from "../../support/random-histories.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "./files/drafts.js";
@@ -66,6 +66,20 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(again, "gone", "begun")).toBe(forked);
   });
 
+  it("stays small where one state has a thousand forks, and work goes on in each of them", async () => {
+    const { adapter, path } = await newStore(options);
+    const bodies = await saveTurns(adapter, 200);
+    const forked = bodies[199] ?? "";
+    const texts = messages(500);
+    const next = Array.from({ length: 1000 }, () => forked.replace("[", `["${texts.next().value}",`));
+    const sharesWith = { taskId: "t", id: "c200" };
+    await Promise.all(next.map((_, fork) => adapter.append(draft(`f${fork}`, "c1", { body: forked }), { sharesWith })));
+    await Promise.all(next.map((body, fork) => adapter.append(draft(`f${fork}`, "c2", { body }))));
+    expect(await sizeAfterClosing(path, adapter)).toBeLessThan(16 * forked.length);
+    const again = openAdapter({ path });
+    for (const fork of [0, 1, 999]) expect(await bodyOf(again, `f${fork}`, "c2")).toBe(next[fork]);
+  });
+
   it("begins anew where the states have become much smaller", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 300);
@@ -76,6 +90,29 @@ describe("a history of states that grow", () => {
     }
     expect((await sizeAfterClosing(path, smaller)) - before).toBeLessThan(2 * (bodies[119]?.length ?? 0));
     expect(await bodyOf(openAdapter({ path }), "t", "again-120")).toBe(bodies[119]);
+  });
+
+  it("reads no large text for a small one that was part of it", async () => {
+    const { adapter, path } = await newStore(options);
+    const [whole = "", part = ""] = [...take(messages(200_000), 1)].flatMap((text) => [text, text.slice(0, 2000)]);
+    await adapter.append(draft("t", "whole", { body: JSON.stringify(whole) }));
+    await adapter.append(draft("t", "part", { body: JSON.stringify(part) }));
+    await adapter.append(draft("t", "more", { body: JSON.stringify(part + part) }));
+    const forms = connect(path).prepare("SELECT form FROM waymark_payloads ORDER BY number").pluck().all();
+    expect(forms).toEqual([FORM.whole, FORM.alone, FORM.alone]);
+  });
+
+  it("makes a bundle of large deltas before there are many", async () => {
+    const { adapter, path } = await newStore(options);
+    const texts = messages(100_000);
+    const parts = Array.from({ length: 20 }, () => texts.next().value);
+    for (let save = 0; save < 4; save++) {
+      parts[save * 2] = texts.next().value;
+      await adapter.append(draft("t", `c${save}`, { body: JSON.stringify(parts) }));
+    }
+    const pieces = connect(path).prepare("SELECT number, form FROM waymark_payloads").raw().all();
+    expect(pieces.map((piece) => Object(piece)[1])).toEqual([FORM.whole, FORM.bundle]);
+    expect(await bodyOf(openAdapter({ path }), "t", "c3")).toBe(JSON.stringify(parts));
   });
 
   it("gives its space back once its last checkpoint has gone", async () => {
@@ -156,6 +193,20 @@ describe("a damaged piece", () => {
     expect(await listed(damaged)).toEqual(["c41", ...Array.from({ length: 19 }, (_, index) => `c${19 - index}`)]);
     const kept = connect(path).prepare("SELECT count(*) FROM waymark_quarantine WHERE body IS NOT NULL").pluck().get();
     expect(kept).toBe(21);
+  });
+});
+
+describe("a piece that is damaged while a process works on", () => {
+  it("is found by that process's own verification, and its next save begins anew", async () => {
+    const { adapter, path } = await newStore(options);
+    const bodies = await saveTurns(adapter, 20);
+    connect(path).exec("UPDATE waymark_payloads SET body = x'00ff' WHERE number = 20");
+    const found = [];
+    for await (const item of adapter.maintenance.verify({ quick: false }))
+      if (item.kind === "damaged") found.push(item.id);
+    expect(found).toEqual(["c20"]);
+    await adapter.append(draft("t", "c21", { body: bodies[19] ?? "" }));
+    expect(await bodyOf(openAdapter({ path }), "t", "c21")).toBe(bodies[19]);
   });
 });
 
