@@ -1,6 +1,5 @@
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import { type CheckpointDraft, copyOfPayload } from "../../src/contract/checkpoint.js";
-import { isBusy } from "./errors.js";
 import type { Append, Outcome } from "./writer.js";
 
 /** The most appends of one transaction, and about the most text: what waits takes no more memory. */
@@ -21,7 +20,7 @@ export class GroupCommit {
   #waiting: Waiting[] = [];
   #bytes = 0;
 
-  /** @param commit - Called in order, before it returns it has begun. It rejects if it has stored nothing. */
+  /** @param commit - Called in order, before it returns it has begun. */
   constructor(commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>) {
     this.#commit = commit;
   }
@@ -44,21 +43,26 @@ export class GroupCommit {
     const group = this.#waiting;
     this.#waiting = [];
     this.#bytes = 0;
-    if (group.length > 0) void this.#make(group);
+    if (group.length === 0) return;
+    const made = this.#commit(group.map(({ draft, condition }) => ({ draft, condition })));
+    // What is stored needn't stay in memory until the program waits.
+    void settle(
+      made,
+      group.map(({ resolve, reject }) => ({ resolve, reject })),
+    );
   }
+}
 
-  async #make(group: readonly Waiting[]): Promise<void> {
-    try {
-      const outcomes = await this.#commit(group);
-      for (const [index, outcome] of outcomes.entries()) {
-        if ("error" in outcome) group[index]?.reject(outcome.error);
-        else group[index]?.resolve(outcome.sequence);
-      }
-    } catch (error) {
-      // It may be the fault of one of them, but not if they have waited for another process in vain.
-      const isCommon = group.length === 1 || isBusy(Object(error).cause);
-      if (isCommon) for (const { reject } of group) reject(error);
-      else await Promise.all(group.map((one) => this.#make([one])));
+async function settle(
+  made: Promise<readonly Outcome[]>,
+  callers: readonly Pick<Waiting, "resolve" | "reject">[],
+): Promise<void> {
+  try {
+    for (const [index, outcome] of (await made).entries()) {
+      if ("error" in outcome) callers[index]?.reject(outcome.error);
+      else callers[index]?.resolve(outcome.sequence);
     }
+  } catch (error) {
+    for (const { reject } of callers) reject(error);
   }
 }

@@ -95,11 +95,7 @@ export class SqliteAdapter implements StorageAdapter {
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
   readonly #queue: LockQueue;
-  readonly #appends = new GroupCommit((group) =>
-    this.#explained(() =>
-      this.#queue.write(this.#append, [group.map(({ draft, condition }) => ({ draft, condition }))]),
-    ),
-  );
+  readonly #appends = new GroupCommit((group) => this.#explained(this.#queue.write(this.#append, [group])));
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -186,12 +182,17 @@ export class SqliteAdapter implements StorageAdapter {
 
   readonly #append = (appends: readonly Append[]): readonly Outcome[] => {
     const store = this.#file.existing();
-    if (store !== undefined) return store.writer.append(appends);
+    if (store !== undefined) return this.#appendedTo(store, appends);
     // A refused append creates no database.
     const refused = appends.map(refusalByNothing);
     if (refused.every((outcome) => outcome !== undefined)) return refused;
-    return this.#file.orNew().writer.append(appends);
+    return this.#appendedTo(this.#file.orNew(), appends);
   };
+
+  #appendedTo({ writer }: OpenedStore, appends: readonly Append[]): readonly Outcome[] {
+    const outcomes = writer.append(appends);
+    return outcomes.map((outcome) => ("error" in outcome ? { error: this.#explain(outcome.error) } : outcome));
+  }
 
   async *#select<Found extends CheckpointSummary>(
     query: CheckpointQuery,
@@ -238,20 +239,26 @@ export class SqliteAdapter implements StorageAdapter {
 
   #call<Result>(call: () => Promise<Result>): Promise<Result> {
     this.#appends.flush();
-    return this.#explained(() => {
-      this.#assertOpen();
-      return call();
-    });
+    return this.#explained(this.#called(call));
   }
 
-  async #explained<Result>(call: () => Promise<Result>): Promise<Result> {
+  async #called<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.#assertOpen();
+    return call();
+  }
+
+  async #explained<Result>(called: Promise<Result>): Promise<Result> {
     try {
-      return await call();
+      return await called;
     } catch (error) {
-      // The next call opens the database anew.
-      if (isReadOnly(error)) this.#file.close();
-      throw explain(error, this.#path, this.#busyTimeoutMs);
+      throw this.#explain(error);
     }
+  }
+
+  #explain(error: unknown): unknown {
+    // The next call opens the database anew.
+    if (isReadOnly(error)) this.#file.close();
+    return explain(error, this.#path, this.#busyTimeoutMs);
   }
 
   #assertOpen(): void {

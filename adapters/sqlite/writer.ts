@@ -12,6 +12,7 @@ import { CheckpointError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
+import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
@@ -72,10 +73,25 @@ export class SqliteWriter {
   }
 
   /**
-   * Appends all of them in one transaction. Each has its own outcome: a refused one has written nothing, and the others are
-   * stored.
+   * Appends all of them in one transaction, or each in its own if that fails. Each has its own outcome: a refused one has
+   * written nothing, and the others are stored.
    */
   append(appends: readonly Append[]): readonly Outcome[] {
+    try {
+      return this.#appendTogether(appends);
+    } catch (error) {
+      if (isBusy(error) || appends.length === 1) throw error;
+      return appends.flatMap((one): readonly Outcome[] => {
+        try {
+          return this.#appendTogether([one]);
+        } catch (cause) {
+          return [{ error: cause }];
+        }
+      });
+    }
+  }
+
+  #appendTogether(appends: readonly Append[]): readonly Outcome[] {
     return this.#database.atomically(() =>
       appends.map(({ draft, condition }): Outcome => {
         try {

@@ -440,8 +440,10 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   /** Reads the state before its first await, so that the caller may change it afterwards. */
   async #save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
     const digest = this.#autoSaves.has(taskId) ? this.#writer.digest(state) : undefined;
+    // Nothing holds the state any more while the save is under way.
+    const appended = this.#writer.append(taskId, state, options);
     return this.#track(async () => {
-      const saved = await this.#writer.append(taskId, state, options);
+      const saved = await appended;
       if (digest !== undefined) this.#autoSaves.noteSaved(digest, saved);
       return this.#noted(saved);
     });

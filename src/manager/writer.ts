@@ -80,7 +80,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return digestOf(encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state));
   }
 
-  async #append(
+  #append(
     draft: CheckpointDraft,
     options: SaveOptions,
     hint: Pick<AppendCondition, "sharesWith">,
@@ -88,23 +88,29 @@ export class CheckpointWriter<Schema extends StateSchema> {
   ): Promise<CheckpointSummary> {
     const { expectedSequence, lease } = options;
     const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease), ...hint };
-    const saved = summaryOf({ ...draft, sequence: await this.#store(draft, condition, digest) });
+    return this.#saved(summaryOf({ ...draft, sequence: 0 }), this.#store(draft, condition, digest), options);
+  }
+
+  /** Holds no payload while it waits: a program may have thousands of saves under way. */
+  async #saved(summary: CheckpointSummary, stored: Promise<number>, options: SaveOptions): Promise<CheckpointSummary> {
+    const saved = { ...summary, sequence: await stored };
     return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
   }
 
-  async #store(draft: CheckpointDraft, condition: AppendCondition, digest: string | undefined): Promise<number> {
+  #store(draft: CheckpointDraft, condition: AppendCondition, digest: string | undefined): Promise<number> {
+    const stored = this.#options.storage.append(draft, condition);
+    return digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
+  }
+
+  async #sequenceOfRetry(draft: CheckpointDraft, digest: string, error: unknown): Promise<number> {
+    if (!(error instanceof CheckpointConflictError)) throw error;
     const { storage, transforms } = this.#options;
-    try {
-      return await storage.append(draft, condition);
-    } catch (error) {
-      if (digest === undefined || !(error instanceof CheckpointConflictError)) throw error;
-      // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.
-      const stored = await storage.get(draft.taskId, draft.id);
-      if (stored === undefined || isCorrupt(stored)) throw error;
-      const { state } = await openPayload(stored.payload, { transforms, context: stored });
-      if (digestOf(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
-      return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
-    }
+    // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.
+    const stored = await storage.get(draft.taskId, draft.id);
+    if (stored === undefined || isCorrupt(stored)) throw error;
+    const { state } = await openPayload(stored.payload, { transforms, context: stored });
+    if (digestOf(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
+    return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
   }
 
   /**

@@ -1,4 +1,6 @@
+import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
+import { execa } from "execa";
 import { describe, expect, it } from "vitest";
 import { draft } from "./files/drafts.js";
 import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
@@ -29,6 +31,14 @@ describe("appends that are called at the same moment", () => {
     for (let index = 0; index < 3; index++) appended.push(adapter.append(draft("t", `large-${index}`, { body })));
     expect(await Promise.all(appended)).toEqual(Array.from({ length: 263 }, (_, index) => index + 2));
     expect(stored).toEqual([255, 261, 263]);
+  });
+
+  it("stay in memory no longer than until they are stored, though the program awaits none of them", async () => {
+    const { path } = await newStore();
+    const script = fileURLToPath(new URL("../../fixtures/save-without-awaiting.mjs", import.meta.url));
+    // Held, they would take more than that.
+    const { stdout } = await execa(process.execPath, ["--max-old-space-size=64", script, path, "2500"]);
+    expect(stdout).toBe("2500");
   });
 
   it("have each its own outcome", async () => {
