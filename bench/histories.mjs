@@ -13,6 +13,7 @@ import { messages } from "./text.mjs";
 /** @import { StorageAdapter } from "waymark/adapter" */
 
 const TURNS = 1000;
+const LAST_STATE = "SELECT state FROM checkpoints ORDER BY sequence DESC LIMIT 1";
 
 const HISTORIES = {
   "1,000 turns, 500 bytes more at each": { states: turns, limit: 1 },
@@ -77,8 +78,12 @@ async function printSizes(measure) {
 async function saveAll(storage, states) {
   const manager = new CheckpointManager({ storage });
   let last;
+  /** @type {string | undefined} */
+  let parentId;
   for (const state of states()) {
-    await manager.save("task", state);
+    const { id } = await manager.save("task", state, { parentId });
+    // All branches begin at the first state.
+    if (states === branches) parentId ??= id;
     last = state;
   }
   await manager.close();
@@ -96,12 +101,12 @@ async function benchThousandth(path, barePath) {
   bare.pragma("synchronous = FULL");
   bare.exec("CREATE TABLE checkpoints (sequence INTEGER PRIMARY KEY, state TEXT)");
   const insert = bare.prepare("INSERT INTO checkpoints (state) VALUES (?)");
-  const select = bare.prepare("SELECT state FROM checkpoints ORDER BY sequence DESC LIMIT 1").pluck();
+  const select = bare.prepare(LAST_STATE).pluck();
   const kilobyte = messages(1024).next().value;
-  const state = [...turns()].at(-1);
+  const state = [...turns()].at(-1) ?? { messages: [] };
   const text = JSON.stringify(state);
-  let turn = 0;
-  const changed = () => ({ ...state, turn: ++turn });
+  const texts = messages(500);
+  const changed = () => ({ ...state, messages: [...state.messages, texts.next().value] });
   const { ours, bareSave } = await medians(
     {
       ours: () => manager.save("task", changed()),
@@ -117,6 +122,21 @@ async function benchThousandth(path, barePath) {
     { latest: () => manager.latest("task"), bareLatest: () => JSON.parse(String(select.get())) },
     { rounds: 200, warmup: 50 },
   );
+  const anew = await medians(
+    {
+      async ours() {
+        const resumed = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
+        await resumed.latest("task");
+        await resumed.close();
+      },
+      bare() {
+        const database = new Database(barePath);
+        JSON.parse(String(database.prepare(LAST_STATE).pluck().get()));
+        database.close();
+      },
+    },
+    { rounds: 50 },
+  );
   printHeading("SQLite: a task of 1,000 turns, its state 0.5 MB");
   printRow({
     what: "save: to JSON.stringify, SHA-256 and an insert of 1 KB",
@@ -125,6 +145,12 @@ async function benchThousandth(path, barePath) {
     limit: 1.5,
   });
   printRow({ what: "latest: to a bare select and JSON.parse", measuredMs: latest, againstMs: bareLatest, limit: 2 });
+  printRow({
+    what: "opened anew, latest: to the same of a bare database",
+    measuredMs: anew.ours,
+    againstMs: anew.bare,
+    limit: 2,
+  });
   bare.close();
   await manager.close();
 }

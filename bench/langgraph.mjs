@@ -14,9 +14,10 @@ import { WaymarkSaver } from "waymark/langgraph";
 import { bundled } from "../tests/support/bundled.mjs";
 import { medians } from "./compare.mjs";
 import { printBytes, printHeading, printRow } from "./report.mjs";
+import { messages as messagesOf } from "./text.mjs";
 
 const TURNS = 300;
-const MESSAGE = `${"A message of an agent to its tool. ".repeat(14)}`.slice(0, 500);
+const MESSAGE_BYTES = 500;
 
 /**
  * LangGraph's savers and ours: the same calls with the same payloads, in turns, on the same disk and with the same
@@ -26,7 +27,7 @@ const MESSAGE = `${"A message of an agent to its tool. ".repeat(14)}`.slice(0, 5
  */
 export async function benchLanggraph(folder) {
   const file = (/** @type {string} */ name) => join(folder, `langgraph-${name}.db`);
-  await compare("SqliteSaver", {
+  await compare("SqliteSaver", 0.03, {
     ours: () => sqliteSaver(file("ours")),
     theirs: () => theirSqliteSaver(file("theirs")),
     bytes: { ours: () => sizeOf(file("ours")), theirs: () => sizeOf(file("theirs")) },
@@ -45,7 +46,7 @@ export async function benchLanggraph(folder) {
     return rows[0].bytes;
   };
   try {
-    await compare("PostgresSaver", {
+    await compare("PostgresSaver", 0.7, {
       ours: async () => new WaymarkSaver({ storage: new PostgresAdapter({ pool, schema: ourSchema, prepare: true }) }),
       theirs: async () => {
         const saver = new PostgresSaver(pool, undefined, { schema: theirSchema });
@@ -64,10 +65,11 @@ export async function benchLanggraph(folder) {
 
 /**
  * @param {string} name
+ * @param {number} most - Bytes that the graph's checkpoints may take, theirs = 1.
  * @param {{ ours: () => Promise<Saver>, theirs: () => Promise<Saver>,
  *   bytes: { ours: () => number | Promise<number>, theirs: () => number | Promise<number> } }} sides
  */
-async function compare(name, sides) {
+async function compare(name, most, sides) {
   const [ours, theirs] = [await sides.ours(), await sides.theirs()];
   printHeading(`LangGraph: to its ${name}, threads of ${TURNS} turns of 500 bytes`);
 
@@ -76,14 +78,22 @@ async function compare(name, sides) {
   printRow({ what: "put", measuredMs: put.ours, againstMs: put.theirs, limit: 1.1 });
   const writes = await medians({ ours: growing.putWrites, theirs: theirGrowing.putWrites }, { rounds: TURNS });
   printRow({ what: "putWrites", measuredMs: writes.ours, againstMs: writes.theirs, limit: 1.1 });
-  const get = await medians({ ours: growing.getTuple, theirs: theirGrowing.getTuple }, { rounds: 200 });
+  const get = await medians({ ours: () => growing.getTuple(), theirs: () => theirGrowing.getTuple() }, { rounds: 200 });
   printRow({ what: "getTuple", measuredMs: get.ours, againstMs: get.theirs, limit: 1.1 });
+  const resumed = await medians(
+    {
+      ours: async () => growing.getTuple(await sides.ours()),
+      theirs: async () => theirGrowing.getTuple(await sides.theirs()),
+    },
+    { rounds: 50 },
+  );
+  printRow({ what: "getTuple, by a saver made for it", measuredMs: resumed.ours, againstMs: resumed.theirs });
 
   const [tiny, theirTiny] = [threadOn(ours, 0), threadOn(theirs, 0)];
   const before = [await sides.bytes.ours(), await sides.bytes.theirs()];
   const tinyPut = await medians({ ours: tiny.put, theirs: theirTiny.put }, { rounds: 1000 });
   printRow({ what: "tiny states (100 bytes): put", measuredMs: tinyPut.ours, againstMs: tinyPut.theirs, limit: 1.2 });
-  const tinyGet = await medians({ ours: tiny.getTuple, theirs: theirTiny.getTuple }, { rounds: 500 });
+  const tinyGet = await medians({ ours: () => tiny.getTuple(), theirs: () => theirTiny.getTuple() }, { rounds: 500 });
   printRow({ what: "tiny states: getTuple", measuredMs: tinyGet.ours, againstMs: tinyGet.theirs, limit: 1.5 });
   const after = [await sides.bytes.ours(), await sides.bytes.theirs()];
   printBytes("tiny states: bytes stored", (after[0] ?? 0) - (before[0] ?? 0), (after[1] ?? 0) - (before[1] ?? 0), 1.5);
@@ -93,7 +103,7 @@ async function compare(name, sides) {
   const turn = await medians({ ours: graph, theirs: theirGraph }, { rounds: TURNS, warmup: 0 });
   printRow({ what: "a turn of a real graph", measuredMs: turn.ours, againstMs: turn.theirs, limit: 0.9 });
   const [end, theirEnd] = [await sides.bytes.ours(), await sides.bytes.theirs()];
-  printBytes("its 900 checkpoints: bytes stored", end - start, theirEnd - theirStart, 0.7);
+  printBytes("its 900 checkpoints: bytes stored", end - start, theirEnd - theirStart, most);
 
   /** @type {string[]} */
   const threads = Array.from({ length: 20 }, (_, index) => `deleted-${index}`);
@@ -118,6 +128,7 @@ async function compare(name, sides) {
  */
 function threadOn(saver, growth) {
   const thread_id = randomUUID();
+  const texts = messagesOf(MESSAGE_BYTES);
   /** @type {string[]} */
   let messages = [];
   let version = 0;
@@ -128,7 +139,7 @@ function threadOn(saver, growth) {
   return {
     put: async () => {
       version += 1;
-      messages = growth === 0 ? [`${version}`.padEnd(80, "x")] : [...messages, MESSAGE];
+      messages = growth === 0 ? [`${version}`.padEnd(80, "x")] : [...messages, texts.next().value];
       const checkpoint = {
         ...emptyCheckpoint(),
         id: uuid6(version),
@@ -144,13 +155,14 @@ function threadOn(saver, growth) {
       written.push(config);
     },
     // As in a run, a checkpoint has few of them.
-    putWrites: () => saver.putWrites(written.pop() ?? config, [["messages", MESSAGE]], randomUUID()),
-    getTuple: () => saver.getTuple({ configurable: { thread_id, checkpoint_ns: "" } }),
+    putWrites: () => saver.putWrites(written.pop() ?? config, [["messages", texts.next().value]], randomUUID()),
+    getTuple: (reader = saver) => reader.getTuple({ configurable: { thread_id, checkpoint_ns: "" } }),
   };
 }
 
 /** @param {Saver} saver */
 function graphOn(saver) {
+  const texts = messagesOf(MESSAGE_BYTES);
   const State = Annotation.Root({
     messages: Annotation({
       reducer: (/** @type {string[]} */ a, /** @type {string[]} */ b) => a.concat(b),
@@ -160,7 +172,7 @@ function graphOn(saver) {
   });
   const graph = new StateGraph(State)
     .addNode("reply", ({ messages }) => ({
-      messages: [`${messages.length} ${MESSAGE}`],
+      messages: [texts.next().value],
       plan: { step: messages.length },
     }))
     .addEdge(START, "reply")

@@ -144,20 +144,20 @@ async function openPair(folder, name, size) {
   const insert = bare.prepare("INSERT INTO checkpoints (task_id, sequence, state) VALUES (?, ?, ?)");
   const select = bare.prepare("SELECT state FROM checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1").pluck();
   const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ourPath }) });
-  const state = agentState(0);
-  const bytes = JSON.stringify(state);
+  const states = Array.from({ length: 100 }, (_, turn) => agentState(turn));
+  const texts = states.map((state) => JSON.stringify(state));
 
   let turn = 0;
   let sequence = size.checkpointsPerTask;
   // 7,919 is prime to the number of tasks: each is met once before any is met again, and neighbours aren't next.
   const nextTask = () => taskName((turn++ * 7919) % size.tasks);
   const insertMany = bare.transaction((/** @type {number} */ count) => {
-    for (let row = 0; row < count; row++) insert.run(nextTask(), ++sequence, bytes);
+    for (let row = 0; row < count; row++) insert.run(nextTask(), ++sequence, texts[row % texts.length]);
   });
   return {
     bareMany: insertMany,
-    bareSave: () => insert.run(nextTask(), ++sequence, bytes),
-    ourSave: () => manager.save(nextTask(), state, { stage: "validation-gate-2" }),
+    bareSave: () => insert.run(nextTask(), ++sequence, texts[sequence % texts.length]),
+    ourSave: () => manager.save(nextTask(), states[turn % states.length], { stage: "validation-gate-2" }),
     bareLatest: () => JSON.parse(String(select.get(nextTask()))),
     ourLatest: () => manager.latest(nextTask()),
     async close() {
