@@ -20,7 +20,7 @@ const WHAT = [
     "faults injected",
     "power losses after a failed sync",
   ],
-  ...["processes killed", "event loops stalled for 15 s", "saves to a full disk"],
+  ...["processes killed", "calls before kills of histories", "event loops stalled for 15 s", "saves to a full disk"],
   ...["bytes flipped, and files cut", "hostile strings"],
 ];
 

@@ -1,7 +1,7 @@
 // @ts-check
 // npm run soak: saves and reads for a long time, with retention on, and sees that neither heap nor files grow.
 // `-- --scale=0.1` does a tenth; `-- --only=sqlite` one storage.
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -20,6 +20,8 @@ if (!(scale >= 0.01))
 const KEEP_LAST = 10;
 const TASKS = 20;
 const SAMPLES = 40;
+/** More than 1 KB: the databases store of a state what has changed. */
+const LONG = readFileSync(new URL("../README.md", import.meta.url), "utf8").slice(0, 1500);
 /** How much more the last quarter of a soak may use than the second: what a heap differs by from one look to the next. */
 const HEAP_SLACK_BYTES = 2 * 1024 * 1024;
 const FILE_SLACK = 1.1;
@@ -55,7 +57,8 @@ async function run({ name, times, open }) {
   try {
     for (let number = 1; number <= saves; number++) {
       const taskId = `task-${number % TASKS}`;
-      await manager.save(taskId, { number, text: "x".repeat(200 + (number % 300)) }, { stage: `stage-${number % 7}` });
+      const state = { number, text: LONG.slice(number % 300) };
+      await manager.save(taskId, state, { stage: `stage-${number % 7}` });
       const latest = await manager.latest(taskId);
       if (Object(latest?.state).number !== number) throw new Error(`${name}: save ${number} was not the latest.`);
       if (number % Math.ceil(saves / SAMPLES) === 0) samples.push(await sample(folder));
