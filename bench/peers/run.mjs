@@ -87,21 +87,23 @@ async function inStores(part, run) {
 
 /** @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores */
 async function benchSaves(stores) {
-  const state = agentState(0);
+  const states = Array.from({ length: 100 }, (_, turn) => agentState(turn));
+  const stateAt = (/** @type {number} */ turn) => states[turn % states.length] ?? {};
   const names = Array.from({ length: AT_ONCE }, (_, task) => `task-${task}`);
-  for (const store of stores.values()) for (const name of names) await store.save(name, state);
+  for (const store of stores.values()) for (const name of names) await store.save(name, stateAt(0));
   const nextTask = (/** @type {number} */ turn) => names[turn % AT_ONCE] ?? "";
 
   const save = contestants(stores, (store) => {
     let turn = 0;
-    return () => store.save(nextTask(turn++), state);
+    return () => store.save(nextTask(turn++), stateAt(turn));
   });
   rows.push({ what: "durable save, 9 KB", cells: times(await medians(save, { rounds: 300, warmup: 300 })) });
   const atOnce = contestants(
     stores,
-    ({ save, saveAtOnce }) =>
-      () =>
-        saveAtOnce ? saveAtOnce(names, state) : Promise.all(names.map((name) => save(name, state))),
+    ({ save, saveAtOnce = (tasks, state) => Promise.all(tasks.map((task) => save(task, state))) }) => {
+      let turn = 0;
+      return () => saveAtOnce(names, stateAt(turn++));
+    },
   );
   rows.push({ what: `${AT_ONCE} at once`, cells: times(await medians(atOnce, { rounds: 40 })) });
   const latest = contestants(stores, (store) => {
