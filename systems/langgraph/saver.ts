@@ -377,10 +377,17 @@ function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
   const calls = Object.entries(values).some(([channel, value]) => {
     if (channel === TASKS) return Array.isArray(value) && value.length > 0;
     const [, names] = /^join:(.*):/.exec(channel) ?? [];
-    if (names !== undefined) return Array.isArray(value) && value.length === names.split("+").length;
-    return channel === "__start__" || channel.startsWith("branch:to:");
+    if (names !== undefined) return namesSeen(value).length === names.split("+").length;
+    // That of a node that is deferred is there all the time.
+    return value !== undefined && (channel === "__start__" || channel.startsWith("branch:to:"));
   });
   return calls ? "running" : "completed";
+}
+
+/** The names that a channel has seen. That of a deferred node also has whether all others are done. */
+function namesSeen(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) return [];
+  return Array.isArray(value[0]) ? value[0] : value;
 }
 
 /**
