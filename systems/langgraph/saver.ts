@@ -21,11 +21,11 @@ import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import { type Config, checkThreadId, configOf, contains, requiredThread, threadIn } from "./config.js";
 import { deltaHistories } from "./delta-histories.js";
+import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
 import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
-import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
 import {
   CALL_STAGE,
   isWhole,
@@ -37,7 +37,7 @@ import {
 import { type SerializedState, statePayload } from "./serialized-state.js";
 import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
-import { recentOf, skippingDamage, ThreadReader } from "./thread-reader.js";
+import { skippingDamage, ThreadReader } from "./thread-reader.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
@@ -101,7 +101,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (id === "") return this.#reader.newestTuple(thread);
     const end = await this.#reader.end(taskId);
     const saved = await this.#reader.find(taskId, id);
-    return saved && this.#reader.tuple(thread, saved, end);
+    if (saved !== undefined) return this.#reader.tuple(thread, saved, end);
+    this.#reader.known.set(taskId, id, { end, checkpoint: undefined });
+    return undefined;
   }
 
   /** The checkpoints that the config and the options ask for; those with higher ids first. */
@@ -132,6 +134,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       if (!contains(metadata, filter)) continue;
       const tuple = await skippingDamage(this.#reader.tuple(thread, saved, undefined));
       if (tuple === undefined) continue;
+      // A replay finds in a list what a subgraph goes on from, and others have gone on from that.
+      if (thread.namespace !== "") this.#reader.known.delete(checkpointsTask(thread), summary.id);
       wanted -= 1;
       yield tuple;
     }
@@ -156,55 +160,61 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
     checkId("A checkpoint id", id);
     const parentId = getCheckpointId(config);
-    // No wait where the parent is known: the graph may change its values once this waits.
-    const parent =
-      parentId === ""
-        ? undefined
-        : (this.#reader.recent.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
-
-    const holders = new Map<string, string>();
-    const own = new Set(Object.keys(newVersions));
-    for (const [channel, version] of Object.entries(rest.channel_versions)) {
-      if (own.has(channel)) continue;
-      const holder = parent?.stateVersion === this.#stateVersion ? parent.holders.get(channel) : undefined;
-      if (holder !== undefined && parent?.versions[channel] === version) holders.set(channel, holder);
+    const known = this.#reader.known.get(taskId, parentId);
+    const isOwn = (channel: string, parent: KnownCheckpoint | undefined) =>
+      Object.hasOwn(newVersions, channel) ||
       // The values of a copy, or of an older graph, are nowhere else.
-      else if (parentId !== "" || metadata.source === "fork") own.add(channel);
-    }
-    const [serializedMetadata, ownValues] = await Promise.all([
+      ((parentId !== "" || metadata.source === "fork") &&
+        Object.hasOwn(rest.channel_versions, channel) &&
+        this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
+    const [parent, serializedMetadata, serializedValues] = await Promise.all([
+      known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
       serializedValue(this.serde, metadata, "metadata"),
+      // All that may be its own, before this waits: then the graph may change its values.
       mapEntries(
-        Object.entries(values).filter(([channel]) => own.has(channel)),
+        Object.entries(values).filter(([channel]) => isOwn(channel, known)),
         (value, channel) => serializedValue(this.serde, value, channel),
       ),
       parentId === "" ? this.#noteCall(thread, metadata) : undefined,
     ]);
+
+    const ownValues = new Map([...serializedValues].filter(([channel]) => isOwn(channel, parent)));
+    const heldValues = new Map<string, SerializedValue>();
+    const holders = new Map<string, string>();
+    for (const [channel, version] of Object.entries(rest.channel_versions)) {
+      const holder = Object.hasOwn(newVersions, channel) ? undefined : this.#holderOf(channel, version, parent);
+      if (holder === undefined) continue;
+      holders.set(channel, holder);
+      const value = parent?.checkpoint?.values.get(channel);
+      if (value !== undefined) heldValues.set(channel, value);
+    }
     const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
-    const heldValues = this.#heldValues(taskId, parentId, holders.keys());
-    const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
+    const ofParent = parent?.checkpoint?.ancestors;
+    const ancestors = ofParent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), ofParent + 1);
     const recordMetadata = {
       ...longNamesOf(thread),
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
     };
-    // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
-    const goesOn = metadata.source === "input" || metadata.source === "loop";
-    const end = await this.#append(taskId, state, {
+    const end = await this.#append(thread, state, {
       id,
       parentId,
       stage: metadata.source,
       status: statusOf(values),
       metadata: recordMetadata,
-      expected: goesOn ? parent?.end : undefined,
+      // Without a run's reading: as if it were the newest. A subgraph's replay goes on from older ones.
+      read: (thread.namespace === "" ? parent : known)?.end,
     });
     for (const channel of ownValues.keys()) holders.set(channel, id);
-    const recent = { versions: rest.channel_versions, holders, ancestors, stateVersion: this.#stateVersion };
-    this.#reader.recent.set(taskId, id, { ...recent, end });
-    if (heldValues === undefined || end.highestId !== id) this.#reader.newest.remove(taskId);
-    else {
-      const all = new Map([...heldValues, ...ownValues]);
-      this.#reader.newest.set(taskId, { id, parentId: parentId || undefined, ...state, values: all, recent }, end);
-    }
+    // A run goes on from this one now. Others may begin the thread with it.
+    if (parentId !== "") this.#reader.known.delete(taskId, parentId);
+    const whole = {
+      ...state,
+      ...{ id, parentId: parentId || undefined, holders, ancestors, stateVersion: this.#stateVersion },
+      versions: rest.channel_versions,
+      values: new Map([...heldValues, ...ownValues]),
+    };
+    this.#reader.known.set(taskId, id, { end, checkpoint: whole });
     if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
     return configOf(thread, id);
   }
@@ -236,7 +246,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
-    for (const known of [this.#reader.recent, this.#reader.newest]) known.delete(threadPrefix(threadId));
+    this.#reader.known.clear(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 
@@ -290,31 +300,28 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await this.#manager.save(writesTask({ threadId, namespace: around }, caller), record, options);
   }
 
-  /** `undefined` if it isn't there. */
-  async #readParent(taskId: string, id: string): Promise<RecentCheckpoint | undefined> {
-    const saved = await this.#reader.find(taskId, id);
-    return saved && { ...recentOf(saved), end: undefined };
-  }
-
-  /** The values of channels that the parent has, too; `undefined` if they aren't in memory. */
-  #heldValues(taskId: string, parentId: string, channels: Iterable<string>): Map<string, SerializedValue> | undefined {
-    const parent = this.#reader.newest.last(taskId);
-    const held = new Map<string, SerializedValue>();
-    for (const channel of channels) {
-      const value = parent?.id === parentId ? parent.values.get(channel) : undefined;
-      if (value === undefined) return undefined;
-      held.set(channel, value);
-    }
-    return held;
+  /** The checkpoint that has a channel's value, if the parent has the same one. */
+  #holderOf(channel: string, version: unknown, parent: KnownCheckpoint | undefined): string | undefined {
+    const found = parent?.checkpoint;
+    const isSame = found?.stateVersion === this.#stateVersion && found.versions[channel] === version;
+    return isSame ? found.holders.get(channel) : undefined;
   }
 
   /** Appends a record at the thread's end, and gives the end after that. */
   async #append(
-    taskId: string,
+    thread: Thread,
     state: SerializedState,
-    { id, parentId, stage, status, metadata, expected }: Appended,
+    { id, parentId, stage, status, metadata, read }: Appended,
   ): Promise<ThreadEnd> {
-    for (let end = expected ?? (await this.#reader.end(taskId)); ; ) {
+    const taskId = checkpointsTask(thread);
+    // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
+    const goesOn = stage === "input" || stage === "loop";
+    const mustBeThere = parentId !== "" && thread.namespace === "";
+    const isBound = goesOn && this.#isExclusive && (read !== undefined || mustBeThere);
+    for (let end = (goesOn ? read : undefined) ?? (await this.#reader.end(taskId)); ; ) {
+      const isRemoved =
+        read === undefined ? isBound : (end.sequence ?? Number.POSITIVE_INFINITY) < (read.sequence ?? 0);
+      if (isRemoved) throw overtaken(taskId, parentId);
       const highestId = end.highestId > id ? end.highestId : id;
       const draft = {
         ...{ taskId, id, stage, status },
@@ -328,8 +335,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         const now = await this.#reader.end(taskId);
         // The id is taken.
         if (now.sequence === end.sequence) throw error;
-        const isRemoved = now.sequence !== undefined && now.sequence < (end.sequence ?? 0);
-        if (isRemoved || (expected !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
+        if (isBound) throw overtaken(taskId, parentId, error);
         end = now;
       }
     }
@@ -365,8 +371,8 @@ interface Appended {
   readonly stage: string;
   readonly status: CheckpointStatus;
   readonly metadata: JsonObject;
-  /** Where the thread ended when the parent was read, if the record must come right after that. */
-  readonly expected: ThreadEnd | undefined;
+  /** Where the thread ended when the parent was read. */
+  readonly read: ThreadEnd | undefined;
 }
 
 /**
@@ -401,10 +407,11 @@ function ancestorsNeeded(
   return Math.max(version < 4 ? 1 : 0, ...Object.values(counters).map(([, supersteps]) => supersteps));
 }
 
-function overtaken(taskId: string, parentId: string, cause: CheckpointConflictError): CheckpointConflictError {
+function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictError): CheckpointConflictError {
+  const since = parentId === "" ? "it was found empty" : `checkpoint ${parentId} was read`;
   return new CheckpointConflictError(
-    `Another run, or an updateState, has gone on with this thread since checkpoint ${parentId} was read, or has ` +
-      `removed it (task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
+    `Another run, or an updateState, has gone on with this thread since ${since}, or the thread was deleted ` +
+      `(task ${JSON.stringify(taskId)}). What was stored meanwhile is untouched, and no checkpoint of this run was stored since. ` +
       "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );
