@@ -10,7 +10,6 @@ import {
   type DeltaChannelHistory,
   getCheckpointId,
   type PendingWrite,
-  TASKS,
 } from "@langchain/langgraph-checkpoint";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
@@ -19,25 +18,19 @@ import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
-import { type Config, checkThreadId, configOf, contains, requiredThread, threadIn } from "./config.js";
+import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
 import { deltaHistories } from "./delta-histories.js";
 import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
+import { listed } from "./listing.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
 import { writesRecord } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
-import {
-  CALL_STAGE,
-  isWhole,
-  type KnownCheckpoints,
-  statusOfWrites,
-  WRITES_STAGE,
-  type WritesRecord,
-} from "./records.js";
+import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE, type WritesRecord } from "./records.js";
 import { type SerializedState, statePayload } from "./serialized-state.js";
-import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
+import { mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
-import { skippingDamage, ThreadReader } from "./thread-reader.js";
+import { ThreadReader } from "./thread-reader.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
@@ -108,37 +101,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /** The checkpoints that the config and the options ask for; those with higher ids first. */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
-    const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
-    const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
-    const asked: { readonly thread: Thread; readonly all: KnownCheckpoints; readonly summary: CheckpointSummary }[] =
-      [];
-    for (const thread of await this.#reader.threads(config)) {
-      const summaries = await this.#manager.list(checkpointsTask(thread));
-      const all = new Map(summaries.map((summary) => [summary.id, summary]));
-      for (const summary of summaries) {
-        if (id !== "" && summary.id !== id) continue;
-        if (beforeId && summary.id >= beforeId) continue;
-        asked.push({ thread, all, summary });
-      }
-    }
-    asked.sort(({ summary: a }, { summary: b }) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0));
-    let wanted = limit;
-    for (const { thread, all, summary } of asked) {
-      if (wanted <= 0) return;
-      // Pruning has left it for the sake of others.
-      if (!isWhole(summary, all)) continue;
-      // Damage has been reported; the others are given.
-      const saved = await skippingDamage(this.#reader.find(checkpointsTask(thread), summary.id));
-      if (saved === undefined) continue;
-      const metadata = await loadedValue(this.serde, serializedFrom(saved.state.metadata));
-      if (!contains(metadata, filter)) continue;
-      const tuple = await skippingDamage(this.#reader.tuple(thread, saved, undefined));
-      if (tuple === undefined) continue;
-      // A replay finds in a list what a subgraph goes on from, and others have gone on from that.
-      if (thread.namespace !== "") this.#reader.known.delete(checkpointsTask(thread), summary.id);
-      wanted -= 1;
-      yield tuple;
-    }
+    yield* listed({ reader: this.#reader, manager: this.#manager, serde: this.serde }, config, options);
   }
 
   /**
@@ -200,7 +163,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       id,
       parentId,
       stage: metadata.source,
-      status: statusOf(values),
+      status: statusOfValues(values),
       metadata: recordMetadata,
       // Without a run's reading: as if it were the newest. A subgraph's replay goes on from older ones.
       read: (thread.namespace === "" ? parent : known)?.end,
@@ -373,27 +336,6 @@ interface Appended {
   readonly metadata: JsonObject;
   /** Where the thread ended when the parent was read. */
   readonly read: ThreadEnd | undefined;
-}
-
-/**
- * Whether a node is to run next, as far as the channels of a StateGraph tell: those that call a node are there only then, and
- * one that waits for several nodes has the names of all.
- */
-function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
-  const calls = Object.entries(values).some(([channel, value]) => {
-    if (channel === TASKS) return Array.isArray(value) && value.length > 0;
-    const [, names] = /^join:(.*):/.exec(channel) ?? [];
-    if (names !== undefined) return namesSeen(value).length === names.split("+").length;
-    // That of a node that is deferred is there all the time.
-    return value !== undefined && (channel === "__start__" || channel.startsWith("branch:to:"));
-  });
-  return calls ? "running" : "completed";
-}
-
-/** The names that a channel has seen. That of a deferred node also has whether all others are done. */
-function namesSeen(value: unknown): readonly unknown[] {
-  if (!Array.isArray(value)) return [];
-  return Array.isArray(value[0]) ? value[0] : value;
 }
 
 /**

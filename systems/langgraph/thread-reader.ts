@@ -29,7 +29,7 @@ import {
 
 /** LangGraph's checkpoint without what a record has elsewhere. */
 type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
-type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
+export type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
 type VersionedWrites = WritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
@@ -106,10 +106,16 @@ export class ThreadReader {
 
   /**
    * @param end - The thread's, if a run may go on from this.
+   * @param near - Records of the thread that are taken as they are here. Then it has those that this one was made of.
    * @throws {CheckpointCorruptError} It has a value that can't be read.
    */
-  async tuple(thread: Thread, saved: SavedCheckpoint, end: ThreadEnd | undefined): Promise<CheckpointTuple> {
-    const [whole, writes] = await Promise.all([this.#whole(saved), this.#writes(thread, saved.id)]);
+  async tuple(
+    thread: Thread,
+    saved: SavedCheckpoint,
+    end: ThreadEnd | undefined,
+    near: Map<string, SavedCheckpoint> = new Map(),
+  ): Promise<CheckpointTuple> {
+    const [whole, writes] = await Promise.all([this.#whole(saved, near), this.#writes(thread, saved.id)]);
     return this.#tuple(thread, whole, writes, end);
   }
 
@@ -161,22 +167,24 @@ export class ThreadReader {
   }
 
   /** With the values that other checkpoints have. */
-  async #whole(saved: SavedCheckpoint): Promise<WholeCheckpoint> {
-    const { taskId, id, state } = saved;
-    const holders = holdersOf(saved, state);
+  async #whole(saved: SavedCheckpoint, near: Map<string, SavedCheckpoint>): Promise<WholeCheckpoint> {
+    const { taskId, id } = saved;
+    const holders = holdersOf(saved, saved.state);
     const others = new Set(holders.values());
     others.delete(id);
-    const stored = new Map([[id, state.values]]);
+    const stored = new Map([[id, saved]]);
     await Promise.all(
       Array.from(others, async (holder) => {
-        const found = await this.find(taskId, holder);
+        const found = near.get(holder) ?? (await this.find(taskId, holder));
         if (found === undefined) throw lostPart(saved, holder);
-        stored.set(holder, found.state.values);
+        stored.set(holder, found);
       }),
     );
+    near.clear();
+    for (const [holder, record] of stored) near.set(holder, record);
     const values = new Map<string, SerializedValue>();
     for (const [channel, holder] of holders) {
-      const held = stored.get(holder) ?? {};
+      const held = stored.get(holder)?.state.values ?? {};
       const value = Object.hasOwn(held, channel) ? held[channel] : undefined;
       if (value === undefined) throw lostPart(saved, holder);
       values.set(channel, serializedFrom(value));
