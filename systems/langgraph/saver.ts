@@ -1,4 +1,4 @@
-import { randomInt } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import {
   BaseCheckpointSaver,
   type ChannelVersions,
@@ -11,6 +11,7 @@ import {
   getCheckpointId,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
+import type { MadePayload, MakePayloadOptions } from "../../src/codec/payload.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { checkId, checkTaskId } from "../../src/manager/arguments.js";
@@ -24,10 +25,10 @@ import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
 import { listed } from "./listing.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
-import { writesRecord } from "./pending-writes.js";
+import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
-import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE, type WritesRecord } from "./records.js";
-import { type SerializedState, statePayload } from "./serialized-state.js";
+import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE } from "./records.js";
+import { type SerializedState, statePayload, writesPayload } from "./serialized-state.js";
 import { mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
 import { ThreadReader } from "./thread-reader.js";
@@ -59,6 +60,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #retention: RetentionPolicy | undefined;
   readonly #isExclusive: boolean;
   readonly #logger: Logger;
+  /** Settles when the payloads that were begun before are made. */
+  #lastMade: Promise<unknown> = Promise.resolve();
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: WaymarkSaverOptions) {
@@ -119,7 +122,6 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   ): Promise<Config> {
     const thread = requiredThread(config, "put a checkpoint");
     const taskId = checkpointsTask(thread);
-    checkTaskId(taskId);
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
     checkId("A checkpoint id", id);
     const parentId = getCheckpointId(config);
@@ -187,9 +189,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "put writes");
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
-    const record = await writesRecord(this.serde, writes, taskId, taskPath);
+    const record = await serializedWrites(this.serde, writes, taskId, taskPath);
     const status = statusOfWrites(writes.map(([channel]) => channel));
-    await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
+    const summary = { taskId: writesTask(thread, id), id: randomUUID(), stage: WRITES_STAGE, status };
+    await this.#store(summary, (options) => writesPayload(record, options));
   }
 
   /**
@@ -258,9 +261,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const [around, caller] = Object.entries(parents).at(-1) ?? [];
     // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
     if (around === undefined || caller === undefined || !namespace.includes(":")) return;
-    const record: WritesRecord = { taskId: "", taskPath: "", writes: [] };
-    const options = { stage: CALL_STAGE, metadata: { call: namespace } };
-    await this.#manager.save(writesTask({ threadId, namespace: around }, caller), record, options);
+    const taskId = writesTask({ threadId, namespace: around }, caller);
+    const summary = { taskId, id: randomUUID(), stage: CALL_STAGE, status: "running" } as const;
+    const record = { taskId: "", taskPath: "", writes: [] };
+    await this.#store({ ...summary, metadata: { call: namespace } }, (options) => writesPayload(record, options));
   }
 
   /** The checkpoint that has a channel's value, if the parent has the same one. */
@@ -292,7 +296,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         metadata: highestId === id ? metadata : { ...metadata, highest: highestId },
       };
       try {
-        return { sequence: await this.#store(draft, state, end.sequence), highestId };
+        return {
+          sequence: await this.#store(draft, (options) => statePayload(state, options), end.sequence),
+          highestId,
+        };
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
         const now = await this.#reader.end(taskId);
@@ -304,15 +311,20 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     }
   }
 
-  /** As the manager's `save`, which would read again what it has stored under a given id. */
+  /** As the manager's `save`, which would walk through the values, and read again what it stores under a given id. */
   async #store(
-    summary: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
-    state: SerializedState,
-    expectedSequence: number | undefined,
+    summary: Pick<CheckpointSummary, "taskId" | "id" | "parentId" | "stage" | "status" | "metadata">,
+    make: (options: MakePayloadOptions) => MadePayload | Promise<MadePayload>,
+    expectedSequence?: number,
   ): Promise<number> {
     const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
+    checkTaskId(summary.taskId);
     const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
-    const made = await statePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
+    const making = make({ context: draft, transforms, maxBytes: maxPayloadBytes });
+    // In call order: the next payload may be made sooner.
+    const inOrder = Promise.all([making, this.#lastMade]);
+    this.#lastMade = inOrder.catch(() => undefined);
+    const [made] = await inOrder;
     return storage.append({ ...draft, ...made }, { expectedSequence });
   }
 
