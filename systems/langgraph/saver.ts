@@ -39,8 +39,8 @@ import { ThreadReader } from "./thread-reader.js";
  * A `put` is one record: the channel values that changed, and the names of those that have the others. A thread's
  * checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint another.
  *
- * The newest checkpoints of the threads it worked with last stay in memory, up to 16 MB in all: the next turn begins with one
- * of them, once a look has shown that nothing was stored since.
+ * The checkpoints it worked with last stay in memory, up to 16 million characters in all: the next turn begins with one of
+ * them, once a look has shown that nothing was stored since.
  *
  * @example
  * ```ts
@@ -112,7 +112,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * them.
    *
    * @throws {CheckpointConflictError} Another run, or an `updateState`, has gone on from the same checkpoint, see
-   *   `exclusive`; or the id is that of another checkpoint. Nothing was stored.
+   *   `exclusive`; or the thread was deleted meanwhile; or the id is that of another checkpoint. Nothing was stored.
    */
   override async put(
     config: Config,
@@ -209,7 +209,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
   }
 
-  /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
+  /**
+   * Removes a thread with all its namespaces and writes: in one step on SQLite, on PostgreSQL and in memory, task by task on
+   * files. A run that goes on with it is refused at its next step.
+   */
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
     this.#reader.known.clear(threadPrefix(threadId));
@@ -217,9 +220,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes the thread's checkpoints that the policy doesn't keep, with their writes. What it keeps reads the same as
-   * before. So a checkpoint stays, too, if a kept one has a value from it, or needs it for a DeltaChannel; once it has
-   * lost something itself, it isn't listed any more. With a checkpoint go the calls of subgraphs that were made from it.
+   * Removes the thread's checkpoints that the policy doesn't keep, with their writes and with the calls of subgraphs that were
+   * made from them. What the policy keeps reads the same as before: checkpoints that it needs stay, too. One that stays only
+   * for others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
    *
    * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */
@@ -236,7 +239,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return total;
   }
 
-  /** A channel's next version. No two branches of a thread have the same. */
+  /** A channel's next version. It has a random part, so that two branches practically never have the same. */
   override getNextVersion(current: number | undefined): number {
     if (typeof current === "string") {
       throw new TypeError(
