@@ -6,7 +6,7 @@ import type { WritesRecord } from "./records.js";
 
 /**
  * Gives a checkpoint's channel values the form of the next version. LangGraph's own channels (`branch:to:…`, `__start__`)
- * are among them; those that it leaves out stay.
+ * are among the values; they stay even if the result lacks them. Any other channel that it lacks is gone.
  */
 export type ChannelMigration = (values: Record<string, unknown>) => Record<string, unknown>;
 

@@ -7,20 +7,21 @@ import {
   writesSortKey,
 } from "@langchain/langgraph-checkpoint";
 import { countedWrites, type WritesRecord } from "./records.js";
-import { loadedValue, serializedFrom, serializedValue, storedValue } from "./stored-values.js";
+import type { SerializedWrites } from "./serialized-state.js";
+import { loadedValue, serializedFrom, serializedValue } from "./stored-values.js";
 
-export async function writesRecord(
+export async function serializedWrites(
   serde: SerializerProtocol,
   writes: readonly PendingWrite[],
   taskId: string,
   taskPath: string,
-): Promise<WritesRecord> {
-  const stored = writes.map(async ([channel, value], position) => ({
+): Promise<SerializedWrites> {
+  const serialized = writes.map(async ([channel, value], position) => ({
     channel,
     index: WRITES_IDX_MAP[channel] ?? position,
-    value: storedValue(await serializedValue(serde, value, channel)),
+    value: await serializedValue(serde, value, channel),
   }));
-  return { taskId, taskPath, writes: await Promise.all(stored) };
+  return { taskId, taskPath, writes: await Promise.all(serialized) };
 }
 
 /**

@@ -57,21 +57,18 @@ export function holdersOf(
 }
 
 /** What must be known of a thread's checkpoints, by id, to tell which of them are whole. */
-export type KnownCheckpoints = ReadonlyMap<string, Pick<CheckpointSummary, "parentId" | "metadata">>;
+export type KnownSummaries = ReadonlyMap<string, Pick<CheckpointSummary, "parentId" | "metadata">>;
 
 /**
  * Whether a checkpoint reads as it did when it was saved. One that pruning has left for another's sake may have lost what
  * it needs itself.
  */
-export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownCheckpoints): boolean {
+export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): boolean {
   return neededBy(checkpoint, all).every((id) => all.has(id));
 }
 
 /** The ids of the checkpoints that have its values, and of the ancestors that its DeltaChannels need, with theirs. */
-export function neededBy(
-  checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">,
-  all: KnownCheckpoints,
-): string[] {
+export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): string[] {
   const { holders = {}, ancestors = 0 } = metadataOf(checkpoint);
   const needed = Object.values(holders);
   let { parentId } = checkpoint;
@@ -110,6 +107,27 @@ export const CHANNELS = {
   resume: "__resume__",
   tasks: "__pregel_tasks",
 } as const;
+
+/**
+ * What a checkpoint's values say of its thread: whether a node is to run next, as far as the channels of a StateGraph tell: those that call a node are there only then, and
+ * one that waits for several nodes has the names of all.
+ */
+export function statusOfValues(values: Readonly<Record<string, unknown>>): CheckpointStatus {
+  const calls = Object.entries(values).some(([channel, value]) => {
+    if (channel === CHANNELS.tasks) return Array.isArray(value) && value.length > 0;
+    const [, names] = /^join:(.*):/.exec(channel) ?? [];
+    if (names !== undefined) return namesSeen(value).length === names.split("+").length;
+    // That of a node that is deferred is there all the time.
+    return value !== undefined && (channel === "__start__" || channel.startsWith("branch:to:"));
+  });
+  return calls ? "running" : "completed";
+}
+
+/** The names that a channel has seen. That of a deferred node also has whether all others are done. */
+function namesSeen(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) return [];
+  return Array.isArray(value[0]) ? value[0] : value;
+}
 
 /** What writes to these channels say of their thread. */
 export function statusOfWrites(channels: readonly string[]): CheckpointStatus {

@@ -1,4 +1,4 @@
-import { randomInt } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import {
   BaseCheckpointSaver,
   type ChannelVersions,
@@ -10,8 +10,8 @@ import {
   type DeltaChannelHistory,
   getCheckpointId,
   type PendingWrite,
-  TASKS,
 } from "@langchain/langgraph-checkpoint";
+import type { MadePayload, MakePayloadOptions } from "../../src/codec/payload.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { checkId, checkTaskId } from "../../src/manager/arguments.js";
@@ -19,25 +19,19 @@ import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
-import { type Config, checkThreadId, configOf, contains, requiredThread, threadIn } from "./config.js";
+import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
 import { deltaHistories } from "./delta-histories.js";
+import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
+import { listed } from "./listing.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions } from "./options.js";
-import { writesRecord } from "./pending-writes.js";
+import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
-import type { RecentCheckpoint, ThreadEnd } from "./recent-checkpoints.js";
-import {
-  CALL_STAGE,
-  isWhole,
-  type KnownCheckpoints,
-  statusOfWrites,
-  WRITES_STAGE,
-  type WritesRecord,
-} from "./records.js";
-import { type SerializedState, statePayload } from "./serialized-state.js";
-import { loadedValue, mapEntries, type SerializedValue, serializedFrom, serializedValue } from "./stored-values.js";
+import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE } from "./records.js";
+import { type SerializedState, statePayload, writesPayload } from "./serialized-state.js";
+import { mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
-import { recentOf, skippingDamage, ThreadReader } from "./thread-reader.js";
+import { ThreadReader } from "./thread-reader.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
@@ -45,8 +39,8 @@ import { recentOf, skippingDamage, ThreadReader } from "./thread-reader.js";
  * A `put` is one record: the channel values that changed, and the names of those that have the others. A thread's
  * checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint another.
  *
- * The newest checkpoints of the threads it worked with last stay in memory, up to 16 MB in all: the next turn begins with one
- * of them, once a look has shown that nothing was stored since.
+ * The checkpoints it worked with last stay in memory, up to 16 million characters in all: the next turn begins with one of
+ * them, once a look has shown that nothing was stored since.
  *
  * @example
  * ```ts
@@ -66,6 +60,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #retention: RetentionPolicy | undefined;
   readonly #isExclusive: boolean;
   readonly #logger: Logger;
+  /** Settles when the payloads that were begun before are made. */
+  #lastMade: Promise<unknown> = Promise.resolve();
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: WaymarkSaverOptions) {
@@ -101,40 +97,14 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (id === "") return this.#reader.newestTuple(thread);
     const end = await this.#reader.end(taskId);
     const saved = await this.#reader.find(taskId, id);
-    return saved && this.#reader.tuple(thread, saved, end);
+    if (saved !== undefined) return this.#reader.tuple(thread, saved, end);
+    this.#reader.known.set(taskId, id, { end, checkpoint: undefined });
+    return undefined;
   }
 
   /** The checkpoints that the config and the options ask for; those with higher ids first. */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
-    const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
-    const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
-    const asked: { readonly thread: Thread; readonly all: KnownCheckpoints; readonly summary: CheckpointSummary }[] =
-      [];
-    for (const thread of await this.#reader.threads(config)) {
-      const summaries = await this.#manager.list(checkpointsTask(thread));
-      const all = new Map(summaries.map((summary) => [summary.id, summary]));
-      for (const summary of summaries) {
-        if (id !== "" && summary.id !== id) continue;
-        if (beforeId && summary.id >= beforeId) continue;
-        asked.push({ thread, all, summary });
-      }
-    }
-    asked.sort(({ summary: a }, { summary: b }) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0));
-    let wanted = limit;
-    for (const { thread, all, summary } of asked) {
-      if (wanted <= 0) return;
-      // Pruning has left it for the sake of others.
-      if (!isWhole(summary, all)) continue;
-      // Damage has been reported; the others are given.
-      const saved = await skippingDamage(this.#reader.find(checkpointsTask(thread), summary.id));
-      if (saved === undefined) continue;
-      const metadata = await loadedValue(this.serde, serializedFrom(saved.state.metadata));
-      if (!contains(metadata, filter)) continue;
-      const tuple = await skippingDamage(this.#reader.tuple(thread, saved, undefined));
-      if (tuple === undefined) continue;
-      wanted -= 1;
-      yield tuple;
-    }
+    yield* listed({ reader: this.#reader, manager: this.#manager, serde: this.serde }, config, options);
   }
 
   /**
@@ -142,7 +112,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * them.
    *
    * @throws {CheckpointConflictError} Another run, or an `updateState`, has gone on from the same checkpoint, see
-   *   `exclusive`; or the id is that of another checkpoint. Nothing was stored.
+   *   `exclusive`; or the thread was deleted meanwhile; or the id is that of another checkpoint. Nothing was stored.
    */
   override async put(
     config: Config,
@@ -152,59 +122,64 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   ): Promise<Config> {
     const thread = requiredThread(config, "put a checkpoint");
     const taskId = checkpointsTask(thread);
-    checkTaskId(taskId);
     const { id, channel_values: values, ...rest } = copyCheckpoint(checkpoint);
     checkId("A checkpoint id", id);
     const parentId = getCheckpointId(config);
-    // No wait where the parent is known: the graph may change its values once this waits.
-    const parent =
-      parentId === ""
-        ? undefined
-        : (this.#reader.recent.get(taskId, parentId) ?? (await this.#readParent(taskId, parentId)));
-
-    const holders = new Map<string, string>();
-    const own = new Set(Object.keys(newVersions));
-    for (const [channel, version] of Object.entries(rest.channel_versions)) {
-      if (own.has(channel)) continue;
-      const holder = parent?.stateVersion === this.#stateVersion ? parent.holders.get(channel) : undefined;
-      if (holder !== undefined && parent?.versions[channel] === version) holders.set(channel, holder);
+    const known = this.#reader.known.get(taskId, parentId);
+    const isOwn = (channel: string, parent: KnownCheckpoint | undefined) =>
+      Object.hasOwn(newVersions, channel) ||
       // The values of a copy, or of an older graph, are nowhere else.
-      else if (parentId !== "" || metadata.source === "fork") own.add(channel);
-    }
-    const [serializedMetadata, ownValues] = await Promise.all([
+      ((parentId !== "" || metadata.source === "fork") &&
+        Object.hasOwn(rest.channel_versions, channel) &&
+        this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
+    const [parent, serializedMetadata, serializedValues] = await Promise.all([
+      known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
       serializedValue(this.serde, metadata, "metadata"),
+      // All that may be its own, before this waits: then the graph may change its values.
       mapEntries(
-        Object.entries(values).filter(([channel]) => own.has(channel)),
+        Object.entries(values).filter(([channel]) => isOwn(channel, known)),
         (value, channel) => serializedValue(this.serde, value, channel),
       ),
       parentId === "" ? this.#noteCall(thread, metadata) : undefined,
     ]);
+
+    const ownValues = new Map([...serializedValues].filter(([channel]) => isOwn(channel, parent)));
+    const heldValues = new Map<string, SerializedValue>();
+    const holders = new Map<string, string>();
+    for (const [channel, version] of Object.entries(rest.channel_versions)) {
+      const holder = Object.hasOwn(newVersions, channel) ? undefined : this.#holderOf(channel, version, parent);
+      if (holder === undefined) continue;
+      holders.set(channel, holder);
+      const value = parent?.checkpoint?.values.get(channel);
+      if (value !== undefined) heldValues.set(channel, value);
+    }
     const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
-    const heldValues = this.#heldValues(taskId, parentId, holders.keys());
-    const ancestors = parent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), parent.ancestors + 1);
+    const ofParent = parent?.checkpoint?.ancestors;
+    const ancestors = ofParent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), ofParent + 1);
     const recordMetadata = {
       ...longNamesOf(thread),
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
     };
-    // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
-    const goesOn = metadata.source === "input" || metadata.source === "loop";
-    const end = await this.#append(taskId, state, {
+    const end = await this.#append(thread, state, {
       id,
       parentId,
       stage: metadata.source,
-      status: statusOf(values),
+      status: statusOfValues(values),
       metadata: recordMetadata,
-      expected: goesOn ? parent?.end : undefined,
+      // Without a run's reading: as if it were the newest. A subgraph's replay goes on from older ones.
+      read: (thread.namespace === "" ? parent : known)?.end,
     });
     for (const channel of ownValues.keys()) holders.set(channel, id);
-    const recent = { versions: rest.channel_versions, holders, ancestors, stateVersion: this.#stateVersion };
-    this.#reader.recent.set(taskId, id, { ...recent, end });
-    if (heldValues === undefined || end.highestId !== id) this.#reader.newest.remove(taskId);
-    else {
-      const all = new Map([...heldValues, ...ownValues]);
-      this.#reader.newest.set(taskId, { id, parentId: parentId || undefined, ...state, values: all, recent }, end);
-    }
+    // A run goes on from this one now. Others may begin the thread with it.
+    if (parentId !== "") this.#reader.known.delete(taskId, parentId);
+    const whole = {
+      ...state,
+      ...{ id, parentId: parentId || undefined, holders, ancestors, stateVersion: this.#stateVersion },
+      versions: rest.channel_versions,
+      values: new Map([...heldValues, ...ownValues]),
+    };
+    this.#reader.known.set(taskId, id, { end, checkpoint: whole });
     if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
     return configOf(thread, id);
   }
@@ -214,9 +189,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "put writes");
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
-    const record = await writesRecord(this.serde, writes, taskId, taskPath);
+    const record = await serializedWrites(this.serde, writes, taskId, taskPath);
     const status = statusOfWrites(writes.map(([channel]) => channel));
-    await this.#manager.save(writesTask(thread, id), record, { stage: WRITES_STAGE, status });
+    const summary = { taskId: writesTask(thread, id), id: randomUUID(), stage: WRITES_STAGE, status };
+    await this.#store(summary, (options) => writesPayload(record, options));
   }
 
   /**
@@ -233,17 +209,20 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
   }
 
-  /** Removes a thread with all its namespaces and writes; in one step where the storage can do that. */
+  /**
+   * Removes a thread with all its namespaces and writes: in one step on SQLite, on PostgreSQL and in memory, task by task on
+   * files. A run that goes on with it is refused at its next step.
+   */
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
-    for (const known of [this.#reader.recent, this.#reader.newest]) known.delete(threadPrefix(threadId));
+    this.#reader.known.clear(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
   }
 
   /**
-   * Removes the thread's checkpoints that the policy doesn't keep, with their writes. What it keeps reads the same as
-   * before. So a checkpoint stays, too, if a kept one has a value from it, or needs it for a DeltaChannel; once it has
-   * lost something itself, it isn't listed any more. With a checkpoint go the calls of subgraphs that were made from it.
+   * Removes the thread's checkpoints that the policy doesn't keep, with their writes and with the calls of subgraphs that were
+   * made from them. What the policy keeps reads the same as before: checkpoints that it needs stay, too. One that stays only
+   * for others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
    *
    * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */
@@ -260,7 +239,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return total;
   }
 
-  /** A channel's next version. No two branches of a thread have the same. */
+  /** A channel's next version. It has a random part, so that two branches practically never have the same. */
   override getNextVersion(current: number | undefined): number {
     if (typeof current === "string") {
       throw new TypeError(
@@ -285,36 +264,34 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const [around, caller] = Object.entries(parents).at(-1) ?? [];
     // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
     if (around === undefined || caller === undefined || !namespace.includes(":")) return;
-    const record: WritesRecord = { taskId: "", taskPath: "", writes: [] };
-    const options = { stage: CALL_STAGE, metadata: { call: namespace } };
-    await this.#manager.save(writesTask({ threadId, namespace: around }, caller), record, options);
+    const taskId = writesTask({ threadId, namespace: around }, caller);
+    const summary = { taskId, id: randomUUID(), stage: CALL_STAGE, status: "running" } as const;
+    const record = { taskId: "", taskPath: "", writes: [] };
+    await this.#store({ ...summary, metadata: { call: namespace } }, (options) => writesPayload(record, options));
   }
 
-  /** `undefined` if it isn't there. */
-  async #readParent(taskId: string, id: string): Promise<RecentCheckpoint | undefined> {
-    const saved = await this.#reader.find(taskId, id);
-    return saved && { ...recentOf(saved), end: undefined };
-  }
-
-  /** The values of channels that the parent has, too; `undefined` if they aren't in memory. */
-  #heldValues(taskId: string, parentId: string, channels: Iterable<string>): Map<string, SerializedValue> | undefined {
-    const parent = this.#reader.newest.last(taskId);
-    const held = new Map<string, SerializedValue>();
-    for (const channel of channels) {
-      const value = parent?.id === parentId ? parent.values.get(channel) : undefined;
-      if (value === undefined) return undefined;
-      held.set(channel, value);
-    }
-    return held;
+  /** The checkpoint that has a channel's value, if the parent has the same one. */
+  #holderOf(channel: string, version: unknown, parent: KnownCheckpoint | undefined): string | undefined {
+    const found = parent?.checkpoint;
+    const isSame = found?.stateVersion === this.#stateVersion && found.versions[channel] === version;
+    return isSame ? found.holders.get(channel) : undefined;
   }
 
   /** Appends a record at the thread's end, and gives the end after that. */
   async #append(
-    taskId: string,
+    thread: Thread,
     state: SerializedState,
-    { id, parentId, stage, status, metadata, expected }: Appended,
+    { id, parentId, stage, status, metadata, read }: Appended,
   ): Promise<ThreadEnd> {
-    for (let end = expected ?? (await this.#reader.end(taskId)); ; ) {
+    const taskId = checkpointsTask(thread);
+    // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
+    const goesOn = stage === "input" || stage === "loop";
+    const mustBeThere = parentId !== "" && thread.namespace === "";
+    const isBound = goesOn && this.#isExclusive && (read !== undefined || mustBeThere);
+    for (let end = (goesOn ? read : undefined) ?? (await this.#reader.end(taskId)); ; ) {
+      const isRemoved =
+        read === undefined ? isBound : (end.sequence ?? Number.POSITIVE_INFINITY) < (read.sequence ?? 0);
+      if (isRemoved) throw overtaken(taskId, parentId);
       const highestId = end.highestId > id ? end.highestId : id;
       const draft = {
         ...{ taskId, id, stage, status },
@@ -322,28 +299,35 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         metadata: highestId === id ? metadata : { ...metadata, highest: highestId },
       };
       try {
-        return { sequence: await this.#store(draft, state, end.sequence), highestId };
+        return {
+          sequence: await this.#store(draft, (options) => statePayload(state, options), end.sequence),
+          highestId,
+        };
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
         const now = await this.#reader.end(taskId);
         // The id is taken.
         if (now.sequence === end.sequence) throw error;
-        const isRemoved = now.sequence !== undefined && now.sequence < (end.sequence ?? 0);
-        if (isRemoved || (expected !== undefined && this.#isExclusive)) throw overtaken(taskId, parentId, error);
+        if (isBound) throw overtaken(taskId, parentId, error);
         end = now;
       }
     }
   }
 
-  /** As the manager's `save`, which would read again what it has stored under a given id. */
+  /** As the manager's `save`, which would walk through the values, and read again what it stores under a given id. */
   async #store(
-    summary: Omit<CheckpointSummary, "sequence" | "createdAt" | "stateVersion" | "sizeBytes">,
-    state: SerializedState,
-    expectedSequence: number | undefined,
+    summary: Pick<CheckpointSummary, "taskId" | "id" | "parentId" | "stage" | "status" | "metadata">,
+    make: (options: MakePayloadOptions) => MadePayload | Promise<MadePayload>,
+    expectedSequence?: number,
   ): Promise<number> {
     const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
+    checkTaskId(summary.taskId);
     const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
-    const made = await statePayload(state, { context: draft, transforms, maxBytes: maxPayloadBytes });
+    const making = make({ context: draft, transforms, maxBytes: maxPayloadBytes });
+    // In call order: the next payload may be made sooner.
+    const inOrder = Promise.all([making, this.#lastMade]);
+    this.#lastMade = inOrder.catch(() => undefined);
+    const [made] = await inOrder;
     return storage.append({ ...draft, ...made }, { expectedSequence });
   }
 
@@ -365,22 +349,8 @@ interface Appended {
   readonly stage: string;
   readonly status: CheckpointStatus;
   readonly metadata: JsonObject;
-  /** Where the thread ended when the parent was read, if the record must come right after that. */
-  readonly expected: ThreadEnd | undefined;
-}
-
-/**
- * Whether a node is to run next, as far as the channels of a StateGraph tell: those that call a node are there only then, and
- * one that waits for several nodes has the names of all.
- */
-function statusOf(values: Readonly<Record<string, unknown>>): CheckpointStatus {
-  const calls = Object.entries(values).some(([channel, value]) => {
-    if (channel === TASKS) return Array.isArray(value) && value.length > 0;
-    const [, names] = /^join:(.*):/.exec(channel) ?? [];
-    if (names !== undefined) return Array.isArray(value) && value.length === names.split("+").length;
-    return channel === "__start__" || channel.startsWith("branch:to:");
-  });
-  return calls ? "running" : "completed";
+  /** Where the thread ended when the parent was read. */
+  readonly read: ThreadEnd | undefined;
 }
 
 /**
@@ -394,10 +364,11 @@ function ancestorsNeeded(
   return Math.max(version < 4 ? 1 : 0, ...Object.values(counters).map(([, supersteps]) => supersteps));
 }
 
-function overtaken(taskId: string, parentId: string, cause: CheckpointConflictError): CheckpointConflictError {
+function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictError): CheckpointConflictError {
+  const since = parentId === "" ? "it was found empty" : `checkpoint ${parentId} was read`;
   return new CheckpointConflictError(
-    `Another run, or an updateState, has gone on with this thread since checkpoint ${parentId} was read, or has ` +
-      `removed it (task ${JSON.stringify(taskId)}). What it stored is untouched, and no checkpoint of this run was stored since. ` +
+    `Another run, or an updateState, has gone on with this thread since ${since}, or the thread was deleted ` +
+      `(task ${JSON.stringify(taskId)}). What was stored meanwhile is untouched, and no checkpoint of this run was stored since. ` +
       "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );

@@ -1,5 +1,5 @@
 import { type MadePayload, type MakePayloadOptions, makePayload, makePayloadOfJson } from "../../src/codec/payload.js";
-import type { CheckpointState } from "./records.js";
+import type { CheckpointState, WritesRecord } from "./records.js";
 import { type SerializedValue, storedValue } from "./stored-values.js";
 
 /** A {@link CheckpointState} whose parts are serialized. */
@@ -11,32 +11,48 @@ export interface SerializedState {
   readonly values: ReadonlyMap<string, SerializedValue>;
 }
 
-/** As `makePayload`, which would walk through the values again. */
-export function statePayload(
-  { checkpoint, metadata, values }: SerializedState,
-  options: MakePayloadOptions,
-): MadePayload | Promise<MadePayload> {
-  const json = stateJson(checkpoint, metadata, values);
-  if (json !== undefined) return makePayloadOfJson(json, options);
-  const state: CheckpointState = {
-    checkpoint: JSON.parse(checkpoint),
-    metadata: storedValue(metadata),
-    values: Object.fromEntries([...values].map(([channel, value]) => [channel, storedValue(value)])),
-  };
-  return makePayload(state, options);
+/** A {@link WritesRecord} whose values are serialized. */
+export interface SerializedWrites extends Omit<WritesRecord, "writes"> {
+  readonly writes: readonly { readonly channel: string; readonly index: number; readonly value: SerializedValue }[];
 }
 
-/** `undefined` if a value is bytes. */
-function stateJson(
-  checkpoint: string,
-  metadata: SerializedValue,
-  values: SerializedState["values"],
-): string | undefined {
-  const parts: string[] = [];
-  for (const [channel, value] of values) {
-    if (!("text" in value)) return undefined;
-    parts.push(`${JSON.stringify(channel)}:{"json":${value.text}}`);
+/** As `makePayload`, which would walk through the values again. */
+export function statePayload(state: SerializedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
+  const { checkpoint, metadata, values } = state;
+  if (isJson([metadata, ...values.values()])) {
+    const parts = Array.from(values, ([channel, value]) => `${JSON.stringify(channel)}:${jsonOf(value)}`);
+    const json = `{"checkpoint":${checkpoint},"metadata":${jsonOf(metadata)},"values":{${parts.join()}}}`;
+    return makePayloadOfJson(json, options);
   }
-  if (!("text" in metadata)) return undefined;
-  return `{"checkpoint":${checkpoint},"metadata":{"json":${metadata.text}},"values":{${parts.join()}}}`;
+  const whole: CheckpointState = {
+    checkpoint: JSON.parse(checkpoint),
+    metadata: storedValue(metadata),
+    values: Object.fromEntries(Array.from(values, ([channel, value]) => [channel, storedValue(value)])),
+  };
+  return makePayload(whole, options);
+}
+
+/** The same for writes. */
+export function writesPayload(
+  { writes, ...of }: SerializedWrites,
+  options: MakePayloadOptions,
+): MadePayload | Promise<MadePayload> {
+  if (isJson(writes.map(({ value }) => value))) {
+    const parts = writes.map(({ value, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"value":${jsonOf(value)}}`);
+    return makePayloadOfJson(`${JSON.stringify(of).slice(0, -1)},"writes":[${parts.join()}]}`, options);
+  }
+  const whole: WritesRecord = {
+    ...of,
+    writes: writes.map(({ value, ...rest }) => ({ ...rest, value: storedValue(value) })),
+  };
+  return makePayload(whole, options);
+}
+
+/** A value's JSON in a record; `undefined` if it is bytes. */
+function jsonOf(value: SerializedValue): string | undefined {
+  return "text" in value ? `{"json":${value.text}}` : undefined;
+}
+
+function isJson(values: readonly SerializedValue[]): boolean {
+  return values.every((value) => "text" in value);
 }

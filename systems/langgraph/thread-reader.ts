@@ -12,10 +12,9 @@ import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contr
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
+import { type KnownCheckpoint, KnownCheckpoints, type ThreadEnd, type WholeCheckpoint } from "./known-checkpoints.js";
 import type { ChannelMigrations } from "./migrations.js";
-import { NewestCheckpoints, type WholeCheckpoint } from "./newest-checkpoints.js";
 import { pendingWrites } from "./pending-writes.js";
-import { type RecentCheckpoint, RecentCheckpoints, type ThreadEnd } from "./recent-checkpoints.js";
 import { type CheckpointState, holdersOf, metadataOf, type WritesRecord } from "./records.js";
 import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
 import {
@@ -30,7 +29,7 @@ import {
 
 /** LangGraph's checkpoint without what a record has elsewhere. */
 type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
-type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
+export type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
 type VersionedWrites = WritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
@@ -44,8 +43,7 @@ export interface ThreadReaderOptions {
 
 /** Makes LangGraph's checkpoints of what is stored, and remembers those that runs may go on from. */
 export class ThreadReader {
-  readonly recent = new RecentCheckpoints();
-  readonly newest = new NewestCheckpoints();
+  readonly known = new KnownCheckpoints();
   readonly #storage: StorageAdapter;
   readonly #manager: CheckpointManager;
   readonly #serde: SerializerProtocol;
@@ -73,16 +71,21 @@ export class ThreadReader {
   /** The newest checkpoint that can be read with all its values. */
   async newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
-    const known = this.newest.last(taskId);
+    const known = this.known.last(taskId);
+    const whole = known?.checkpoint?.values.size === known?.checkpoint?.holders.size ? known?.checkpoint : undefined;
     // At once, since each may take a trip to a server.
     const [end, last, writes] = await Promise.all([
       this.end(taskId),
-      known === undefined ? this.#manager.latest(taskId) : undefined,
-      known === undefined ? undefined : this.#writes(thread, known.id),
+      whole === undefined ? this.#manager.latest(taskId) : undefined,
+      whole === undefined ? [] : this.#writes(thread, whole.id),
     ]);
-    if (end.highestId === "") return undefined;
-    const whole = this.newest.get(taskId, end);
-    if (whole !== undefined && writes !== undefined) return this.#tuple(thread, whole, writes, end);
+    if (end.highestId === "") {
+      // A replay may begin a subgraph's history again.
+      if (thread.namespace === "") this.known.set(taskId, "", { end, checkpoint: undefined });
+      return undefined;
+    }
+    const isNewest = known?.end.sequence === end.sequence && whole?.id === end.highestId;
+    if (whole !== undefined && isNewest) return this.#tuple(thread, whole, writes, end);
     let damage: CheckpointCorruptError | undefined;
     try {
       const saved = last?.id === end.highestId ? savedCheckpoint(last) : await this.find(taskId, end.highestId);
@@ -103,20 +106,26 @@ export class ThreadReader {
 
   /**
    * @param end - The thread's, if a run may go on from this.
+   * @param near - Records of the thread that are taken as they are here. Then it has those that this one was made of.
    * @throws {CheckpointCorruptError} It has a value that can't be read.
    */
-  async tuple(thread: Thread, saved: SavedCheckpoint, end: ThreadEnd | undefined): Promise<CheckpointTuple> {
-    const [whole, writes] = await Promise.all([this.#whole(saved), this.#writes(thread, saved.id)]);
-    if (end?.highestId === saved.id) this.newest.set(checkpointsTask(thread), whole, end);
+  async tuple(
+    thread: Thread,
+    saved: SavedCheckpoint,
+    end: ThreadEnd | undefined,
+    near: Map<string, SavedCheckpoint> = new Map(),
+  ): Promise<CheckpointTuple> {
+    const [whole, writes] = await Promise.all([this.#whole(saved, near), this.#writes(thread, saved.id)]);
     return this.#tuple(thread, whole, writes, end);
   }
 
   async #tuple(
     thread: Thread,
-    { id, parentId, checkpoint: rest, metadata, values, recent }: WholeCheckpoint,
+    whole: WholeCheckpoint,
     records: readonly VersionedWrites[],
     end: ThreadEnd | undefined,
   ): Promise<CheckpointTuple> {
+    const { id, parentId, checkpoint: rest, metadata, values, stateVersion } = whole;
     const asStored: Checkpoint = {
       // What `put` was given.
       ...(JSON.parse(rest) as RestOfCheckpoint),
@@ -125,9 +134,8 @@ export class ThreadReader {
       channel_values: Object.fromEntries(await mapEntries(values, (value) => loadedValue(this.#serde, value))),
     };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
-    const { stateVersion } = recent;
     const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: records });
-    if (end !== undefined) this.recent.set(checkpointsTask(thread), id, { ...recent, end });
+    if (end !== undefined) this.known.set(checkpointsTask(thread), id, { end, checkpoint: whole });
     return {
       config: configOf(thread, id),
       checkpoint,
@@ -159,28 +167,37 @@ export class ThreadReader {
   }
 
   /** With the values that other checkpoints have. */
-  async #whole(saved: SavedCheckpoint): Promise<WholeCheckpoint> {
-    const { taskId, id, parentId, state } = saved;
-    const recent = recentOf(saved);
-    const others = new Set(recent.holders.values());
+  async #whole(saved: SavedCheckpoint, near: Map<string, SavedCheckpoint>): Promise<WholeCheckpoint> {
+    const { taskId, id } = saved;
+    const holders = holdersOf(saved, saved.state);
+    const others = new Set(holders.values());
     others.delete(id);
-    const stored = new Map([[id, state.values]]);
+    const stored = new Map([[id, saved]]);
     await Promise.all(
       Array.from(others, async (holder) => {
-        const found = await this.find(taskId, holder);
+        const found = near.get(holder) ?? (await this.find(taskId, holder));
         if (found === undefined) throw lostPart(saved, holder);
-        stored.set(holder, found.state.values);
+        stored.set(holder, found);
       }),
     );
+    near.clear();
+    for (const [holder, record] of stored) near.set(holder, record);
     const values = new Map<string, SerializedValue>();
-    for (const [channel, holder] of recent.holders) {
-      const held = stored.get(holder) ?? {};
+    for (const [channel, holder] of holders) {
+      const held = stored.get(holder)?.state.values ?? {};
       const value = Object.hasOwn(held, channel) ? held[channel] : undefined;
       if (value === undefined) throw lostPart(saved, holder);
       values.set(channel, serializedFrom(value));
     }
-    const [checkpoint, metadata] = [JSON.stringify(state.checkpoint), serializedFrom(state.metadata)];
-    return { id, parentId, checkpoint, metadata, values, recent };
+    return { ...withoutOthersValues(saved), values };
+  }
+
+  /** A checkpoint to put another one on top of, as if the thread had ended with it; `undefined` if it isn't there. */
+  async parent(taskId: string, id: string): Promise<KnownCheckpoint | undefined> {
+    const saved = await this.find(taskId, id);
+    if (saved === undefined) return undefined;
+    const end = { sequence: saved.sequence, highestId: highestIdAt(saved) };
+    return { end, checkpoint: withoutOthersValues(saved) };
   }
 
   /** Checkpoints of LangGraph before version 4 have their sends in the writes of their parent. */
@@ -234,10 +251,18 @@ function highestIdAt(summary: CheckpointSummary): string {
   return metadataOf(summary).highest ?? summary.id;
 }
 
-export function recentOf(saved: SavedCheckpoint): Omit<RecentCheckpoint, "end"> {
-  const { state, stateVersion } = saved;
-  const { channel_versions: versions } = state.checkpoint;
-  return { versions, holders: holdersOf(saved, state), ancestors: metadataOf(saved).ancestors ?? 0, stateVersion };
+function withoutOthersValues(saved: SavedCheckpoint): WholeCheckpoint {
+  const { id, parentId, state, stateVersion } = saved;
+  const { checkpoint, metadata, values } = state;
+  return {
+    ...{ id, parentId, stateVersion },
+    checkpoint: JSON.stringify(checkpoint),
+    metadata: serializedFrom(metadata),
+    values: new Map(Object.entries(values).map(([channel, value]) => [channel, serializedFrom(value)])),
+    versions: checkpoint.channel_versions,
+    holders: holdersOf(saved, state),
+    ancestors: metadataOf(saved).ancestors ?? 0,
+  };
 }
 
 /** `undefined` in place of what is damaged: it has been reported. */

@@ -65,8 +65,8 @@ export function refuseThread(taskId: string, advice: string): void {
 /**
  * The tasks that the query finds, each thread as one. Damage is reported.
  *
- * @param query - Its statuses are those of other tasks: what a thread's is, its writes say. Where there are threads, its
- *   limit is left to the caller.
+ * @param query - Its statuses are those of other tasks: what a thread's is, its writes say. Where there are threads, more
+ *   than its limit may come.
  */
 export async function* findTasks(
   place: Place,
@@ -76,11 +76,12 @@ export async function* findTasks(
     yield* otherTasks(place, { ...query, limit });
     return;
   }
-  const { prefix, order } = query;
-  const compare = compareTasks(order);
-  const others = otherTasks(place, query);
-  const threads = order === "recent" ? sorted(threadsIn(place, prefix), compare) : threadsIn(place, prefix);
-  yield* merged(others, threads, compare);
+  const { prefix, order, status } = query;
+  const others = await firstOf(otherTasks(place, query), limit);
+  // They come in the order of their ids, whatever their status is.
+  const isInOrder = order === "taskId" && status === undefined;
+  const threads = await firstOf(threadsIn(place, prefix), isInOrder ? limit : undefined);
+  yield* [...others, ...threads].sort(compareTasks(order));
 }
 
 /** The same, with each thread's status, and what it asks. */
@@ -151,33 +152,8 @@ function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   return [{ ...first.task, count, thread: { id: first.thread.threadId, namespaces } }];
 }
 
-async function* sorted<Item>(
-  items: AsyncIterable<Item>,
-  compare: (a: Item, b: Item) => number,
-): AsyncGenerator<Item, void, void> {
-  const all: Item[] = [];
-  for await (const item of items) all.push(item);
-  yield* all.sort(compare);
-}
-
-/** The items of two sorted lists as one. */
-async function* merged<Item>(
-  a: AsyncGenerator<Item, void, void>,
-  b: AsyncGenerator<Item, void, void>,
-  compare: (a: Item, b: Item) => number,
-): AsyncGenerator<Item, void, void> {
-  try {
-    let [one, other] = [await a.next(), await b.next()];
-    for (;;) {
-      if (!one.done && (other.done || compare(one.value, other.value) <= 0)) {
-        yield one.value;
-        one = await a.next();
-      } else if (!other.done) {
-        yield other.value;
-        other = await b.next();
-      } else return;
-    }
-  } finally {
-    await Promise.all([a.return(), b.return()]);
-  }
+async function firstOf<Item>(items: AsyncIterable<Item>, limit = Number.POSITIVE_INFINITY): Promise<Item[]> {
+  const first: Item[] = [];
+  for await (const item of items) if (first.push(item) >= limit) break;
+  return first;
 }

@@ -1,41 +1,42 @@
 import type { CheckpointSummary } from "waymark";
 import { isCorrupt, type StorageFinding } from "waymark/adapter";
-import { isWhole, metadataOf, threadOf } from "waymark/langgraph/records";
+import { isWhole, type KnownSummaries, metadataOf, THREADS_PREFIX, threadOf } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
-import { findTasks } from "./find-tasks.js";
 import { lostValueFinding } from "./thread-state.js";
+
+type Place = Pick<Session, "storage">;
 
 /**
  * Tells which of a task's checkpoints have all that they are read with. Of a thread's, pruning leaves others too, for the
  * sake of those that have values from them; its saver doesn't show them either.
  */
-export async function wholeIn(
-  { storage }: Pick<Session, "storage">,
-  taskId: string,
-): Promise<(checkpoint: CheckpointSummary) => boolean> {
+export async function wholeIn(place: Place, taskId: string): Promise<(checkpoint: CheckpointSummary) => boolean> {
   if (threadOf(taskId) === undefined) return () => true;
+  const all = await summariesIn(place, taskId);
+  return (checkpoint) => isWhole(checkpoint, all);
+}
+
+/** What no check of single records finds: threads whose newest checkpoint has a value from one that is gone. */
+export async function* lostValues(place: Place): AsyncGenerator<StorageFinding, void, void> {
+  for await (const task of place.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
+    // The check of single records has reported damage.
+    if (isCorrupt(task) || threadOf(task.taskId) === undefined) continue;
+    const { taskId, newest } = task;
+    const all = await summariesIn(place, taskId);
+    for (const [channel, holder] of Object.entries(metadataOf(newest).holders ?? {})) {
+      if (all.has(holder)) continue;
+      const { id, sequence } = newest;
+      yield { kind: "damaged", taskId, id, sequence, ...lostValueFinding(taskId, id, channel, holder) };
+    }
+  }
+}
+
+/** The task's checkpoints, by id. */
+async function summariesIn({ storage }: Place, taskId: string): Promise<KnownSummaries> {
   const all = new Map<string, Pick<CheckpointSummary, "parentId" | "metadata">>();
   for await (const record of storage.list({ taskId, order: "newest" })) {
     // A damaged one is there.
     if (record.id !== undefined) all.set(record.id, isCorrupt(record) ? {} : record);
   }
-  return (checkpoint) => isWhole(checkpoint, all);
-}
-
-/** What no check of single records finds: threads whose newest checkpoint has a value from one that is gone. */
-export async function* lostValues({ storage }: Pick<Session, "storage">): AsyncGenerator<StorageFinding, void, void> {
-  // The check of single records has reported damage.
-  const damage = { add: async () => undefined };
-  for await (const { thread } of findTasks({ storage, damage }, { order: "taskId" })) {
-    for (const { taskId } of thread?.namespaces ?? []) {
-      for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
-        if (isCorrupt(newest)) continue;
-        const { id, sequence } = newest;
-        for (const [channel, holder] of Object.entries(metadataOf(newest).holders ?? {})) {
-          if ((await storage.get(taskId, holder)) !== undefined) continue;
-          yield { kind: "damaged", taskId, id, sequence, ...lostValueFinding(taskId, id, channel, holder) };
-        }
-      }
-    }
-  }
+  return all;
 }

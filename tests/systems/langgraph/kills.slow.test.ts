@@ -11,6 +11,8 @@ const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/forty-nodes.mjs"
 const NODES = 40;
 /** A life's number of lines is one of these, so that a run has some ten lives. Without waiting, more is done in vain. */
 const LONGEST_LIFE = { sync: 20, async: 45 };
+/** If nothing were done in vain. */
+const LEAST_KILLS = { sync: 8, async: 4 };
 
 const cases = (["json-file", "task-file", "sqlite", "postgres"] as const).flatMap((kind) =>
   (["sync", "async"] as const).map((durability) => ({ kind, durability })),
@@ -35,7 +37,7 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
     process.stdout.write(
       `${of}: ${kills} kills, ${run.acknowledged.size} results acknowledged, ${run.begun} nodes begun, ${checkpoints} records\n`,
     );
-    expect(kills).toBeGreaterThan(2);
+    expect(kills).toBeGreaterThanOrEqual(LEAST_KILLS[durability]);
     expect(findings.filter((finding) => finding.kind !== "leftover")).toEqual([]);
     const { input, log, delta } = run.end;
     expect(input).toBe("from the input");

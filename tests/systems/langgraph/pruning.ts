@@ -132,6 +132,21 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       expect(newest).toBeDefined();
     });
 
+    it("deleteThread removes a thread with its subgraphs and writes, and nothing of others", async () => {
+      const place = await newPlace(kind);
+      for (const thread of ["t", "t2"]) await calling(saverOn(place)).invoke({ text: "ask" }, threadOf(thread));
+      const others = await collect(saverOn(place).list(threadOf("t2")));
+      const kinds = new Set((await tasksOf(place, "langgraph/t/")).map((taskId) => taskId.split("/")[2]));
+      expect(kinds).toEqual(new Set(["c", "w"]));
+
+      const saver = saverOn(place);
+      await saver.deleteThread("t");
+      expect(await tasksOf(place, "langgraph/t/")).toEqual([]);
+      expect(await saver.getTuple(threadOf("t"))).toBeUndefined();
+      expect(others.length).toBeGreaterThan(1);
+      expect(await collect(saver.list(threadOf("t2")))).toEqual(others);
+    });
+
     it.each(policies)("pruning by %o: what is kept reads the same as before, and the rest is gone", async (policy) => {
       const place = await newPlace(kind);
       await makeThread(place);

@@ -3,7 +3,17 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as vitest from "vitest";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  type RunnerTestCase,
+  type RunnerTestSuite,
+} from "vitest";
 import type { StorageAdapter } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { WaymarkSaver, type WaymarkSaverOptions } from "waymark/langgraph";
@@ -39,7 +49,20 @@ export function registerSuite(
   describe(`LangGraph's suite on ${name}`, () => {
     specTest(initializer);
     deltaChannelHistoryTests(initializer);
+    // biome-ignore lint/correctness/noEmptyPattern: vitest looks at the pattern.
+    afterAll(({}, suite) => {
+      const modes = testsIn(suite).map(({ mode }) => mode);
+      expect(modes).toHaveLength(TESTS);
+      expect(modes.filter((mode) => mode !== "run")).toEqual([]);
+    });
   });
+}
+
+/** Of version 1.1 of the suite. */
+const TESTS = 726;
+
+function testsIn(suite: Readonly<RunnerTestSuite>): readonly RunnerTestCase[] {
+  return suite.tasks.flatMap((task) => (task.type === "suite" ? testsIn(task) : [task]));
 }
 
 /** A storage in a folder of its own. */

@@ -1,5 +1,5 @@
 import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
-import type { BaseCheckpointSaver, CheckpointTuple } from "@langchain/langgraph-checkpoint";
+import { type BaseCheckpointSaver, type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { CheckpointConflictError } from "waymark";
 import type { WaymarkSaver } from "waymark/langgraph";
@@ -88,27 +88,82 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       expect((await asking(saverOn(place)).getState(threadOf("t"))).values).toEqual(first);
     });
 
-    it("when both begin the thread, one of them", async () => {
+    it.each(cases)("when both begin the thread, on $on, with durability $durability", async ({ on, durability }) => {
       const place = await newPlace(kind);
-      const runs = ["a", "b"].map((by) => compiled(saverOn(place)).invoke({ by }, threadOf("t")));
+      const saver = saverOn(place);
+      const other = on === "one saver" ? saver : saverOn(place);
+      const [hasRead, isDone] = [deferred(), deferred()];
+      const late = compiled(holdingBack(other, hasRead.resolve, isDone.promise));
+      const refused = expectRefused(late.invoke({ by: "second" }, { ...threadOf("t"), durability }));
+      await hasRead.promise;
+      const first = await compiled(saver).invoke({ by: "first" }, { ...threadOf("t"), durability });
+      isDone.resolve();
+      await refused;
+      expect(first.log).toEqual(logOf("first"));
+      for (const reader of [saver, saverOn(place)]) {
+        const { values } = await compiled(reader).getState(threadOf("t"));
+        expect({ by: values.by, log: values.log }).toEqual({ by: "first", log: first.log });
+      }
+    });
+
+    it.each(cases)("when both begin it at once, on $on, with durability $durability", async ({ on, durability }) => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const runs = ["a", "b"].map((by) =>
+        compiled(on === "one saver" ? saver : saverOn(place)).invoke({ by }, { ...threadOf("t"), durability }),
+      );
       const results = await Promise.allSettled(runs);
       expect(results.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
       const [done] = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
       const [error] = results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
       expect(error).toBeInstanceOf(CheckpointConflictError);
-      expect((await compiled(saverOn(place)).getState(threadOf("t"))).values).toEqual(done);
+      const { values } = await compiled(saverOn(place)).getState(threadOf("t"));
+      expect({ by: values.by, log: values.log }).toEqual({ by: done?.by, log: done?.log });
     });
 
-    it.each([true, false])("when the thread is deleted under a run, that run; exclusive: %s", async (exclusive) => {
+    const deletions = ["its saver", "another saver"].flatMap((by) =>
+      [true, false].map((exclusive) => ({ by, exclusive })),
+    );
+
+    it.each(deletions)("when $by deletes the thread under a run, that run; exclusive: $exclusive", async (options) => {
       const place = await newPlace(kind);
-      const saver = saverOn(place);
+      const saver = saverOn(place, { exclusive: options.exclusive });
       await compiled(saver).invoke({ by: "nobody" }, threadOf("t"));
-      const deleting = compiled(saverOn(place, { exclusive }), (node) =>
-        node === "two" ? saver.deleteThread("t") : undefined,
-      );
+      const deleter = options.by === "its saver" ? saver : saverOn(place);
+      const deleting = compiled(saver, (node) => (node === "two" ? deleter.deleteThread("t") : undefined));
       await expectRefused(deleting.invoke({ by: "somebody" }, threadOf("t")));
       expect(await collect(saver.list(threadOf("t")))).toEqual([]);
+      // What begins then is another conversation.
+      expect((await compiled(saver).invoke({ by: "next" }, threadOf("t"))).log).toEqual(logOf("next"));
     });
+
+    it.each(["one saver", "two savers"])("on a busy server, where a saver has forgotten it; on %s", async (on) => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const other = on === "one saver" ? saver : saverOn(place);
+      await compiled(saver).invoke({ by: "nobody" }, threadOf("t"));
+      const [hasBegun, isDone] = [deferred(), deferred()];
+      const late = compiled(saver, async (node) => {
+        if (node !== "two") return;
+        hasBegun.resolve();
+        await isDone.promise;
+      });
+      const refused = expectRefused(late.invoke({ by: "second" }, { ...threadOf("t"), durability: "sync" }));
+      await hasBegun.promise;
+      await compiled(other).invoke({ by: "first" }, threadOf("t"));
+      await putMuch(saver);
+      isDone.resolve();
+      await refused;
+      expect((await compiled(saverOn(place)).getState(threadOf("t"))).values.by).toBe("first");
+    });
+  });
+
+  it("a run goes on that nobody has overtaken, where its saver has forgotten its checkpoint", async () => {
+    const place = await newPlace(kind);
+    const saver = saverOn(place);
+    const { log, delta } = await compiled(saver, () => putMuch(saver)).invoke({ by: "a" }, threadOf("t"));
+    expect(log).toEqual(logOf("a"));
+    expect((await compiled(saverOn(place)).getState(threadOf("t"))).values).toEqual({ by: "a", log, delta });
   });
 
   it("a run under which somebody updates the thread's state is refused, and the update stays", async () => {
@@ -197,6 +252,33 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       expect((await statesOn(saverOn(place))).slice(-states.length)).toEqual(states);
     });
 
+    it.each(["it", "it and another one"])("calls a subgraph again; %s made the turns", async (makers) => {
+      const place = await newPlace(kind);
+      const inner = new StateGraph(State)
+        .addNode("inner", ({ by }) => ({ log: [`inner by ${by}`] }))
+        .addEdge(START, "inner");
+      const calling = (checkpointer: BaseCheckpointSaver) =>
+        new StateGraph(State)
+          .addNode("nested", inner.compile())
+          .addNode("own", inner.compile({ checkpointer: true }))
+          .addEdge(START, "nested")
+          .addEdge("nested", "own")
+          .compile({ checkpointer });
+      const saver = saverOn(place);
+      const ends = new Map<unknown, unknown>();
+      for (const turn of ["first", "second"]) {
+        const maker = makers === "it" || turn === "first" ? saver : saverOn(place);
+        ends.set(turn, await calling(maker).invoke({ by: turn }, threadOf("t")));
+      }
+      const states = await collect(calling(saver).getStateHistory(threadOf("t")));
+      const before = states.filter(({ next }) => next[0] === "own" || next[0] === "nested");
+      expect(before).toHaveLength(4);
+      for (const { config, values } of before) {
+        const graph = calling(by === "a new saver" ? saverOn(place) : saver);
+        expect(await graph.invoke(null, config)).toEqual(ends.get(values.by));
+      }
+    });
+
     it("with another state", async () => {
       const { place, graph, states, beforeTwo } = await travel();
       const updated = await graph.updateState(beforeTwo, { by: "traveller" });
@@ -221,13 +303,22 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
   });
 });
 
+/** More than a saver remembers, of other threads. */
+async function putMuch(saver: WaymarkSaver): Promise<void> {
+  const values = { text: "x".repeat(1_000_000) };
+  for (let i = 0; i < 20; i++) {
+    const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: { text: 1 } };
+    await saver.put(threadOf(`other ${i}`), checkpoint, { source: "loop", step: 0, parents: {} }, { text: 1 });
+  }
+}
+
 async function expectRefused(run: Promise<unknown>): Promise<void> {
   const error = await run.then(
     () => undefined,
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(CheckpointConflictError);
-  expect(String(error)).toContain("Another run, or an updateState, has gone on with this thread since checkpoint");
+  expect(String(error)).toContain("Another run, or an updateState, has gone on with this thread since");
 }
 
 /** The saver, for a run that is held back after it has read the thread. */

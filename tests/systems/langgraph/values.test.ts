@@ -263,6 +263,27 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     }
   });
 
+  it("writes are stored in the order in which they were given, though the first take longer to encode", async () => {
+    const isEncoded = deferred();
+    const slow = {
+      name: "slow",
+      encode: async (bytes: Uint8Array) => {
+        if (Buffer.from(bytes).includes("first")) await isEncoded.promise;
+        else setImmediate(() => isEncoded.resolve());
+        return bytes;
+      },
+      decode: async (bytes: Uint8Array) => bytes,
+    };
+    const saver = saverOn(await newPlace(kind), { transforms: [slow] });
+    const config = threadOf("t", { checkpoint_id: uuid6(0) });
+    await Promise.all(["first", "second"].map((time) => saver.putWrites(config, [[INTERRUPT, time]], "task")));
+    isEncoded.resolve();
+    const metadata = { source: "loop", step: 0, parents: {} } as const;
+    const { checkpoint_id: id } = config.configurable;
+    await saver.put(threadOf("t"), { ...emptyCheckpoint(), id: `${id}` }, metadata, {});
+    expect((await saver.getTuple(threadOf("t")))?.pendingWrites).toEqual([["task", INTERRUPT, "second"]]);
+  });
+
   it("a checkpoint that is put again is stored once, and refused if it has other values", async () => {
     const saver = saverOn(await newPlace(kind));
     const { id, ...rest } = emptyCheckpoint();

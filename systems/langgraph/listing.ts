@@ -1,0 +1,108 @@
+import {
+  type CheckpointListOptions,
+  type CheckpointTuple,
+  getCheckpointId,
+  type SerializerProtocol,
+} from "@langchain/langgraph-checkpoint";
+import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
+import type { CheckpointManager } from "../../src/manager/manager.js";
+import { type Config, contains } from "./config.js";
+import { isWhole, type KnownSummaries, metadataOf } from "./records.js";
+import { loadedValue, serializedFrom } from "./stored-values.js";
+import { checkpointsTask, type Thread } from "./task-ids.js";
+import { type SavedCheckpoint, skippingDamage, type ThreadReader } from "./thread-reader.js";
+
+interface Place {
+  readonly reader: ThreadReader;
+  readonly manager: CheckpointManager;
+  readonly serde: SerializerProtocol;
+}
+
+/** The checkpoints that the config and the options ask for; those with higher ids first. */
+export async function* listed(
+  { reader, manager, serde }: Place,
+  config: Config,
+  options: CheckpointListOptions,
+): AsyncGenerator<CheckpointTuple, void, void> {
+  const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
+  const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
+  /** Of threads with a DeltaChannel. */
+  const summaries = new Map<Thread, KnownSummaries>();
+  let last: Thread | undefined;
+  // What the checkpoint before, of the thread `last`, was made of: the next one mostly needs the same.
+  const near = new Map<string, SavedCheckpoint>();
+  let wanted = limit;
+  if (wanted <= 0) return;
+  for await (const { thread, summary } of highestFirst(manager, await reader.threads(config))) {
+    if (summary.id < id) return;
+    if (id !== "" && summary.id !== id) continue;
+    if (beforeId && summary.id >= beforeId) continue;
+    const taskId = checkpointsTask(thread);
+    if (metadataOf(summary).ancestors !== undefined) {
+      const all = summaries.get(thread) ?? new Map((await manager.list(taskId)).map((one) => [one.id, one]));
+      summaries.set(thread, all);
+      // Pruning has left it for the sake of others.
+      if (!isWhole(summary, all)) continue;
+    }
+    if (thread !== last) near.clear();
+    last = thread;
+    // What has lost a value isn't given, either. Damage has been reported.
+    const saved = near.get(summary.id) ?? (await skippingDamage(reader.find(taskId, summary.id)));
+    if (saved === undefined) continue;
+    const metadata = await loadedValue(serde, serializedFrom(saved.state.metadata));
+    if (!contains(metadata, filter)) continue;
+    const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near));
+    if (tuple === undefined) continue;
+    // A replay finds in a list what a subgraph goes on from, and others have gone on from that.
+    if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
+    yield tuple;
+    wanted -= 1;
+    if (wanted <= 0) return;
+  }
+}
+
+/** A thread that is listed. */
+interface ListedThread {
+  readonly thread: Thread;
+  /** The checkpoint that comes next. */
+  summary: CheckpointSummary;
+}
+
+/** The checkpoints of all these threads, those with higher ids first. It reads little more than is taken. */
+async function* highestFirst(
+  manager: CheckpointManager,
+  threads: readonly Thread[],
+): AsyncGenerator<Readonly<ListedThread>, void, void> {
+  const open: (ListedThread & { readonly rest: AsyncGenerator<CheckpointSummary, void, void> })[] = [];
+  for (const thread of threads) {
+    const rest = summariesOf(manager, checkpointsTask(thread));
+    const first = await rest.next();
+    if (!first.done) open.push({ thread, rest, summary: first.value });
+  }
+  while (open.length > 0) {
+    const highest = open.reduce((a, b) => (b.summary.id > a.summary.id ? b : a));
+    yield highest;
+    const next = await highest.rest.next();
+    if (next.done) open.splice(open.indexOf(highest), 1);
+    else highest.summary = next.value;
+  }
+}
+
+/** A task's checkpoints, in pages by sequence, that with the highest id first. */
+async function* summariesOf(manager: CheckpointManager, taskId: string): AsyncGenerator<CheckpointSummary, void, void> {
+  const waiting: CheckpointSummary[] = [];
+  let beforeSequence: number | undefined;
+  for (let limit = 16; ; limit *= 2) {
+    const page = await manager.list(taskId, { limit, beforeSequence });
+    for (const summary of page) {
+      waiting.push(summary);
+      // The ids of older ones may be higher than its own.
+      if (metadataOf(summary).highest !== undefined) continue;
+      waiting.sort((a, b) => (a.id < b.id ? 1 : -1));
+      yield* waiting.splice(0, waiting.indexOf(summary) + 1);
+    }
+    if (page.length < limit) break;
+    beforeSequence = page.at(-1)?.sequence;
+  }
+  yield* waiting.sort((a, b) => (a.id < b.id ? 1 : -1));
+}

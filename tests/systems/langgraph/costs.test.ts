@@ -1,0 +1,106 @@
+// What the saver asks of a storage.
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import { describe, expect, it } from "vitest";
+import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import { collect } from "../../support/postgres.js";
+import { newPlace, type Place, saverOn, threadOf } from "./storages.js";
+
+const State = Annotation.Root({ kept: Annotation<string>, count: Annotation<number> });
+
+const compiled = (checkpointer: BaseCheckpointSaver) =>
+  new StateGraph(State)
+    .addNode("one", ({ count }) => ({ count: count + 1 }))
+    .addNode("two", ({ count }) => ({ count: count + 1 }))
+    .addEdge(START, "one")
+    .addEdge("one", "two")
+    .compile({ checkpointer });
+
+/** A saver, and what it has its storage do from now on. */
+function countingOn(place: Place) {
+  const counts = { appends: 0, records: 0 };
+  const counted = async function* <Item>(items: AsyncIterable<Item>) {
+    for await (const item of items) {
+      counts.records += 1;
+      yield item;
+    }
+  };
+  const storage = place.open();
+  const counting: StorageAdapter = {
+    name: storage.name,
+    capabilities: storage.capabilities,
+    append: (...args) => {
+      counts.appends += 1;
+      return storage.append(...args);
+    },
+    get: (...args) => {
+      counts.records += 1;
+      return storage.get(...args);
+    },
+    read: (query) => counted(storage.read(query)),
+    list: (query) => counted(storage.list(query)),
+    tasks: (query) => counted(storage.tasks(query)),
+    setStatus: (...args) => storage.setStatus(...args),
+    remove: (...args) => storage.remove(...args),
+    close: () => storage.close(),
+  };
+  return { saver: saverOn({ ...place, open: () => counting }), counts };
+}
+
+/** A thread of so many turns of four checkpoints. */
+async function placeWith(kind: "memory" | "sqlite", turns: number): Promise<Place> {
+  const place = await newPlace(kind);
+  const graph = compiled(saverOn(place));
+  for (let turn = 0; turn < turns; turn++) await graph.invoke({ kept: "always", count: turn }, threadOf("t"));
+  return place;
+}
+
+describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
+  it("each put and each putWrites is one append", async () => {
+    const place = await newPlace(kind);
+    const { saver, counts } = countingOn(place);
+    for (const count of [1, 2, 3]) await compiled(saver).invoke({ kept: "always", count }, threadOf("t"));
+    const tasks = await collect(place.open().tasks({ order: "taskId" }));
+    const records = tasks.reduce((sum, task) => sum + (isCorrupt(task) ? 0 : task.count), 0);
+    expect(await collect(saver.list(threadOf("t")))).toHaveLength(12);
+    expect(counts.appends).toBe(records);
+    // Each turn's input and its two nodes.
+    expect(records).toBe(12 + 9);
+  });
+
+  it("the record of a checkpoint has the values that changed, and names who has the others", async () => {
+    const place = await placeWith(kind, 1);
+    const records = await collect(place.open().read({ taskId: "langgraph/t/c/", order: "oldest" }));
+    const [, second, third, last] = records.map((record) => {
+      if (isCorrupt(record)) throw new Error("A record is damaged.");
+      const { values } = JSON.parse(`${record.payload.body}`);
+      return { id: record.id, values: Object.keys(values), holders: record.metadata?.["holders"] };
+    });
+    expect(second?.values).toEqual(["kept", "count", "branch:to:one"]);
+    expect(third).toMatchObject({ values: ["count", "branch:to:two"], holders: { kept: second?.id } });
+    expect(last).toMatchObject({ values: ["count"], holders: { kept: second?.id } });
+  });
+
+  it("the newest checkpoint is found without reading the others, however many there are", async () => {
+    const costs = [];
+    for (const turns of [2, 30]) {
+      const { saver, counts } = countingOn(await placeWith(kind, turns));
+      expect((await saver.getTuple(threadOf("t")))?.metadata?.step).toBe(turns * 4 - 2);
+      costs.push(counts.records);
+    }
+    expect(costs[0]).toBeLessThan(6);
+    expect(costs[1]).toBe(costs[0]);
+  });
+
+  it("a part of a thread's history is given without reading the rest", async () => {
+    const costs = [];
+    for (const turns of [10, 50]) {
+      const { saver, counts } = countingOn(await placeWith(kind, turns));
+      expect(await collect(saver.list(threadOf("t"), { limit: 10 }))).toHaveLength(10);
+      costs.push(counts.records);
+    }
+    // A page of sixteen summaries, ten checkpoints and those that have their values; each has writes.
+    expect(costs[0]).toBeLessThan(16 + 2 * 10 + 5);
+    expect(costs[1]).toBe(costs[0]);
+  });
+});
