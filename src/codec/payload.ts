@@ -182,8 +182,6 @@ export function digestOf(body: string | Uint8Array): string {
 }
 
 const UTF8 = new TextEncoder();
-/** Encoding a text once gives both its size and the bytes to hash. Most texts fit in here. */
-const SCRATCH = new Uint8Array(128 * 1024);
 /** From here on the event loop doesn't wait for the digest, nor do the snapshot and the write come in the same turn. */
 const LARGE_TEXT = 1024 * 1024;
 
@@ -196,12 +194,7 @@ function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOpt
 
 function madeOf(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
   if (body.length >= LARGE_TEXT) return madeOfLarge(encoding, body);
-  let bytes = body;
-  if (typeof body === "string") {
-    const fits = body.length * 3 <= SCRATCH.length;
-    bytes = fits ? SCRATCH.subarray(0, UTF8.encodeInto(body, SCRATCH).written) : UTF8.encode(body);
-  }
-  return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
+  return { payload: { encoding, body, sha256: digestOf(body) }, sizeBytes: Buffer.byteLength(body) };
 }
 
 async function madeOfLarge(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
