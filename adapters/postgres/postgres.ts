@@ -123,7 +123,7 @@ export class PostgresAdapter implements StorageAdapter {
     const schema = schemaOf(options);
     this.#schema = schema;
     this.#mayMigrate = migrate;
-    this.#place = `PostgreSQL${url === undefined ? "" : ` at ${new URL(url).host}`}, schema ${quoted(schema)}`;
+    this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
     const place = this.#place;
     // checkOptions has seen one of them.
     const source = pool ?? (() => newPool(url ?? ""));
@@ -369,6 +369,13 @@ function checkOptions(options: PostgresAdapterOptions): void {
 /** The option, or what the URL names. */
 function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
+}
+
+/** A socket's folder may stand among the parameters. Without any, pg takes the host from elsewhere. */
+function hostIn(url: string): string {
+  const { host, searchParams } = new URL(url);
+  const named = host || searchParams.get("host");
+  return named ? ` at ${named}` : "";
 }
 
 function isPostgresUrl(url: unknown): boolean {
