@@ -16,7 +16,7 @@ import type { PostgresConnection, Statements } from "./connection.js";
 import { isPassing, isTaken } from "./errors.js";
 import type { PlacedPiece, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
-import { digestOf, numberIn, type PostgresReader } from "./reader.js";
+import { digestOf, type PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 import { toColumn } from "./text.js";
 
@@ -186,7 +186,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
   ): Promise<boolean> {
     return this.#change(taskId, id, condition, async (record, run) => {
-      checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
+      await this.#checkExpected(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
       await run.change(this.#sql.setTaskStatus, taskId, sequence, status);
@@ -213,7 +213,7 @@ export class PostgresWriter {
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       await run.rows(this.#sql.lock, taskId);
-      checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
+      await this.#checkExpected(run, taskId, condition);
       if (ids === "all") return run.change(this.#sql.removeAll, taskId);
       const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(digestOf));
       if (removed.length > 0) await run.change(this.#sql.shortenTask, taskId, removed.length);
@@ -246,9 +246,10 @@ export class PostgresWriter {
     });
   }
 
-  async #newestSequence(run: Statements, taskId: string): Promise<number> {
+  async #checkExpected(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
+    if (condition?.expectedSequence === undefined) return;
     const [[newest] = []] = await run.rows(this.#sql.newest, taskId);
-    return Number(numberIn(newest ?? 0));
+    checkExpected(taskId, Number(newest ?? 0), condition);
   }
 }
 
