@@ -57,11 +57,6 @@ export function isDenied(error: unknown): boolean {
   return codeOf(error) === "42501";
 }
 
-/** Bytes that should be a text aren't one. */
-export function isNoText(error: unknown): boolean {
-  return codeOf(error) === "22021";
-}
-
 /** A table or column isn't there. */
 export function isMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(codeOf(error));

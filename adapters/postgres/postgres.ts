@@ -4,7 +4,6 @@ import {
   type CorruptRecord,
   checkExpected,
   checkKeys,
-  isCorrupt,
   nextSequence,
   type StorageAdapter,
   type TaskQuery,
@@ -24,13 +23,14 @@ import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
+import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
-import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
+import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { isPresent, migrate, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
 import { type Append, PostgresWriter } from "./writer.js";
@@ -73,11 +73,6 @@ export interface PostgresTablesOptions {
    */
   readonly retryForMs?: number | undefined;
 }
-
-/** The most rows of summaries that are read at a time. */
-const PAGE_ROWS = 256;
-/** The most bytes of payloads that are read at a time, but for the first. */
-const PAGE_BYTES = 256 * 1024;
 
 /**
  * Checkpoints in a PostgreSQL database, for many machines: what was acknowledged survives what the server's own commits
@@ -160,40 +155,26 @@ export class PostgresAdapter implements StorageAdapter {
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
     // Most reads want the newest one alone. Rows that a filter drops come without their payloads.
     const isFiltered = query.stage !== undefined || query.status !== undefined;
-    const first = { rows: isFiltered ? 64 : 1, bytes: 1 };
-    return this.#select(query, first, ({ reader, connection }, rest, range, size) =>
-      reader.checkpoints(connection, rest, range, size),
+    return inPages(query, isFiltered ? 64 : 1, (rest, rows) =>
+      this.#read(({ reader, connection }) =>
+        reader.checkpoints(connection, rest, rows, rest === query ? 1 : PAGE_BYTES),
+      ),
     );
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return this.#select(query, { rows: PAGE_ROWS, bytes: 1 }, ({ reader, connection }, rest, range, size) =>
-      reader.summaries(connection, rest, range, size),
+    return inPages(query, PAGE_ROWS, (rest, rows) =>
+      this.#read(({ reader, connection }) => reader.summaries(connection, rest, rows)),
     );
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { status = CHECKPOINT_STATUSES, limit = Number.POSITIVE_INFINITY } = query;
+    const { status = CHECKPOINT_STATUSES } = query;
     this.#assertOpen();
-    let rest = query;
-    let passed = 0;
-    for (let wanted = limit; wanted > 0; ) {
-      // By recency, all ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
-      const asked = query.order === "recent" ? wanted : Math.min(wanted, PAGE_ROWS);
-      const skip = query.order === "recent" ? passed : 0;
-      const ids = (await this.#read(({ reader, connection }) => reader.taskIds(connection, rest, asked, skip))) ?? [];
-      for (let at = 0; at < ids.length; at += PAGE_ROWS) {
-        const page = ids.slice(at, at + PAGE_ROWS);
-        const found = await this.#read(({ reader, connection }) => reader.tasks(connection, page, status));
-        for (const item of found ?? []) {
-          yield item;
-          if (!isCorrupt(item)) wanted -= 1;
-        }
-      }
-      if (ids.length < asked) return;
-      passed += ids.length;
-      if (query.order === "taskId") rest = { ...query, after: ids.at(-1) };
-    }
+    yield* tasksInPages(query, {
+      ids: async (...part) => (await this.#read(({ reader, connection }) => reader.taskIds(connection, ...part))) ?? [],
+      tasks: async (ids) => (await this.#read(({ reader, connection }) => reader.tasks(connection, ids, status))) ?? [],
+    });
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -238,30 +219,6 @@ export class PostgresAdapter implements StorageAdapter {
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
     }
     return (await this.#madeTables()).groupCommit.append(append);
-  }
-
-  async *#select<Found extends CheckpointSummary>(
-    query: CheckpointQuery,
-    firstSize: PageSize,
-    page: (tables: Tables, query: CheckpointQuery, range: Range, size: PageSize) => Promise<Page<Found>>,
-  ): AsyncGenerator<Found | CorruptRecord, void, void> {
-    this.#assertOpen();
-    let rest = query;
-    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
-    let size = firstSize;
-    for (let range = rangeOf(query); wanted > 0; ) {
-      const asked = { ...size, rows: Math.min(size.rows, wanted) };
-      const found = await this.#read((tables) => page(tables, rest, range, asked));
-      for (const { found: item } of found?.entries ?? []) {
-        if (wanted === 0) return;
-        yield item;
-        if (!isCorrupt(item)) wanted -= 1;
-      }
-      if (found?.rest === undefined) return;
-      rest = { ...query, skip: 0 };
-      range = found.rest;
-      size = { rows: Math.min(size.rows * 8, PAGE_ROWS), bytes: PAGE_BYTES };
-    }
   }
 
   /** Works with the tables, if there are any. */

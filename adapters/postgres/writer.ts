@@ -10,7 +10,6 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
-import { FORM } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isPassing, isTaken } from "./errors.js";
@@ -19,8 +18,6 @@ import type { PostgresLeases } from "./leases.js";
 import { digestOf, type PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 import { toColumn } from "./text.js";
-
-const MOST_KNOWN = 1000;
 
 /** What an append was given. */
 export interface Append {
@@ -36,8 +33,6 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  /** Tasks that have a row, for all that is known. */
-  readonly #known = new Set<string>();
 
   constructor(
     connection: PostgresConnection,
@@ -66,9 +61,9 @@ export class PostgresWriter {
     if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(this.#connection, taskId);
     let placed = this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
-    let asked = condition;
+    let wasTaken = false;
     do {
-      const outcome = await this.#tryAppend(draft, placed, asked);
+      const outcome = await this.#tryAppend(draft, placed, condition);
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
       if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId, placed.after))) {
@@ -76,23 +71,23 @@ export class PostgresWriter {
         continue;
       }
       // In this order: another process that appends the same draft may store it in between.
-      const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
-      const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
+      const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
+      const existing = await this.#reader.sealed(this.#connection, taskId, draft.id);
       if (existing !== undefined) {
         const same = sequenceOfSame(readable(existing), draft);
         // A synchronous standby may not have it yet, if its connection broke at the commit. This lock's commit waits for both.
-        await this.#connection.rows(this.#sql.lock, draft.taskId);
+        await this.#connection.rows(this.#sql.lock, taskId);
         return same;
       }
-      await this.#leases.check(this.#connection, draft.taskId, condition);
-      const position = { lastSequence: Number(last), newestSequence: Number(newest) };
-      const sequence = nextSequence(draft.taskId, position, condition);
-      // The task's row may be behind its checkpoints. Or another process has written to this task or removed it meanwhile.
-      asked = outcome === "taken" ? { ...condition, sequence } : condition;
+      await this.#leases.check(this.#connection, taskId, condition);
+      nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
+      // Another process has written to this task or removed it meanwhile; or the key is of a row that the task's doesn't count.
+      if (outcome === "taken" && wasTaken) throw damagedTask(taskId);
+      wasTaken = outcome === "taken";
     } while (performance.now() < deadline);
     throw new StorageError(
-      `Task ${JSON.stringify(draft.taskId)} was changed by others again and again for ${this.#retryForMs} ms, or its row ` +
-        "is damaged (`waymark verify` shows that). Nothing was stored, and what is there is intact.",
+      `Task ${JSON.stringify(taskId)} was changed by others again and again for ${this.#retryForMs} ms. Nothing was stored, ` +
+        "and what is there is intact.",
       { retryable: true },
     );
   }
@@ -153,30 +148,20 @@ export class PostgresWriter {
   ): Promise<number | "taken" | undefined> {
     const { taskId, payload } = draft;
     const { expectedSequence = null, sequence = null, fencingToken } = condition;
-    const { append, appendUnderLease, appendPiece, appendPieceUnderLease } = this.#sql;
-    const isPiece = placed.form !== FORM.alone;
-    const [free, fenced] = isPiece ? [appendPiece, appendPieceUnderLease] : [append, appendUnderLease];
-    const { toKnown, toAny } = fencingToken === undefined ? free : fenced;
-    const token = fencingToken === undefined ? [] : [fencingToken];
-    const piece = isPiece ? [placed.form, placed.after ?? null] : [];
-    // Whatever becomes of this one: a task that isn't there any more is like any other.
-    const statement = this.#known.delete(taskId) ? toKnown : toAny;
+    const { append, appendUnderLease } = this.#sql;
+    const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
     try {
-      const values = [...valuesOf(draft, placed), expectedSequence, sequence, ...piece, ...token];
-      const [[given] = []] = await this.#connection.rows(statement, ...values);
+      const [[given] = []] =
+        fencingToken === undefined
+          ? await this.#connection.rows(append, ...values)
+          : await this.#connection.rows(appendUnderLease, ...values, fencingToken);
       if (given === undefined) return undefined;
-      this.#remember(taskId);
       this.#histories.stored(taskId, placed, Number(given), payload.sha256);
       return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
-  }
-
-  #remember(taskId: string): void {
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
-    this.#known.add(taskId);
   }
 
   async setStatus(
@@ -251,6 +236,13 @@ export class PostgresWriter {
     const [[newest] = []] = await run.rows(this.#sql.newest, taskId);
     checkExpected(taskId, Number(newest ?? 0), condition);
   }
+}
+
+function damagedTask(taskId: string): StorageError {
+  return new StorageError(
+    `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
+      "stored, and what is there is intact. `waymark repair` makes the row again.",
+  );
 }
 
 /** The values of `append` but for its condition. */
