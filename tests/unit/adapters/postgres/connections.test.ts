@@ -41,6 +41,7 @@ describe("a connection", () => {
       }
     }
     expect(stored.sort()).toEqual(acknowledged.sort());
+    process.stdout.write(`postgres: ${ended} connections ended, ${acknowledged.length} saves acknowledged, 0 lost\n`);
   });
 
   it("that breaks while it is idle is replaced, and no error is unhandled", async () => {

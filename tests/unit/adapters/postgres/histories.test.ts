@@ -169,21 +169,6 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter(place), "t", "third")).toBe(third.padEnd(5000));
     expect(await bodyOf(adapter, "t", "another")).toBe(first.padEnd(4990));
   });
-
-  it("is saved, without bundles, by who may only append", async () => {
-    const { adapter, ...place } = await newStore();
-    const pool = spyingPool(newPool(place.url), {
-      before: ({ text }) => {
-        if (!/UPDATE \S+\.pieces/.test(text)) return;
-        throw Object.assign(new Error("permission denied for table pieces"), { code: "42501" });
-      },
-    });
-    const limited = openAdapter({ pool, schema: place.schema });
-    const bodies = await saveTurns(limited, 2 * FOLD);
-    // The first state is too small for a piece.
-    expect((await piecesOf(place)).rows).toBe(2 * FOLD - 1);
-    expect(await newest(adapter)).toBe(bodies.at(-1));
-  });
 });
 
 describe("a damaged piece", () => {
