@@ -87,7 +87,15 @@ export interface PostgresTablesOptions {
  * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
  * ```
  *
- * No call leaves anything behind in its connection, so a pooler in transaction mode fits.
+ * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
+ * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
+ * memory, to compare the next ones with.
+ *
+ * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. What isn't
+ * awaited waits in memory: await the saves of a loop, or some at a time.
+ *
+ * A pool of the adapter's own has up to 10 connections. Each statement is by itself or in a transaction, so a pooler in
+ * transaction mode fits.
  */
 export class PostgresAdapter implements StorageAdapter {
   readonly name = "postgres";
