@@ -79,8 +79,9 @@ export class PostgresConnection implements Statements {
   /** Closes our own pool. The user's stays open. */
   async close(): Promise<void> {
     if (this.#pool === undefined) return;
+    // Of our own, the listener stays: `end` resolves before the connections are closed, and the server may end meanwhile.
     if (typeof this.#options.pool === "function") await this.#pool.end();
-    stopListening(this.#pool);
+    else stopListening(this.#pool);
   }
 
   /** The statement by itself: in one round trip. It must be safe to run it twice. */
