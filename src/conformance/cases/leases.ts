@@ -107,10 +107,10 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     needs: "multiProcess",
     async run(store) {
-      const others = await Promise.all(Array.from({ length: 4 }, () => store.elsewhere()));
+      const others = await Promise.all(Array.from({ length: 16 }, () => store.elsewhere()));
       for (let round = 1; round <= 5; round++) {
         const claims = await Promise.all(
-          others.flatMap(({ leases }, index) => [0, 1, 2, 3].map((n) => leases.claim("t", `${index}-${n}`, LONG_MS))),
+          others.map(({ leases }, index) => leases.claim("t", `holder-${index}`, LONG_MS)),
         );
         const won = claims.filter(({ isGranted }) => isGranted);
         same(won.length, 1, `one of 16 claims MUST be granted; these were: ${show(won)}`);
