@@ -60,8 +60,8 @@ export function statementsOn(schema: string) {
    *
    * $21: the form; $22: what the task's last text must be, `''` for none, NULL for any.
    */
-  const append = (fence: string, isFenced: string) => `
-      WITH ${fence} advanced AS (
+  const append = (fence: string, isFenced: string) => {
+    const advanced = `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
           last_text = CASE WHEN $21 > 0 THEN decode($16, 'hex') ELSE t.last_text END,
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
@@ -69,20 +69,30 @@ export function statementsOn(schema: string) {
           AND coalesce($20::bigint > t.last_sequence, t.last_sequence < ${HIGHEST_SEQUENCE})
           AND coalesce($22::bytea = coalesce(t.last_text, ''), true)
         RETURNING t.last_sequence AS sequence
-      ), begun AS (
+      )`;
+    const begun = `begun AS (
         INSERT INTO ${tasks}
           (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
         SELECT $1, 1, $6, $11, coalesce($20, 1), coalesce($20, 1), CASE WHEN $21 > 0 THEN decode($16, 'hex') END
         WHERE NOT EXISTS (SELECT FROM advanced) ${isFenced} AND coalesce($19, 0) = 0 AND coalesce($22 = '', true)
         ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
-      ), given AS (
-        SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun
-      ), kept AS (
-        INSERT INTO ${pieces} (task_id, number, form, body) SELECT $1, sequence, $21::int, $3::bytea FROM given WHERE $21 > 0)
+      )`;
+    const storedAt = (position: string) => `, kept AS (
+        INSERT INTO ${pieces} (task_id, number, form, body)
+        SELECT $1, sequence, $21::int, $3::bytea FROM ${position} WHERE $21 > 0)
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
       SELECT $1, $2::boolean, CASE WHEN $21 = 0 THEN $3 END, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12,
-        $13::bigint, $14::bigint, $15, $16, ${sealOf("$17::text", "$18::text")} FROM given
+        $13::bigint, $14::bigint, $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
       RETURNING sequence`;
+    return {
+      first: `
+      WITH ${fence} ${advanced}, ${begun},
+      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${storedAt("given")}`,
+      /** What builds on the task's last text is of a task that has a row: less to do for the server. */
+      next: `
+      WITH ${fence} ${advanced} ${storedAt("advanced")}`,
+    };
+  };
   /**
    * Appends of many tasks, as many as there are without waiting for anybody: each task's row that another transaction
    * has, and each condition that doesn't hold, gives no row, and the caller appends that one by itself. So no two

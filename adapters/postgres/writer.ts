@@ -10,6 +10,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
+import { FORM } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isPassing, isTaken } from "./errors.js";
@@ -151,10 +152,13 @@ export class PostgresWriter {
     const { append, appendUnderLease } = this.#sql;
     const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
     try {
-      const [[given] = []] =
-        fencingToken === undefined
-          ? await this.#connection.rows(append, ...values)
-          : await this.#connection.rows(appendUnderLease, ...values, fencingToken);
+      const { first, next } = fencingToken === undefined ? append : appendUnderLease;
+      const token = fencingToken === undefined ? [] : [fencingToken];
+      const [[given] = []] = await this.#connection.rows(
+        placed.form === FORM.delta ? next : first,
+        ...values,
+        ...token,
+      );
       if (given === undefined) return undefined;
       this.#histories.stored(taskId, placed, Number(given), payload.sha256);
       return Number(given);
