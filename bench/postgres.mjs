@@ -11,13 +11,17 @@ import { benchHistoriesOnPostgres } from "./histories.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
-const TASKS = 100;
+/** More than are read: each read is the first that its process makes of that task. */
+const TASKS = 2000;
 const LARGE = 1_000_000;
 const LARGE_TASKS = 100_000;
 const AT_ONCE = 16;
 const ROUNDS = 400;
 /** Until V8 has compiled what runs often, and the server has the statements' plans. */
 const WARMUP = 400;
+/** A task's next state is another one. */
+const STATES = Array.from({ length: 64 }, (_, turn) => agentState(turn));
+const BODIES = STATES.map((state) => Buffer.from(JSON.stringify(state)));
 
 /**
  * Save and latest against bare pg, with statements prepared on both sides, on one server of this machine with its own
@@ -54,7 +58,7 @@ async function compareOn(url) {
       { rounds: 100 },
     );
     printRow({ what: "findIncomplete (limit 20) of 100,000 tasks", measuredMs: incomplete, limit: 20 });
-    await Promise.all([small.manager.close(), large.manager.close()]);
+    await Promise.all([small, large].flatMap(({ manager, reader }) => [manager.close(), reader.close()]));
     await benchHistoriesOnPostgres(url, pool);
   } finally {
     for (const schema of schemas) await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
@@ -69,11 +73,12 @@ async function compareOn(url) {
  */
 async function benchSaves(pair, saver) {
   const lease = await pair.manager.lease("leased");
+  let turn = 0;
   const save = await medians(
     {
       bare: pair.bareSave,
       ours: pair.ourSave,
-      leased: () => pair.manager.save("leased", pair.state, { stage: "validation-gate-2", lease }),
+      leased: () => pair.manager.save("leased", turnOf(STATES, turn++), { stage: "validation-gate-2", lease }),
       theirs: saver.put,
     },
     { rounds: ROUNDS, warmup: WARMUP },
@@ -133,22 +138,25 @@ async function benchLatest(small, large) {
 /** @typedef {Awaited<ReturnType<typeof openPair>>} Pair */
 
 /**
- * A store of ours and a bare table beside it; each call takes the next task.
+ * A store of ours and a bare table beside it; each call takes the next task. A reader has saved none of them.
  *
  * @param {pg.Pool} pool
  * @param {string} schema
  */
 async function openPair(pool, schema) {
-  const manager = new CheckpointManager({ storage: new PostgresAdapter({ pool, schema, prepare: true }) });
-  const state = agentState(0);
-  for (let task = 0; task < TASKS; task++) await manager.save(taskName(task), state, { stage: "validation-gate-2" });
+  const open = () => new CheckpointManager({ storage: new PostgresAdapter({ pool, schema, prepare: true }) });
+  const [manager, reader] = [open(), open()];
+  const save = (/** @type {number} */ save) =>
+    manager.save(taskName(save), turnOf(STATES, save / TASKS), { stage: "validation-gate-2" });
+  for (let task = 0; task < TASKS; task++) await save(task);
   await pool.query(`CREATE TABLE "${schema}".bare (LIKE "${schema}".checkpoints, PRIMARY KEY (task_id, sequence))`);
   // Of such a state, our own row has no body: it is a piece of a history.
   await pool.query(`INSERT INTO "${schema}".bare SELECT * FROM "${schema}".checkpoints`);
-  await pool.query(`UPDATE "${schema}".bare SET body = $1, is_text = true`, [Buffer.from(JSON.stringify(state))]);
+  await pool.query(`UPDATE "${schema}".bare SET body = $1, is_text = true`, [BODIES[0]]);
   const { rows } = await pool.query(`SELECT * FROM "${schema}".bare LIMIT 1`);
   const { task_id: _task, sequence: _sequence, ...row } = rows[0];
   const names = Object.keys(row);
+  const body = names.indexOf("body");
   const insert = {
     name: `insert into ${schema}`,
     text: `INSERT INTO "${schema}".bare (task_id, sequence, ${names.join(", ")})
@@ -158,15 +166,20 @@ async function openPair(pool, schema) {
     name: `select from ${schema}`,
     text: `SELECT body FROM "${schema}".bare WHERE task_id = $1 ORDER BY sequence DESC LIMIT 1`,
   };
-  let [turn, sequence] = [0, 1];
-  const nextTask = () => taskName(turn++ % TASKS);
+  let [bareSaves, ourSaves, bareReads, ourReads] = [TASKS, TASKS, 0, 0];
   return {
     manager,
-    state,
-    bareSave: () => pool.query({ ...insert, values: [nextTask(), ++sequence, ...Object.values(row)] }),
-    ourSave: () => manager.save(nextTask(), state, { stage: "validation-gate-2" }),
-    bareLatest: async () => JSON.parse((await pool.query({ ...select, values: [nextTask()] })).rows[0].body.toString()),
-    ourLatest: () => manager.latest(nextTask()),
+    reader,
+    bareSave: () => {
+      const values = Object.values(row).with(body, turnOf(BODIES, bareSaves / TASKS));
+      return pool.query({ ...insert, values: [taskName(bareSaves), ++bareSaves, ...values] });
+    },
+    ourSave: () => save(ourSaves++),
+    bareLatest: async () => {
+      const { rows } = await pool.query({ ...select, values: [taskName(bareReads++)] });
+      return JSON.parse(rows[0].body.toString());
+    },
+    ourLatest: () => reader.latest(taskName(ourReads++)),
   };
 }
 
@@ -203,15 +216,14 @@ async function fill(pool, schema, manager) {
 async function openSaver(url) {
   const saver = PostgresSaver.fromConnString(url, { schema: "bench_langgraph" });
   await saver.setup();
-  const state = agentState(0);
   let turn = 0;
-  const configOf = () => ({ configurable: { thread_id: taskName(turn++ % TASKS), checkpoint_ns: "" } });
+  const configOf = () => ({ configurable: { thread_id: taskName(turn++), checkpoint_ns: "" } });
   const put = async () => {
     const version = turn + 1;
     const checkpoint = {
       ...emptyCheckpoint(),
       id: uuid6(turn),
-      channel_values: { state },
+      channel_values: { state: turnOf(STATES, turn / TASKS) },
       channel_versions: { state: version },
     };
     await saver.put(configOf(), checkpoint, { source: "loop", step: turn, parents: {} }, { state: version });
@@ -222,5 +234,14 @@ async function openSaver(url) {
 
 /** @param {number} number */
 function taskName(number) {
-  return `P1.M${number % 10}.T${number}`;
+  return `P1.M${number % 10}.T${number % TASKS}`;
+}
+
+/**
+ * @template Item
+ * @param {readonly Item[]} items
+ * @param {number} turn
+ */
+function turnOf(items, turn) {
+  return items[Math.floor(turn) % items.length];
 }

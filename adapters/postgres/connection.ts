@@ -60,6 +60,11 @@ export interface PostgresConnectionOptions {
 
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1000;
+/**
+ * Each statement sees what was committed before it began, so what is read under the task's lock is the newest. A program
+ * that is stopped within its transaction, or whose machine is gone, loses its locks soon.
+ */
+const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
 /** A pool of connections. What fails in passing is tried again, with growing pauses, where that is safe. */
 export class PostgresConnection implements Statements {
@@ -73,9 +78,10 @@ export class PostgresConnection implements Statements {
 
   /** Closes our own pool. The user's stays open. */
   async close(): Promise<void> {
-    const { pool } = this.#options;
-    if (typeof pool === "function") await this.#pool?.end();
-    else this.#pool?.removeListener("error", ignore);
+    if (this.#pool === undefined) return;
+    // Of our own, the listener stays: `end` resolves before the connections are closed, and the server may end meanwhile.
+    if (typeof this.#options.pool === "function") await this.#pool.end();
+    else stopListening(this.#pool);
   }
 
   /** The statement by itself: in one round trip. It must be safe to run it twice. */
@@ -130,8 +136,7 @@ export class PostgresConnection implements Statements {
     const run = (text: string, values: readonly unknown[] = []) => client.query(this.#query(text, values));
     let isCommitting = false;
     try {
-      // Each statement sees what was committed before it began, so what is read under the task's lock is the newest.
-      await run("BEGIN ISOLATION LEVEL READ COMMITTED");
+      await run(BEGIN);
       const result = await work({
         rows: async (text, ...values) => rowsOf(await run(text, values)),
         change: async (text, ...values) => (await run(text, values)).rowCount ?? 0,
@@ -179,8 +184,7 @@ export class PostgresConnection implements Statements {
     if (this.#pool === undefined) {
       const { pool } = this.#options;
       this.#pool = typeof pool === "function" ? pool() : pool;
-      // The pool drops an idle connection that breaks, and says so. Without a listener, that would end the process.
-      this.#pool.on("error", ignore);
+      listen(this.#pool);
     }
     return this.#pool;
   }
@@ -192,6 +196,22 @@ export class PostgresConnection implements Statements {
 }
 
 function ignore(): void {}
+
+/** How many open adapters use a pool: they share one listener. */
+const USERS = new WeakMap<PostgresPool, number>();
+
+/** The pool drops an idle connection that breaks, and says so. Without a listener, that would end the process. */
+function listen(pool: PostgresPool): void {
+  const users = USERS.get(pool) ?? 0;
+  USERS.set(pool, users + 1);
+  if (users === 0) pool.on("error", ignore);
+}
+
+function stopListening(pool: PostgresPool): void {
+  const users = USERS.get(pool) ?? 0;
+  USERS.set(pool, users - 1);
+  if (users === 1) pool.removeListener("error", ignore);
+}
 
 const NAMES = new Map<string, string>();
 
@@ -245,7 +265,10 @@ export function newPool(url: string): PostgresPool {
     connectionString: url,
     fallback_application_name: "waymark",
     connectionTimeoutMillis: 10_000,
+    // Of a host that vanishes, the system itself would tell after a quarter of an hour.
+    query_timeout: 120_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     // A program that doesn't close its storage may end all the same.
     allowExitOnIdle: true,
   });

@@ -5,7 +5,17 @@ const POOLER = "08P01";
 /** The connection broke, or none could be made: the call may have been carried out. */
 const LOST = [
   ...["08000", "08001", "08003", "08004", "08006", POOLER, "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
-  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"],
+  ...[
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EPIPE",
+    "ETIMEDOUT",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
+    "EAI_AGAIN",
+    "ENOTFOUND",
+    "ENOENT",
+  ],
 ];
 /** What pg says without a code. */
 const LOST_MESSAGE =
@@ -14,8 +24,8 @@ const LOST_MESSAGE =
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** The server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
-/** No server at that address, or behind that pooler. */
-const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND"];
+/** No server at that address (ENOENT: no socket), or behind that pooler. */
+const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 
 /** The connection is lost, so nobody knows what became of a COMMIT. */
@@ -45,11 +55,6 @@ export function isTaken(error: unknown): boolean {
 /** The role has no right to do that. */
 export function isDenied(error: unknown): boolean {
   return codeOf(error) === "42501";
-}
-
-/** Bytes that should be a text aren't one. */
-export function isNoText(error: unknown): boolean {
-  return codeOf(error) === "22021";
 }
 
 /** A table or column isn't there. */
@@ -109,6 +114,11 @@ export function explain(error: unknown, place: string): unknown {
   if (isMissing(error)) {
     return failure(
       `${place}: ${reason} (${code}). ${intact} Somebody has removed or changed the tables; the next call looks for them again.`,
+    );
+  }
+  if (["26000", "42P05"].includes(code)) {
+    return failure(
+      `${place}: ${reason} (${code}). ${intact} A pooler in transaction mode may not know prepared statements: turn \`prepare\` off.`,
     );
   }
   if (code === "XX001" || code === "XX002") {

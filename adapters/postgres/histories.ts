@@ -2,13 +2,12 @@ import { hash } from "node:crypto";
 import type { Payload } from "../../src/contract/checkpoint.js";
 import {
   BrokenHistoryError,
-  bufferOf,
   bundleOf,
   deltaAfter,
-  FOLD,
   FORM,
   firstOf,
   followed,
+  isFoldDue,
   MOST_ALONE,
   type Piece,
   PLACES,
@@ -28,15 +27,13 @@ export interface PlacedPiece {
   /** The digest of the task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
   readonly after?: Buffer;
   /** For the next one, once this one is stored. */
-  readonly text?: Omit<TaskText, "number" | "sha256">;
+  readonly text?: Omit<TaskText, "number" | "sha256" | "first"> & { readonly first?: number };
 }
 
 /** The last text of a task. */
 interface TaskText extends RememberedText {
-  /** The number of the whole one. `undefined`: this one is it. */
-  readonly first?: number;
-  /** The deltas after the last bundle. */
-  readonly deltas: readonly Piece[];
+  /** The number of the whole one. */
+  readonly first: number;
   /** How many payloads in a row were stored alone since. */
   readonly alone: number;
 }
@@ -64,11 +61,10 @@ export class PostgresHistories {
     const bytes = Buffer.from(body);
     const before = this.#remembered.get(taskId);
     if (before !== undefined) {
-      const isLong = before.number - (before.first ?? before.number) >= PLACES - 1;
+      const isLong = before.number - before.first >= PLACES - 1;
       const delta = isLong ? undefined : deltaAfter(before, bytes);
       if (delta !== undefined) {
-        const first = before.first ?? before.number;
-        const text = { ...before, ...followed(before, 0, bytes, delta), first, alone: 0 };
+        const text = { ...followed(before, 0, bytes, delta), first: before.first, alone: 0 };
         return { form: FORM.delta, body: delta, after: digestOf(before), text };
       }
       // What is much smaller may be of another kind, and the next one resemble the one before it again.
@@ -76,61 +72,54 @@ export class PostgresHistories {
         return { form: FORM.alone, body, text: { ...before, alone: before.alone + 1 } };
       }
     }
-    const text = { ...firstOf(0, bytes), deltas: [], alone: 0 };
+    const text = { ...firstOf(0, bytes), alone: 0 };
     return { ...wholeOf(bytes), text, ...(before || isLoaded ? undefined : { after: NO_TEXT }) };
   }
 
   /** The payload is stored under that sequence. */
-  stored(taskId: string, { form, body, text }: PlacedPiece, sequence: number, sha256: string): void {
+  stored(taskId: string, { form, text }: PlacedPiece, sequence: number, sha256: string): void {
     if (text === undefined) return;
     const before = this.#remembered.get(taskId);
-    if (form === FORM.alone) {
-      if (before) this.#remembered.set(taskId, { ...before, alone: text.alone });
-      return;
-    }
-    const deltas = form === FORM.delta ? [...text.deltas, { number: sequence, form, body }] : [];
-    this.#remembered.set(taskId, { ...text, number: sequence, sha256, deltas });
+    if (form !== FORM.alone) this.#remembered.set(taskId, { first: sequence, ...text, number: sequence, sha256 });
+    else if (before) this.#remembered.set(taskId, { ...before, alone: text.alone });
   }
 
   /** Whether the next delta should find the ones before it in a bundle. */
   isFoldDue(taskId: string): boolean {
-    return this.#mayFold && (this.#remembered.get(taskId)?.deltas.length ?? 0) >= FOLD;
+    const text = this.#remembered.get(taskId);
+    return this.#mayFold && text !== undefined && isFoldDue(text);
   }
 
-  /** Makes one bundle of the deltas after the last one, unless something else stands there by now. */
+  /** Makes one bundle of the deltas after the last one. */
   async fold(connection: PostgresConnection, taskId: string): Promise<void> {
-    const text = this.#remembered.get(taskId);
-    const [first] = text?.deltas ?? [];
-    if (text === undefined || first === undefined) return;
-    const { number, body } = bundleOf(text.deltas);
-    const digest = hash("sha256", Buffer.concat(text.deltas.map(rowOf)), "buffer");
+    const fold = async (run: Statements) => {
+      await run.rows(this.#sql.lock, taskId);
+      const rows = await run.rows(this.#sql.deltas, taskId);
+      const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
+      const [first] = deltas;
+      // Another process may have done it.
+      if (first === undefined) return;
+      const { number, body } = bundleOf(deltas);
+      await run.change(this.#sql.fold, taskId, first.number, number, body);
+    };
     try {
-      const done = await connection.atomically(
-        async (run) => {
-          await run.rows(this.#sql.lock, taskId);
-          return run.change(this.#sql.fold, taskId, first.number, number, body, digest);
-        },
-        { twice: true },
-      );
-      if (done === 0) {
-        this.#remembered.delete(taskId);
-        return;
-      }
+      await connection.atomically(fold, { twice: true });
     } catch (error) {
       // Who may only append has a history of deltas, which is somewhat larger.
       if (!isDenied(error)) throw error;
       this.#mayFold = false;
     }
-    this.#remembered.set(taskId, { ...text, singles: 0, deltas: [] });
+    const text = this.#remembered.get(taskId);
+    if (text) this.#remembered.set(taskId, { ...text, singles: 0, singleBytes: 0 });
   }
 
   /** Remembers the task's last text, if it can be read. `false`: it has the digest `after`. */
   async load(run: Statements, taskId: string, after: Buffer): Promise<boolean> {
-    const [[last, hex] = []] = await run.rows(this.#sql.lastText, taskId);
+    const [[last, pieces] = []] = await run.rows(this.#sql.lastText, taskId);
     if ((last ?? "") === after.toString("hex")) return false;
     // Somebody else in this process may have looked meanwhile.
     if (typeof last === "string" && this.#remembered.get(taskId)?.sha256 === last) return true;
-    const found = this.#read(hex);
+    const found = this.#read(pieces);
     // A damaged text would make every text after it another one.
     if (found !== undefined && hash("sha256", found.text) === last) {
       this.#remembered.set(taskId, { ...found, sha256: last });
@@ -159,10 +148,10 @@ export class PostgresHistories {
     return text.text.toString();
   }
 
-  #read(hex: unknown): Omit<TaskText, "sha256"> | undefined {
+  #read(pieces: unknown): Omit<TaskText, "sha256"> | undefined {
     try {
-      const pieces = piecesIn(hex);
-      return taskTextAt(pieces.at(-1)?.number ?? 0, pieces);
+      const all = piecesIn(pieces);
+      return taskTextAt(all.at(-1)?.number ?? 0, all);
     } catch (error) {
       if (error instanceof BrokenHistoryError) return undefined;
       throw error;
@@ -171,26 +160,17 @@ export class PostgresHistories {
 }
 
 function taskTextAt(number: number, pieces: readonly Piece[]): Omit<TaskText, "sha256"> {
-  const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
-  return { ...textAt(number, pieces), first: pieces[0]?.number ?? number, deltas, alone: 0 };
+  return { ...textAt(number, pieces), first: pieces[0]?.number ?? number, alone: 0 };
 }
 
 function digestOf({ sha256 }: RememberedText): Buffer {
   return Buffer.from(sha256, "hex");
 }
 
-/** As the server makes it of a row. */
-function rowOf({ number, form, body }: Piece): Buffer {
-  const head = Buffer.alloc(12);
-  head.writeBigInt64BE(BigInt(number));
-  head.writeInt32BE(form, 8);
-  return Buffer.concat([head, bufferOf(body)]);
-}
-
-/** Each piece: its number (8 bytes), form (4), length (4), body. All as hexadecimal digits. */
-function piecesIn(hex: unknown): readonly Piece[] {
-  const bytes = Buffer.from(typeof hex === "string" ? hex : "", "hex");
+/** Each piece: its number (8 bytes), form (4), length (4), body. */
+function piecesIn(bytes: unknown): readonly Piece[] {
   const pieces: Piece[] = [];
+  if (!Buffer.isBuffer(bytes)) return pieces;
   for (let at = 0; at < bytes.length; ) {
     const body = at + 16;
     const end = body + bytes.readUInt32BE(at + 12);

@@ -1,8 +1,10 @@
+import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
-import type { CheckpointRow, MaintainedTables } from "../sql/maintenance.js";
+import type { MaintainedTables } from "../sql/maintenance.js";
+import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { locationOf, numberIn, type PostgresReader, rangeOf } from "./reader.js";
+import { locationOf, numberIn, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** What works with the tables. */
@@ -15,8 +17,6 @@ interface OpenTables {
 /** Works with the tables; resolves to `undefined` if there are none. */
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
-const PAGE = { rows: 256, bytes: 256 * 1024 };
-
 /** For SqlMaintenance. What changes something does so in a transaction, under the task's lock. */
 export function maintainedTables(place: string, call: Call): MaintainedTables {
   return {
@@ -26,25 +26,20 @@ export function maintainedTables(place: string, call: Call): MaintainedTables {
 
     async *taskIds() {
       for (let after = ""; ; ) {
-        const found = await call(({ connection, sql }) => connection.rows(sql.acrossTasks.allIds, after, PAGE.rows));
+        const found = await call(({ connection, sql }) => connection.rows(sql.acrossTasks.allIds, after, PAGE_ROWS));
         const ids = (found ?? []).map(([taskId]) => String(taskId));
         yield* ids;
-        if (ids.length < PAGE.rows) return;
+        if (ids.length < PAGE_ROWS) return;
         after = ids.at(-1) ?? after;
       }
     },
 
-    async *checkpoints(taskId, quick): AsyncGenerator<CheckpointRow, void, void> {
-      const query = { taskId, order: "oldest" } as const;
-      for (let range = rangeOf(query); ; ) {
-        const page = await call(({ reader, connection }) =>
-          quick ? reader.summaries(connection, query, range, PAGE) : reader.checkpoints(connection, query, range, PAGE),
-        );
-        for (const { sequence, found } of page?.entries ?? []) yield { key: sequence, found };
-        if (page?.rest === undefined) return;
-        range = page.rest;
-      }
-    },
+    checkpoints: (taskId, quick) =>
+      entriesInPages<CheckpointSummary | StoredCheckpoint>({ taskId, order: "oldest" }, PAGE_ROWS, (rest, rows) =>
+        call(({ reader, connection }) =>
+          quick ? reader.summaries(connection, rest, rows) : reader.checkpoints(connection, rest, rows, PAGE_BYTES),
+        ),
+      ),
 
     locate: (taskId, sequence) => locationOf(place, taskId, sequence),
     taskRow: (taskId) => call(({ connection, sql }) => taskRow(connection, sql, taskId)),
@@ -53,7 +48,7 @@ export function maintainedTables(place: string, call: Call): MaintainedTables {
       const moved = await call(({ connection, reader, sql }) =>
         connection.atomically(async (run) => {
           await run.rows(sql.lock, taskId);
-          const found = await reader.at(run, taskId, String(key));
+          const found = await reader.at(run, taskId, key);
           const finding = found && findingOf(found, () => locationOf(place, taskId, key));
           if (finding === undefined) return false;
           await run.change(sql.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);

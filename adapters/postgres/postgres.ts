@@ -4,7 +4,6 @@ import {
   type CorruptRecord,
   checkExpected,
   checkKeys,
-  isCorrupt,
   nextSequence,
   type StorageAdapter,
   type TaskQuery,
@@ -24,13 +23,14 @@ import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
+import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
-import { type Page, type PageSize, PostgresReader, type Range, rangeOf } from "./reader.js";
+import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { isPresent, migrate, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
 import { type Append, PostgresWriter } from "./writer.js";
@@ -74,11 +74,6 @@ export interface PostgresTablesOptions {
   readonly retryForMs?: number | undefined;
 }
 
-/** The most rows of summaries that are read at a time. */
-const PAGE_ROWS = 256;
-/** The most bytes of payloads that are read at a time, but for the first. */
-const PAGE_BYTES = 256 * 1024;
-
 /**
  * Checkpoints in a PostgreSQL database, for many machines: what was acknowledged survives what the server's own commits
  * survive. Needs the package pg.
@@ -92,7 +87,15 @@ const PAGE_BYTES = 256 * 1024;
  * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
  * ```
  *
- * No call leaves anything behind in its connection, so a pooler in transaction mode fits.
+ * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
+ * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
+ * memory, to compare the next ones with.
+ *
+ * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. What isn't
+ * awaited waits in memory: await the saves of a loop, or some at a time.
+ *
+ * A pool of the adapter's own has up to 10 connections. Each statement is by itself or in a transaction, so a pooler in
+ * transaction mode fits.
  */
 export class PostgresAdapter implements StorageAdapter {
   readonly name = "postgres";
@@ -123,7 +126,7 @@ export class PostgresAdapter implements StorageAdapter {
     const schema = schemaOf(options);
     this.#schema = schema;
     this.#mayMigrate = migrate;
-    this.#place = `PostgreSQL${url === undefined ? "" : ` at ${new URL(url).host}`}, schema ${quoted(schema)}`;
+    this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
     const place = this.#place;
     // checkOptions has seen one of them.
     const source = pool ?? (() => newPool(url ?? ""));
@@ -158,42 +161,29 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads want the newest one alone. Rows that a filter drops come without their payloads.
+    // Most reads of the newest ones want one alone. Rows that a filter drops come without their payloads.
+    const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
-    const first = { rows: isFiltered ? 64 : 1, bytes: 1 };
-    return this.#select(query, first, ({ reader, connection }, rest, range, size) =>
-      reader.checkpoints(connection, rest, range, size),
+    return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
+      this.#read(({ reader, connection }) =>
+        reader.checkpoints(connection, rest, rows, isOne && rest === query ? 1 : PAGE_BYTES),
+      ),
     );
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return this.#select(query, { rows: PAGE_ROWS, bytes: 1 }, ({ reader, connection }, rest, range, size) =>
-      reader.summaries(connection, rest, range, size),
+    return inPages(query, PAGE_ROWS, (rest, rows) =>
+      this.#read(({ reader, connection }) => reader.summaries(connection, rest, rows)),
     );
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { status = CHECKPOINT_STATUSES, limit = Number.POSITIVE_INFINITY } = query;
+    const { status = CHECKPOINT_STATUSES } = query;
     this.#assertOpen();
-    let rest = query;
-    let passed = 0;
-    for (let wanted = limit; wanted > 0; ) {
-      // By recency, all ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
-      const asked = query.order === "recent" ? wanted : Math.min(wanted, PAGE_ROWS);
-      const skip = query.order === "recent" ? passed : 0;
-      const ids = (await this.#read(({ reader, connection }) => reader.taskIds(connection, rest, asked, skip))) ?? [];
-      for (let at = 0; at < ids.length; at += PAGE_ROWS) {
-        const page = ids.slice(at, at + PAGE_ROWS);
-        const found = await this.#read(({ reader, connection }) => reader.tasks(connection, page, status));
-        for (const item of found ?? []) {
-          yield item;
-          if (!isCorrupt(item)) wanted -= 1;
-        }
-      }
-      if (ids.length < asked) return;
-      passed += ids.length;
-      if (query.order === "taskId") rest = { ...query, after: ids.at(-1) };
-    }
+    yield* tasksInPages(query, {
+      ids: async (...part) => (await this.#read(({ reader, connection }) => reader.taskIds(connection, ...part))) ?? [],
+      tasks: async (ids) => (await this.#read(({ reader, connection }) => reader.tasks(connection, ids, status))) ?? [],
+    });
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -238,30 +228,6 @@ export class PostgresAdapter implements StorageAdapter {
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
     }
     return (await this.#madeTables()).groupCommit.append(append);
-  }
-
-  async *#select<Found extends CheckpointSummary>(
-    query: CheckpointQuery,
-    firstSize: PageSize,
-    page: (tables: Tables, query: CheckpointQuery, range: Range, size: PageSize) => Promise<Page<Found>>,
-  ): AsyncGenerator<Found | CorruptRecord, void, void> {
-    this.#assertOpen();
-    let rest = query;
-    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
-    let size = firstSize;
-    for (let range = rangeOf(query); wanted > 0; ) {
-      const asked = { ...size, rows: Math.min(size.rows, wanted) };
-      const found = await this.#read((tables) => page(tables, rest, range, asked));
-      for (const { found: item } of found?.entries ?? []) {
-        if (wanted === 0) return;
-        yield item;
-        if (!isCorrupt(item)) wanted -= 1;
-      }
-      if (found?.rest === undefined) return;
-      rest = { ...query, skip: 0 };
-      range = found.rest;
-      size = { rows: Math.min(size.rows * 8, PAGE_ROWS), bytes: PAGE_BYTES };
-    }
   }
 
   /** Works with the tables, if there are any. */
@@ -369,6 +335,13 @@ function checkOptions(options: PostgresAdapterOptions): void {
 /** The option, or what the URL names. */
 function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
+}
+
+/** A socket's folder may stand among the parameters. Without any, pg takes the host from elsewhere. */
+function hostIn(url: string): string {
+  const { host, searchParams } = new URL(url);
+  const named = host || searchParams.get("host");
+  return named ? ` at ${named}` : "";
 }
 
 function isPostgresUrl(url: unknown): boolean {

@@ -7,59 +7,26 @@ import {
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
-  brokenSeal,
   CHECKPOINT_STATUSES,
   type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
   type SealedSummary,
   type StoredCheckpoint,
-  summaryOf,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
+import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
+import type { Entry, Page } from "../sql/pages.js";
 import { COLUMNS, damagedRow, HIGHEST, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
 import type { Statements } from "./connection.js";
-import { isNoText } from "./errors.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** Which sequences of a task, both included. A damaged one may be any of PostgreSQL's. */
-export interface Range {
-  readonly low: bigint;
-  readonly high: bigint;
-}
-
-/** Part of a longer answer. `rest`: what is left of the range, if there may be something. */
-export interface Page<Found> {
-  readonly entries: readonly Entry<Found>[];
-  readonly rest: Range | undefined;
-}
-
-/** A row's sequence, and what the row holds, or why that can't be read. */
-export interface Entry<Found> {
-  readonly sequence: string;
-  readonly found: Found | CorruptRecord;
-}
-
-/** How much a page may have. */
-export interface PageSize {
-  readonly rows: number;
-  /** A page has a first checkpoint, and more of them up to this many bytes. */
-  readonly bytes: number;
-}
-
-const [LOWEST_BIGINT, HIGHEST_BIGINT] = [-(2n ** 63n), 2n ** 63n - 1n];
 const WIDTH = COLUMNS.length;
 const MISSING = "its task has it as the newest, and it isn't there";
-
-/** The sequences that a query asks for. */
-export function rangeOf({ beforeSequence, afterSequence }: CheckpointQuery): Range {
-  return {
-    low: afterSequence === undefined ? LOWEST_BIGINT : BigInt(afterSequence) + 1n,
-    high: beforeSequence === undefined ? HIGHEST_BIGINT : BigInt(beforeSequence) - 1n,
-  };
-}
+/** The most bytes of payloads that are read at a time, but for the first. */
+export const PAGE_BYTES = 256 * 1024;
 
 /** What a checkpoint is found by. */
 export function digestOf(id: string): Buffer {
@@ -86,13 +53,13 @@ export class PostgresReader {
 
   async get(from: Statements, taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await from.rows(this.#sql.wholeById, taskId, digestOf(id));
-    return row && this.#wholeOf(taskId, row, bytesIn(row[WIDTH + 1]));
+    return row && this.#wholeOf(taskId, row);
   }
 
-  /** The checkpoint with that sequence, as {@link Entry} has it. */
-  async at(from: Statements, taskId: string, sequence: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+  /** The checkpoint with that sequence. */
+  async at(from: Statements, taskId: string, sequence: unknown): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await from.rows(this.#sql.wholeAt, taskId, sequence);
-    return row && this.#wholeOf(taskId, row, bytesIn(row[WIDTH + 1]));
+    return row && this.#wholeOf(taskId, row);
   }
 
   /** The checkpoint of that id, with its seal, which isn't checked. */
@@ -101,45 +68,36 @@ export class PostgresReader {
     return row && this.#sealedOf(taskId, row);
   }
 
-  /** Summaries that the query asks for, of a part of its range. */
-  async summaries(
-    from: Statements,
-    query: CheckpointQuery,
-    { low, high }: Range,
-    size: PageSize,
-  ): Promise<Page<CheckpointSummary>> {
-    const part = [query.taskId, low, high, size.rows, query.skip ?? 0];
-    const rows = await from.rows(this.#sql.summaries[query.order], ...part);
-    const entries = rows.map((row) => ({ sequence: String(row[0]), found: this.#summaryOf(query.taskId, row) }));
+  /** Of at most so many rows, the summaries that the query asks for. */
+  async summaries(from: Statements, query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
+    const found = await from.rows(this.#sql.summaries[query.order], ...rangeOf(query), rows, query.skip ?? 0);
+    const entries = found.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
     return {
       entries: entries.filter(({ found }) => isCorrupt(found) || matchesQuery(found, query)),
-      rest: rows.length < size.rows ? undefined : restAfter(rows, query, { low, high }),
+      next: found.length < rows ? undefined : lastOf(found),
     };
   }
 
-  /** Whole checkpoints that the query asks for, of a part of its range. */
+  /** Of at most so many rows, the whole checkpoints that the query asks for: the first, and more up to so many bytes. */
   async checkpoints(
     from: Statements,
     query: CheckpointQuery,
-    { low, high }: Range,
-    size: PageSize,
+    rows: number,
+    bytes: number,
   ): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
-    const isPlain = size.rows === 1 && skip === 0 && stage === undefined && status === undefined;
-    const first = isPlain ? await this.#first(from, query, { low, high }) : undefined;
-    if (first !== undefined) return first;
-    const filtered = [size.rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, size.bytes];
-    const rows = await from.rows(this.#sql.checkpoints[order], taskId, low, high, ...filtered);
+    if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(from, query);
+    const filtered = [rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, bytes];
+    const found = await from.rows(this.#sql.checkpoints[order], ...rangeOf(query), ...filtered);
     const entries: Entry<StoredCheckpoint>[] = [];
-    let bytes = 0;
-    for (const row of rows) {
-      const weight = Number(row[WIDTH + 3]);
-      bytes += weight;
-      if (!isCorrupt(this.#sealedOf(taskId, row)) && weight === 0) continue;
-      entries.push({ sequence: String(row[0]), found: this.#wholeOf(taskId, row, bytesIn(row[WIDTH + 1])) });
+    let weight = 0;
+    for (const row of found) {
+      const its = Number(row[WIDTH + 3]);
+      weight += its;
+      if (!isCorrupt(this.#sealedOf(taskId, row)) && its === 0) continue;
+      entries.push({ key: row[0], found: this.#wholeOf(taskId, row) });
     }
-    const isWhole = rows.length < size.rows && bytes < size.bytes;
-    return { entries, rest: isWhole ? undefined : restAfter(rows, query, { low, high }) };
+    return { entries, next: found.length < rows && weight < bytes ? undefined : lastOf(found) };
   }
 
   /** Ids of tasks that the query asks for by what their rows say. */
@@ -186,22 +144,21 @@ export class PostgresReader {
   ): Promise<readonly (TaskSummary | CorruptRecord)[]> {
     // Somebody has removed its checkpoints since.
     if (sequence === null) return [];
-    const newest = String(sequence);
-    const missing = () =>
-      damagedRow(locationOf(this.#place, taskId, newest), { taskId, sequence: Number(newest) }, MISSING);
+    const locate = () => locationOf(this.#place, taskId, sequence);
+    const found =
+      row[0] === null
+        ? damagedRow(locate(), { taskId, sequence: Number(sequence) }, MISSING)
+        : this.#summaryOf(taskId, row);
     const damaged: CorruptRecord[] = [];
-    let page: Page<CheckpointSummary> = {
-      entries: [{ sequence: newest, found: row[0] === null ? missing() : this.#summaryOf(taskId, row) }],
-      rest: { low: LOWEST_BIGINT, high: BigInt(newest) - 1n },
-    };
+    let page: Page<CheckpointSummary> = { entries: [{ key: sequence, found }], next: Number(sequence) };
     for (;;) {
       for (const { found } of page.entries) {
         if (isCorrupt(found)) damaged.push(found);
         else if (!statuses.includes(found.status)) return damaged;
         else return [...damaged, { taskId, count: Number(count), newest: found }];
       }
-      if (page.rest === undefined) return damaged;
-      page = await this.summaries(from, { taskId, order: "newest" }, page.rest, { rows: 16, bytes: 0 });
+      if (page.next === undefined) return damaged;
+      page = await this.summaries(from, { taskId, order: "newest", beforeSequence: page.next }, 16);
     }
   }
 
@@ -209,54 +166,37 @@ export class PostgresReader {
     return sealedSummaryOf(taskId, row.slice(0, WIDTH).map(numberAt), () => locationOf(this.#place, taskId, row[0]));
   }
 
-  /** With the seal checked: of a summary, nobody above can check it. */
   #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    const found = this.#sealedOf(taskId, row);
-    if (isCorrupt(found)) return found;
-    const broken = brokenSeal(found);
-    return broken === undefined ? summaryOf(found) : damagedRow(locationOf(this.#place, taskId, row[0]), found, broken);
+    return checkedSummary(this.#sealedOf(taskId, row), () => locationOf(this.#place, taskId, row[0]));
   }
 
-  /** The first row of the range, its body as text where it is one. `undefined` if that is damaged. */
-  async #first(from: Statements, query: CheckpointQuery, range: Range): Promise<Page<StoredCheckpoint> | undefined> {
+  /** The first row of the range. Its text needn't be read if it is the one that is remembered. */
+  async #first(from: Statements, query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#histories.knownOf(taskId);
-    try {
-      const statement = this.#sql.checkpoint[order];
-      const rows = await from.rows(statement, taskId, range.low, range.high, known?.sha256 ?? "");
-      const entries = rows.map((row) => {
-        const body = row[WIDTH] === true ? row[WIDTH + 1] : bytesIn(row[WIDTH + 1]);
-        const found = this.#wholeOf(taskId, row, body, ({ sequence, payload: { sha256 } }) => {
-          if (known?.sha256 === sha256) return known.text.toString();
-          const pieces = row[WIDTH + 2];
-          if (order === "oldest") return this.#histories.textOf(sequence, pieces);
-          return this.#histories.newestTextOf(taskId, sequence, sha256, pieces);
-        });
-        return { sequence: String(row[0]), found };
+    const rows = await from.rows(this.#sql.checkpoint[order], ...rangeOf(query), known?.sha256 ?? "");
+    const entries = rows.map((row) => {
+      const found = this.#wholeOf(taskId, row, ({ sequence, payload: { sha256 } }, pieces) => {
+        if (known?.sha256 === sha256) return known.text.toString();
+        if (order === "oldest") return this.#histories.textOf(sequence, pieces);
+        return this.#histories.newestTextOf(taskId, sequence, sha256, pieces);
       });
-      return { entries, rest: restAfter(rows, query, range) };
-    } catch (error) {
-      if (isNoText(error)) return undefined;
-      throw error;
-    }
+      return { key: row[0], found };
+    });
+    return { entries, next: lastOf(rows) };
   }
 
   #wholeOf(
     taskId: string,
     row: SqlRow,
-    body: unknown,
-    textOf = ({ sequence }: SealedSummary) => this.#histories.textOf(sequence, row[WIDTH + 2]),
+    textOf = ({ sequence }: SealedSummary, pieces: unknown) => this.#histories.textOf(sequence, pieces),
   ): StoredCheckpoint | CorruptRecord {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;
-    if (typeof body === "string") return { ...found, payload: { ...found.payload, body } };
-    if (Buffer.isBuffer(body)) {
-      // Callers get a Uint8Array like any other, of memory that nobody shares.
-      const copy = row[WIDTH] === true ? body.toString("utf8") : new Uint8Array(body);
-      return { ...found, payload: { ...found.payload, body: copy } };
-    }
+    const [isText, bytes, pieces] = row.slice(WIDTH);
     try {
-      return { ...found, payload: { ...found.payload, body: textOf(found) } };
+      const body = Buffer.isBuffer(bytes) ? bodyOf(bytes, isText === true) : textOf(found, pieces);
+      return { ...found, payload: { ...found.payload, body } };
     } catch (error) {
       if (!(error instanceof BrokenHistoryError)) throw error;
       return damagedRow(locationOf(this.#place, taskId, row[0]), found, error.message, error);
@@ -264,9 +204,21 @@ export class PostgresReader {
   }
 }
 
-/** The bytes that a statement gives as hexadecimal digits. */
-function bytesIn(hex: unknown): Buffer | undefined {
-  return typeof hex === "string" ? Buffer.from(hex, "hex") : undefined;
+/** The task and the sequences that a query asks for, the first and the last. */
+function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery): readonly unknown[] {
+  const last = beforeSequence === undefined ? Number.MAX_SAFE_INTEGER : beforeSequence - 1;
+  return [taskId, afterSequence + 1, last];
+}
+
+/** The sequence of the last row, which the rest comes after. */
+function lastOf(rows: readonly SqlRow[]): number | undefined {
+  const last = rows.at(-1);
+  return last && Number(last[0]);
+}
+
+/** Callers get a Uint8Array like any other, of memory that nobody shares. */
+function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
+  return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
 /** Where a checkpoint's row is, for messages. */
@@ -280,13 +232,4 @@ const NUMBERS: readonly number[] = (["sequence", "state_version", "size_bytes"] 
 
 function numberAt(value: unknown, column: number): unknown {
   return NUMBERS.includes(column) ? numberIn(value) : value;
-}
-
-/** The range without what the page has gone through. */
-function restAfter(rows: readonly SqlRow[], { order }: CheckpointQuery, { low, high }: Range): Range | undefined {
-  const last = rows.at(-1)?.[0];
-  if (last === undefined) return undefined;
-  const sequence = BigInt(String(last));
-  const rest = order === "newest" ? { low, high: sequence - 1n } : { low: sequence + 1n, high };
-  return rest.low > rest.high ? undefined : rest;
 }

@@ -29,20 +29,17 @@ export function statementsOn(schema: string) {
   const WHOLE = `form IN (${FORM.whole}, ${FORM.plain})`;
   /** The pieces from the last whole one up to the one that gives the text of that sequence. */
   const piecesOf = (sequence: string) => `(
-      SELECT encode(string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number), 'hex')
+      SELECT string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number)
       FROM ${pieces} p WHERE p.task_id = $1
         AND p.number >= (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND ${WHOLE} AND number <= ${sequence})
         AND p.number <= (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= ${sequence}))`;
   const piecesIfNeeded = `CASE WHEN c.body IS NULL THEN ${piecesOf("c.sequence")} END`;
-  const whole = `c.is_text, encode(c.body, 'hex'), ${piecesIfNeeded}`;
+  const whole = `c.is_text, c.body, ${piecesIfNeeded}`;
   /** $4: the digest of a text that the caller has. */
-  const readable = `
-    c.is_text, CASE WHEN c.is_text THEN convert_from(c.body, 'UTF8') ELSE encode(c.body, 'hex') END,
-    CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${piecesOf("c.sequence")} END`;
-  const newestIn = `(SELECT max(sequence) AS newest FROM ${checkpoints} WHERE task_id = $1) p`;
+  const wholeOrKnown = `c.is_text, c.body, CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${piecesOf("c.sequence")} END`;
   /** A row that isn't asked for comes without its body, and weighs nothing. $8: the page's budget of bytes. */
   const page = (order: "ASC" | "DESC") => `
-    SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN encode(c.body, 'hex') END,
+    SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN c.body END,
       CASE WHEN c.weight > 0 AND c.body IS NULL THEN ${piecesOf("c.sequence")} END, c.weight
     FROM (SELECT r.*, sum(r.weight) OVER (ORDER BY r.sequence ${order}) - r.weight AS before FROM (
       SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
@@ -56,51 +53,44 @@ export function statementsOn(schema: string) {
     ORDER BY t.newest_created_at DESC, t.task_id LIMIT $2 OFFSET $3`;
   const lease = `
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
-  /** Waits for the task's row, and reads what its holder has committed. */
-  const advanced = (isFenced: string, isPiece: boolean) => `advanced AS (
+  /**
+   * The whole append, in order: the task's row, which waits for its holder and reads what that has committed; or a new row;
+   * the piece, if the form is one; the checkpoint. Nothing but the task's row is read anew, so whatever else changes
+   * meanwhile gives no row or a taken key, and the caller looks again.
+   *
+   * $21: the form; $22: what the task's last text must be, `''` for none, NULL for any.
+   */
+  const append = (fence: string, isFenced: string) => {
+    const advanced = `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
-          ${isPiece ? "last_text = decode($16, 'hex')," : ""}
+          last_text = CASE WHEN $21 > 0 THEN decode($16, 'hex') ELSE t.last_text END,
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
           AND coalesce($20::bigint > t.last_sequence, t.last_sequence < ${HIGHEST_SEQUENCE})
-          ${isPiece ? "AND coalesce($22::bytea = coalesce(t.last_text, ''), true)" : ""}
+          AND coalesce($22::bytea = coalesce(t.last_text, ''), true)
         RETURNING t.last_sequence AS sequence
       )`;
-  const begun = (isFenced: string, isPiece: boolean) => `begun AS (
+    const begun = `begun AS (
         INSERT INTO ${tasks}
           (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
-        SELECT $1, 1, $6, $11, coalesce($20, p.newest + 1, 1), coalesce($20, p.newest + 1, 1),
-          ${isPiece ? "decode($16, 'hex')" : "NULL"}
-        FROM ${newestIn}
-        WHERE NOT EXISTS (SELECT FROM advanced) AND NOT EXISTS (SELECT FROM ${tasks} WHERE task_id = $1) ${isFenced}
-          AND ($19 IS NULL OR $19 = coalesce(p.newest, 0))
-          AND coalesce($20 > coalesce(p.newest, 0), true)
-          ${isPiece ? "AND coalesce($22 = '', true)" : ""}
+        SELECT $1, 1, $6, $11, coalesce($20, 1), coalesce($20, 1), CASE WHEN $21 > 0 THEN decode($16, 'hex') END
+        WHERE NOT EXISTS (SELECT FROM advanced) ${isFenced} AND coalesce($19, 0) = 0 AND coalesce($22 = '', true)
         ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
       )`;
-  const insertAt = (position: string, isPiece: boolean) => `
-      ${isPiece ? `, kept AS (INSERT INTO ${pieces} (task_id, number, form, body) SELECT $1, sequence, $21::int, $3::bytea FROM ${position})` : ""}
+    const storedAt = (position: string) => `, kept AS (
+        INSERT INTO ${pieces} (task_id, number, form, body)
+        SELECT $1, sequence, $21::int, $3::bytea FROM ${position} WHERE $21 > 0)
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
-      SELECT $1, $2::boolean, ${isPiece ? "NULL" : "$3::bytea"}, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint, $14::bigint,
-        $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
+      SELECT $1, $2::boolean, CASE WHEN $21 = 0 THEN $3 END, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12,
+        $13::bigint, $14::bigint, $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
       RETURNING sequence`;
-  /**
-   * The whole append. Nothing but the task's row is read anew, so whatever else changes meanwhile gives no row or a taken
-   * key, and the caller looks again. A row that is behind its checkpoints gives a taken key, too.
-   */
-  const append = (isPiece: boolean, token?: string) => {
-    const isFenced = token ? "AND EXISTS (SELECT FROM fence)" : "";
-    // Until the commit, nobody can claim the lease.
-    const fence = token
-      ? `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = ${token} AND expires_at > clock_timestamp() FOR SHARE),`
-      : "";
     return {
-      toAny: `
-      WITH ${fence} ${advanced(isFenced, isPiece)}, ${begun(isFenced, isPiece)},
-      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${insertAt("given", isPiece)}`,
-      /** To a task that was there a moment ago: less to do for the server. */
-      toKnown: `
-      WITH ${fence} ${advanced(isFenced, isPiece)} ${insertAt("advanced", isPiece)}`,
+      first: `
+      WITH ${fence} ${advanced}, ${begun},
+      given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${storedAt("given")}`,
+      /** What builds on the task's last text is of a task that has a row: less to do for the server. */
+      next: `
+      WITH ${fence} ${advanced} ${storedAt("advanced")}`,
     };
   };
   /**
@@ -109,7 +99,7 @@ export function statementsOn(schema: string) {
    * processes wait for each other. (Rows of new tasks are inserted in the order of their ids: there, one may wait.)
    *
    * $1: the rows but for their bodies, which stand one after another in $2. Each task is looked up by its key (LIMIT, ANY,
-   * coalesce), whatever the planner takes the tables' sizes for.
+   * a subselect), whatever the planner takes the tables' sizes for.
    */
   const appendMany = (fence: string, isFenced: string) => `
       WITH input AS (
@@ -135,8 +125,7 @@ export function statementsOn(schema: string) {
         SELECT i.task_id, 1, i.created_at, i.status, 1, 1, CASE WHEN i.form > 0 THEN decode(i.sha256, 'hex') END
         FROM input i
         WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.last_text, '') = '' ${isFenced}
-          AND coalesce((SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id),
-            (SELECT max(sequence) FROM ${checkpoints} c WHERE c.task_id = i.task_id)) IS NULL
+          AND (SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL
         ORDER BY i.task_id ON CONFLICT DO NOTHING RETURNING task_id, last_sequence
       ), given AS (
         SELECT task_id, last_sequence AS sequence FROM advanced UNION ALL SELECT task_id, last_sequence FROM begun
@@ -165,30 +154,31 @@ export function statementsOn(schema: string) {
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
     /**
      * The first row that nothing is filtered from: what most reads want. With a limit that the server doesn't know, it would
-     * plan anew each time. A text comes as text; it fails on bytes that are none.
+     * plan anew each time.
      */
     checkpoint: {
-      newest: `SELECT ${columns}, ${readable}, 1 FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,
-      oldest: `SELECT ${columns}, ${readable}, 1 FROM ${checkpoints} c ${inOrder("ASC")} LIMIT 1`,
+      newest: `SELECT ${columns}, ${wholeOrKnown} FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,
+      oldest: `SELECT ${columns}, ${wholeOrKnown} FROM ${checkpoints} c ${inOrder("ASC")} LIMIT 1`,
     },
 
-    append: append(false),
-    /** The same under a lease, whose token is the last value. */
-    appendUnderLease: append(false, "$21"),
-    /** The same of a piece: $21 is its form; $22 what the task's last text must be, `''` for none, NULL for any. */
-    appendPiece: append(true),
-    appendPieceUnderLease: append(true, "$23"),
+    append: append("", ""),
+    /** The same under a lease, whose token is the last value. Until the commit, nobody can claim the lease. */
+    appendUnderLease: append(
+      `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = $23 AND expires_at > clock_timestamp() FOR SHARE),`,
+      "AND EXISTS (SELECT FROM fence)",
+    ),
     /** The task's last text: its digest, its pieces. */
     lastText: `
       SELECT encode(t.last_text, 'hex'), ${piecesOf(`(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`)}
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
-    /** What stands from $2 to $3 becomes the bundle $4, if it has the digest $5. Under the task's lock. */
+    /** The deltas after the last bundle. */
+    deltas: `
+      SELECT number, form, body FROM ${pieces} WHERE task_id = $1
+        AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form <> ${FORM.delta}) ORDER BY number`,
+    /** Those from $2 to $3 become the bundle $4. Under the task's lock. */
     fold: `
-      WITH same AS (SELECT FROM ${pieces} WHERE task_id = $1 AND number BETWEEN $2 AND $3
-        HAVING sha256(string_agg(int8send(number) || int4send(form) || body, '' ORDER BY number)) = $5),
-      folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3 AND EXISTS (SELECT FROM same))
-      UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4
-      WHERE task_id = $1 AND number = $3 AND EXISTS (SELECT FROM same)`,
+      WITH folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3)
+      UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4 WHERE task_id = $1 AND number = $3`,
     /**
      * Removes the pieces that no checkpoint is made of. One is needed by a checkpoint after the piece before it and before
      * the next whole one. If the last one goes, the next text begins anew.
@@ -208,10 +198,7 @@ export function statementsOn(schema: string) {
       UPDATE ${tasks} SET last_text = NULL
       WHERE task_id = $1 AND EXISTS (SELECT FROM trimmed WHERE number = (SELECT max(number) FROM placed))`,
     /** What decided: see `append`. The last sequence given, and the newest one's. */
-    position: `
-      SELECT greatest(t.last_sequence, p.newest, 0),
-        CASE WHEN t.task_id IS NULL THEN coalesce(p.newest, 0) ELSE coalesce(t.newest_sequence, 0) END
-      FROM ${newestIn} LEFT JOIN ${tasks} t ON t.task_id = $1`,
+    position: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1`,
 
     lock: `SELECT last_sequence FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
     newest: `SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1`,
@@ -289,8 +276,8 @@ export function statementsOn(schema: string) {
         (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         ORDER BY task_id LIMIT $2`,
-      lockTasks: `SELECT FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
-      removeTasks: removeBy("WHERE task_id >= $1 AND task_id < $2"),
+      lockTasks: `SELECT task_id FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
+      removeTasks: removeBy("WHERE task_id = ANY($1)"),
     },
   } as const;
 }

@@ -16,11 +16,9 @@ import type { PostgresConnection, Statements } from "./connection.js";
 import { isPassing, isTaken } from "./errors.js";
 import type { PlacedPiece, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
-import { digestOf, numberIn, type PostgresReader } from "./reader.js";
+import { digestOf, type PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 import { toColumn } from "./text.js";
-
-const MOST_KNOWN = 1000;
 
 /** What an append was given. */
 export interface Append {
@@ -36,8 +34,6 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  /** Tasks that have a row, for all that is known. */
-  readonly #known = new Set<string>();
 
   constructor(
     connection: PostgresConnection,
@@ -66,9 +62,10 @@ export class PostgresWriter {
     if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(this.#connection, taskId);
     let placed = this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
-    let asked = condition;
-    do {
-      const outcome = await this.#tryAppend(draft, placed, asked);
+    let wasTaken = false;
+    // Twice at least: the first attempt may only show that another process has stored a text.
+    for (let attempt = 0; attempt < 2 || performance.now() < deadline; attempt++) {
+      const outcome = await this.#tryAppend(draft, placed, condition);
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
       if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId, placed.after))) {
@@ -76,23 +73,23 @@ export class PostgresWriter {
         continue;
       }
       // In this order: another process that appends the same draft may store it in between.
-      const [[last, newest] = []] = await this.#connection.rows(this.#sql.position, draft.taskId);
-      const existing = await this.#reader.sealed(this.#connection, draft.taskId, draft.id);
+      const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
+      const existing = await this.#reader.sealed(this.#connection, taskId, draft.id);
       if (existing !== undefined) {
         const same = sequenceOfSame(readable(existing), draft);
         // A synchronous standby may not have it yet, if its connection broke at the commit. This lock's commit waits for both.
-        await this.#connection.rows(this.#sql.lock, draft.taskId);
+        await this.#connection.rows(this.#sql.lock, taskId);
         return same;
       }
-      await this.#leases.check(this.#connection, draft.taskId, condition);
-      const position = { lastSequence: Number(last), newestSequence: Number(newest) };
-      const sequence = nextSequence(draft.taskId, position, condition);
-      // The task's row may be behind its checkpoints. Or another process has written to this task or removed it meanwhile.
-      asked = outcome === "taken" ? { ...condition, sequence } : condition;
-    } while (performance.now() < deadline);
+      await this.#leases.check(this.#connection, taskId, condition);
+      nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
+      // Another process has written to this task or removed it meanwhile; or the key is of a row that the task's doesn't count.
+      if (outcome === "taken" && wasTaken) throw damagedTask(taskId);
+      wasTaken = outcome === "taken";
+    }
     throw new StorageError(
-      `Task ${JSON.stringify(draft.taskId)} was changed by others again and again for ${this.#retryForMs} ms, or its row ` +
-        "is damaged (`waymark verify` shows that). Nothing was stored, and what is there is intact.",
+      `Task ${JSON.stringify(taskId)} was changed by others again and again for ${this.#retryForMs} ms. Nothing was stored, ` +
+        "and what is there is intact.",
       { retryable: true },
     );
   }
@@ -153,30 +150,23 @@ export class PostgresWriter {
   ): Promise<number | "taken" | undefined> {
     const { taskId, payload } = draft;
     const { expectedSequence = null, sequence = null, fencingToken } = condition;
-    const { append, appendUnderLease, appendPiece, appendPieceUnderLease } = this.#sql;
-    const isPiece = placed.form !== FORM.alone;
-    const [free, fenced] = isPiece ? [appendPiece, appendPieceUnderLease] : [append, appendUnderLease];
-    const { toKnown, toAny } = fencingToken === undefined ? free : fenced;
-    const token = fencingToken === undefined ? [] : [fencingToken];
-    const piece = isPiece ? [placed.form, placed.after ?? null] : [];
-    // Whatever becomes of this one: a task that isn't there any more is like any other.
-    const statement = this.#known.delete(taskId) ? toKnown : toAny;
+    const { append, appendUnderLease } = this.#sql;
+    const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
     try {
-      const values = [...valuesOf(draft, placed), expectedSequence, sequence, ...piece, ...token];
-      const [[given] = []] = await this.#connection.rows(statement, ...values);
+      const { first, next } = fencingToken === undefined ? append : appendUnderLease;
+      const token = fencingToken === undefined ? [] : [fencingToken];
+      const [[given] = []] = await this.#connection.rows(
+        placed.form === FORM.delta ? next : first,
+        ...values,
+        ...token,
+      );
       if (given === undefined) return undefined;
-      this.#remember(taskId);
       this.#histories.stored(taskId, placed, Number(given), payload.sha256);
       return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
-  }
-
-  #remember(taskId: string): void {
-    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
-    this.#known.add(taskId);
   }
 
   async setStatus(
@@ -186,7 +176,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
   ): Promise<boolean> {
     return this.#change(taskId, id, condition, async (record, run) => {
-      checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
+      await this.#checkExpected(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
       await run.change(this.#sql.setTaskStatus, taskId, sequence, status);
@@ -213,7 +203,7 @@ export class PostgresWriter {
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       await run.rows(this.#sql.lock, taskId);
-      checkExpected(taskId, await this.#newestSequence(run, taskId), condition);
+      await this.#checkExpected(run, taskId, condition);
       if (ids === "all") return run.change(this.#sql.removeAll, taskId);
       const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(digestOf));
       if (removed.length > 0) await run.change(this.#sql.shortenTask, taskId, removed.length);
@@ -224,10 +214,10 @@ export class PostgresWriter {
 
   async removeTasks(prefix: string): Promise<number> {
     const { lockTasks, removeTasks } = this.#sql.acrossTasks;
-    const range = [prefix, prefix + HIGHEST];
     return this.#connection.atomically(async (run) => {
-      await run.rows(lockTasks, ...range);
-      return run.change(removeTasks, ...range);
+      // Only these: a task that begins meanwhile isn't locked.
+      const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
+      return run.change(removeTasks, locked.flat());
     });
   }
 
@@ -246,10 +236,18 @@ export class PostgresWriter {
     });
   }
 
-  async #newestSequence(run: Statements, taskId: string): Promise<number> {
+  async #checkExpected(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
+    if (condition?.expectedSequence === undefined) return;
     const [[newest] = []] = await run.rows(this.#sql.newest, taskId);
-    return Number(numberIn(newest ?? 0));
+    checkExpected(taskId, Number(newest ?? 0), condition);
   }
+}
+
+function damagedTask(taskId: string): StorageError {
+  return new StorageError(
+    `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
+      "stored, and what is there is intact. `waymark repair` makes the row again.",
+  );
 }
 
 /** The values of `append` but for its condition. */

@@ -1,9 +1,11 @@
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import {
+  brokenSeal,
   type CheckpointSummary,
   damageIn,
   type SealedSummary,
   type StoredCheckpoint,
+  summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { DamagedFinding } from "../../src/contract/findings.js";
@@ -18,6 +20,16 @@ export function readable(found: SealedSummary | CorruptRecord): SealedSummary {
       "Nothing was changed, and it was left untouched.",
     { cause: found.cause },
   );
+}
+
+/** With the seal checked: of a summary, nobody above can check it. */
+export function checkedSummary(
+  found: SealedSummary | CorruptRecord,
+  locate: () => string,
+): CheckpointSummary | CorruptRecord {
+  if (isCorrupt(found)) return found;
+  const broken = brokenSeal(found);
+  return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
 }
 
 /** What verification says of a row; `undefined` if it is intact. Of a summary, the reader has checked the seal. */

@@ -1,4 +1,4 @@
-import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type {
@@ -12,13 +12,8 @@ import type {
   StorageVerification,
 } from "../../src/contract/findings.js";
 import { damageInTaskRow, findingOf } from "./damage.js";
+import type { Entry } from "./pages.js";
 import type { SqlRow } from "./rows.js";
-
-/** A checkpoint's row. `key`: what {@link MaintainedTables.moveCheckpoint} finds it by. */
-export interface CheckpointRow {
-  readonly key: unknown;
-  readonly found: CheckpointSummary | StoredCheckpoint | CorruptRecord;
-}
 
 /** How maintenance gets at a database's tables. Where there are none, there is nothing. */
 export interface MaintainedTables {
@@ -31,7 +26,7 @@ export interface MaintainedTables {
   integrity?(quick: boolean): Promise<readonly string[]>;
   taskIds(): AsyncIterable<string>;
   /** The oldest first; with `quick` without payloads. */
-  checkpoints(taskId: string, quick: boolean): AsyncIterable<CheckpointRow>;
+  checkpoints(taskId: string, quick: boolean): AsyncIterable<Entry<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
   /** A task's row, as `damageInTaskRow` takes it. */
   taskRow(taskId: string): Promise<SqlRow | undefined>;

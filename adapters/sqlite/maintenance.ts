@@ -1,7 +1,8 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
 import { FORM, lastOfHistory } from "../sql/history.js";
-import type { CheckpointRow, MaintainedTables } from "../sql/maintenance.js";
+import type { MaintainedTables } from "../sql/maintenance.js";
+import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import type { SqliteHistories } from "./histories.js";
@@ -21,8 +22,6 @@ interface Store {
   readonly reader: SqliteReader;
   readonly histories: SqliteHistories;
 }
-
-const PAGE_SIZE = 100;
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /** A task's row, and what it must say, in one statement: other processes may write between two. */
@@ -61,16 +60,10 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
       for (const [taskId] of (await read(({ database }) => database.all(TASK_IDS))) ?? []) yield String(taskId);
     },
 
-    async *checkpoints(taskId, quick): AsyncGenerator<CheckpointRow, void, void> {
-      for (let afterSequence: number | undefined; ; ) {
-        const query = { taskId, order: "oldest", afterSequence } as const;
-        const page = await read(({ reader }) => reader[quick ? "summaries" : "checkpoints"](query, PAGE_SIZE));
-        for (const { number, found } of page?.entries ?? []) yield { key: number, found };
-        await nextTurn();
-        if (page?.next === undefined) return;
-        afterSequence = page.next;
-      }
-    },
+    checkpoints: (taskId, quick) =>
+      entriesInPages<CheckpointSummary | StoredCheckpoint>({ taskId, order: "oldest" }, PAGE_ROWS, (rest, rows) =>
+        read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows))),
+      ),
 
     locate: (_taskId, number) => locationOf(path, number),
     taskRow: (taskId) => read(({ database }) => taskRow(database, taskId)),

@@ -6,17 +6,17 @@ import {
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
-  brokenSeal,
   CHECKPOINT_STATUSES,
   type CheckpointStatus,
   type CheckpointSummary,
   type SealedSummary,
   type StoredCheckpoint,
-  summaryOf,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError, FORM } from "../sql/history.js";
+import type { Entry, Page } from "../sql/pages.js";
 import { damagedRow, HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { isDamaged } from "./errors.js";
@@ -53,18 +53,6 @@ const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
 const MISSING = "its task has it as the newest, and it isn't there";
 
-/** A row's number, and what the row holds, or why that can't be read. */
-export interface Entry<Found> {
-  readonly number: unknown;
-  readonly found: Found | CorruptRecord;
-}
-
-/** Part of a longer answer. `next`: the sequence that the rest comes after, in the query's order, if there may be one. */
-export interface Page<Found> {
-  readonly entries: readonly Entry<Found>[];
-  readonly next: number | undefined;
-}
-
 /**
  * Reads an open database of ours. Every method is synchronous, and throws what SQLite throws. A CorruptRecord stands for
  * a row that makes no sense and for a payload that SQLite can't read; the other rows are given.
@@ -92,7 +80,7 @@ export class SqliteReader {
   /** At most `size` summaries that the query asks for. */
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary> {
     const rows = this.#database.all(SUMMARIES[query.order], ...valuesOf(query, size));
-    const entries = rows.map((row) => ({ number: row[0], found: this.#summaryOf(query.taskId, row) }));
+    const entries = rows.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
     const last = rows[size - 1];
     return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next: last && boundAfter(last, query) };
   }
@@ -133,7 +121,7 @@ export class SqliteReader {
     const missing = damagedRow(locationOf(this.#path, "unknown"), { taskId, sequence }, MISSING);
     const newest = row[0] === null ? missing : this.#summaryOf(taskId, row);
     const damaged: CorruptRecord[] = [];
-    let page: Page<CheckpointSummary> = { entries: [{ number: row[0], found: newest }], next: sequence };
+    let page: Page<CheckpointSummary> = { entries: [{ key: row[0], found: newest }], next: sequence };
     for (;;) {
       for (const { found } of page.entries) {
         if (isCorrupt(found)) damaged.push(found);
@@ -164,18 +152,14 @@ export class SqliteReader {
     }
     // While rows are read one by one, nothing else can be.
     const entries = read.flatMap(({ row, found }): readonly Entry<StoredCheckpoint>[] => {
-      if (isCorrupt(found)) return [{ number: row[0], found }];
-      return matchesQuery(found, query) ? [{ number: row[0], found: this.#withBody(found, row, bodyOf) }] : [];
+      if (isCorrupt(found)) return [{ key: row[0], found }];
+      return matchesQuery(found, query) ? [{ key: row[0], found: this.#withBody(found, row, bodyOf) }] : [];
     });
     return { entries, next };
   }
 
-  /** With the seal checked: of a summary, nobody above can check it. */
   #summaryOf(taskId: string, row: SqliteRow): CheckpointSummary | CorruptRecord {
-    const found = sealedSummaryOf(taskId, row, this.#path);
-    if (isCorrupt(found)) return found;
-    const broken = brokenSeal(found);
-    return broken === undefined ? summaryOf(found) : damagedRow(locationOf(this.#path, row[0]), found, broken);
+    return checkedSummary(sealedSummaryOf(taskId, row, this.#path), () => locationOf(this.#path, row[0]));
   }
 
   #wholeOf(taskId: string, row: SqliteRow | undefined): StoredCheckpoint | CorruptRecord | undefined {

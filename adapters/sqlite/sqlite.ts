@@ -1,12 +1,10 @@
 import { resolve } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type AppendCondition,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
   checkKeys,
-  isCorrupt,
   nextSequence,
   type StorageAdapter,
   type TaskQuery,
@@ -24,6 +22,7 @@ import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
+import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
@@ -32,7 +31,7 @@ import { leaseIn, updateLease } from "./leases.js";
 import { LockQueue } from "./lock-queue.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
-import { type Page, SqliteReader } from "./reader.js";
+import { SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, migrate } from "./schema.js";
 import { type Append, type Outcome, SqliteWriter } from "./writer.js";
 
@@ -52,8 +51,6 @@ export interface SqliteAdapterOptions {
   readonly database?: SqliteDriver | undefined;
 }
 
-/** The most rows that are read at a time; other work gets its turn in between. */
-const PAGE_SIZE = 256;
 /** How long SQLite itself waits for a lock; longer waits are the queue's, which doesn't block the event loop. */
 const LOCK_SLICE_MS = 3;
 
@@ -122,33 +119,21 @@ export class SqliteAdapter implements StorageAdapter {
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
     // Most reads of the newest ones want one alone.
-    return this.#select(query, query.order === "newest" ? 1 : PAGE_SIZE, (reader, rest, size) =>
-      reader.checkpoints(rest, size),
-    );
+    const rows = query.order === "newest" ? 1 : PAGE_ROWS;
+    return inPages(query, rows, (rest, size) => this.#read(({ reader }) => reader.checkpoints(rest, size)));
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return this.#select(query, PAGE_SIZE, (reader, rest, size) => reader.summaries(rest, size));
+    return inPages(query, PAGE_ROWS, (rest, rows) => this.#read(({ reader }) => reader.summaries(rest, rows)));
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { status = CHECKPOINT_STATUSES, limit = Number.POSITIVE_INFINITY } = query;
+    const { status = CHECKPOINT_STATUSES } = query;
     this.#assertOpen();
-    let passed = 0;
-    for (let wanted = limit; wanted > 0; ) {
-      const asked = wanted;
-      // All ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
-      const ids = (await this.#read(({ reader }) => reader.taskIds(query, asked, passed))) ?? [];
-      for (const [at, taskId] of ids.entries()) {
-        if (at % PAGE_SIZE === PAGE_SIZE - 1) await nextTurn();
-        for (const item of (await this.#read(({ reader }) => reader.task(taskId, status))) ?? []) {
-          yield item;
-          if (!isCorrupt(item)) wanted -= 1;
-        }
-      }
-      if (ids.length < asked) return;
-      passed += ids.length;
-    }
+    yield* tasksInPages(query, {
+      ids: async (...part) => (await this.#read(({ reader }) => reader.taskIds(...part))) ?? [],
+      tasks: async (ids) => (await this.#read(({ reader }) => ids.flatMap((id) => reader.task(id, status)))) ?? [],
+    });
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -192,28 +177,6 @@ export class SqliteAdapter implements StorageAdapter {
   #appendedTo({ writer }: OpenedStore, appends: readonly Append[]): readonly Outcome[] {
     const outcomes = writer.append(appends);
     return outcomes.map((outcome) => ("error" in outcome ? { error: this.#explain(outcome.error) } : outcome));
-  }
-
-  async *#select<Found extends CheckpointSummary>(
-    query: CheckpointQuery,
-    firstSize: number,
-    page: (reader: SqliteReader, rest: CheckpointQuery, size: number) => Page<Found>,
-  ): AsyncGenerator<Found | CorruptRecord, void, void> {
-    let rest = query;
-    let wanted = query.limit ?? Number.POSITIVE_INFINITY;
-    let size = firstSize;
-    while (wanted > 0) {
-      const found = await this.#read(({ reader }) => page(reader, rest, Math.min(wanted, size)));
-      for (const { found: item } of found?.entries ?? []) {
-        if (wanted === 0) return;
-        yield item;
-        if (!isCorrupt(item)) wanted -= 1;
-      }
-      if (found?.next === undefined) return;
-      rest = { ...rest, skip: 0, [rest.order === "newest" ? "beforeSequence" : "afterSequence"]: found.next };
-      await nextTurn();
-      size = Math.min(size * 4, PAGE_SIZE);
-    }
   }
 
   /** Works with the store, if there is one. */

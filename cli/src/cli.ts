@@ -113,8 +113,10 @@ export class Cli {
     if (owner) await this.errors.line(printable(`${where} has ${owner.what}. ${owner.how}`));
     try {
       const { stdin, output, errors } = this;
+      // The URL of a server may hold a password; its name doesn't.
+      const shown = place?.scheme === "postgres" && named !== undefined ? name : named;
       const commandText: Session["commandText"] = (command, args, options = []) =>
-        shellCommand(command, args, options, named);
+        shellCommand(command, args, options, shown);
       await work({ ...store, damage, stdin, output, errors, commandText });
     } catch (error) {
       throw damage.withAdvice(withKeyAdvice(error, store.config), advice);

@@ -14,8 +14,10 @@ export function leaseReader({ storage, errors }: Session): (taskId: string) => P
       return await storage.leases?.current(taskId);
     } catch (error) {
       if (!(error instanceof CheckpointError)) throw error;
-      if (!said.has(error.message)) await errors.line(printable(`Who runs it can't be said: ${error.message}`));
-      said.add(error.message);
+      const { message } = error;
+      if (said.has(message)) return undefined;
+      said.add(message);
+      await errors.line(printable(`Who runs it can't be said: ${message}`));
       return undefined;
     }
   };

@@ -17,7 +17,7 @@ export interface AutoSaveOptions {
    * then let the signal end the process as it would without Waymark. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
-  /** The task's lease: once it is lost, nothing is stored. The save on a signal leaves it, so it expires by itself. */
+  /** The task's lease: once it is lost, nothing is stored. The save on a signal doesn't release it. */
   readonly lease?: Lease | undefined;
 }
 

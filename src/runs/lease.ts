@@ -8,7 +8,7 @@ import { checkInteger, checkText } from "../manager/arguments.js";
 export interface LeaseOptions {
   /** How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third. Default 30,000. */
   readonly ttlMs?: number | undefined;
-  /** Who runs the task, for those who want it too. Default: the machine's name, the process id and a random part. */
+  /** Shown to others who claim the task. Default: the machine's name, the process id and a random part. */
   readonly holder?: string | undefined;
 }
 
@@ -23,7 +23,10 @@ export interface Lease extends AsyncDisposable {
   readonly token: number;
   /** When it expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
   readonly expiresAt: string;
-  /** Aborts the moment the lease is lost, with the LeaseLostError, or released. */
+  /**
+   * Aborts once the lease is lost, with the LeaseLostError, or released. If it expires unrenewed, that is at once; if
+   * somebody else has it meanwhile, as after a suspend, at the next renewal.
+   */
   readonly signal: AbortSignal;
   /** Renews it now. @throws {LeaseLostError} It is lost. */
   renew(): Promise<void>;

@@ -48,6 +48,17 @@ describe("waymark on PostgreSQL", () => {
     expect(stderr).toContain(schema);
   });
 
+  it("prints commands to copy without user and password", async () => {
+    const { storage, run } = await store();
+    const bisect = (command: string) => run("bisect", "build-42", "--storage", storage, "--command", command);
+    expect((await bisect("grep -q 1")).stdout).toMatch(
+      /^See: waymark diff --storage 'postgres:\/\/127\S+' build-42 @1 @2$/m,
+    );
+    expect((await bisect("no-such-command; exit 127")).stderr).toMatch(
+      /by hand: waymark show --state --storage 'postgres:/,
+    );
+  });
+
   it.each(["tasks", "list build-42", "resume", "verify", "copy --to files:backup"])(
     "says for `%s` that a schema has no storage",
     async (command) => {

@@ -1,9 +1,11 @@
+import { hash } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, type StorageAdapter } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { PostgresAdapter } from "waymark/adapters/postgres";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { createBuildCheckpoints } from "waymark/builds";
@@ -13,6 +15,7 @@ import { PrpCheckpointManager } from "waymark/prp";
 import { HOSTILE_NAMES } from "../../src/conformance/hostile.js";
 import { count } from "../crash/counts.js";
 import { NAUGHTY_STRINGS } from "../support/naughty-strings.js";
+import { administer, serverUrl } from "../support/postgres.js";
 import { recordingLogger } from "../support/recording-logger.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { treeOf } from "../support/tree.js";
@@ -26,11 +29,16 @@ const REFUSED = ALL.filter((text) => !NAMES.includes(text));
 const example = new URL("../../examples/custom-adapter/conformance-store.js", import.meta.url).href;
 const unstorage: { readonly open: (path: string) => StorageAdapter } = await import(example);
 
+/** On PostgreSQL, a schema for each root. */
+const url = await serverUrl();
+const schemaOf = (path: string) => `test_${hash("sha256", path).slice(0, 32)}`;
+
 const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
   memory: () => new MemoryAdapter(),
   "json-file": (path) => new JsonFileAdapter({ path }),
   "task-file": (path) => new TaskFileAdapter({ path }),
   sqlite: (path) => new SqliteAdapter({ path: join(path, "checkpoints.db") }),
+  postgres: (path) => new PostgresAdapter({ url, schema: schemaOf(path) }),
   unstorage: unstorage.open,
 };
 
@@ -177,6 +185,7 @@ async function guardedRoot() {
     mkdirSync(join(base, folder), { recursive: true });
     writeFileSync(join(base, folder, "sentinel"), "nobody's business");
   }
+  onTestFinished(async () => void (await administer(url, `DROP SCHEMA IF EXISTS "${schemaOf(root)}" CASCADE`)));
   const before = treeOf(base, root);
   return { root, unchanged: () => expect(treeOf(base, root)).toEqual(before) };
 }

@@ -32,6 +32,16 @@ export const tasks: CommandFile = {
           const printer = options.json ? jsonOf(session) : tableOf(session);
           const leaseOf = leaseReader(session);
           let printed = 0;
+          let page: FoundTask[] = [];
+          // Who holds them is asked for all at once.
+          const printPage = async () => {
+            const leases = await Promise.all(page.map(({ taskId }) => leaseOf(taskId)));
+            for (const [index, task] of page.entries()) {
+              const lease = leases[index];
+              await printer.add(lease === undefined ? task : { ...task, lease });
+            }
+            page = [];
+          };
           for await (const task of describedTasks(session, {
             order: options.recent ? "recent" : "taskId",
             prefix: options.prefix,
@@ -40,11 +50,12 @@ export const tasks: CommandFile = {
           })) {
             if (session.output.isClosed) break;
             if (options.stage !== undefined && task.newest.stage !== options.stage) continue;
-            const lease = await leaseOf(task.taskId);
-            await printer.add(lease === undefined ? task : { ...task, lease });
+            page.push(task);
             printed += 1;
             if (printed === options.limit) break;
+            if (page.length === PAGE) await printPage();
           }
+          await printPage();
           await printer.end();
           if (printed === 0 && !options.json) await session.errors.line(printable(`No such task in ${session.name}.`));
         }),
@@ -54,6 +65,9 @@ export const tasks: CommandFile = {
 
 /** The statuses of a task or checkpoint that is not completed. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+
+/** How many tasks are looked up together. */
+const PAGE = 64;
 
 interface TaskPrinter {
   add(task: FoundTask & { readonly lease?: HeldLease }): Promise<void>;

@@ -107,10 +107,10 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     needs: "multiProcess",
     async run(store) {
-      const others = await Promise.all(Array.from({ length: 4 }, () => store.elsewhere()));
+      const others = await Promise.all(Array.from({ length: 16 }, () => store.elsewhere()));
       for (let round = 1; round <= 5; round++) {
         const claims = await Promise.all(
-          others.flatMap(({ leases }, index) => [0, 1, 2, 3].map((n) => leases.claim("t", `${index}-${n}`, LONG_MS))),
+          others.map(({ leases }, index) => leases.claim("t", `holder-${index}`, LONG_MS)),
         );
         const won = claims.filter(({ isGranted }) => isGranted);
         same(won.length, 1, `one of 16 claims MUST be granted; these were: ${show(won)}`);
@@ -130,11 +130,16 @@ export const leaseCases: readonly ConformanceCase[] = [
       const { token } = await claimed(stopped, "t", SHORT_MS);
       await stopped.append(draft("t", "before"), { fencingToken: token });
       stopped.pause();
-      const late = stopped.append(draft("t", "late"), { fencingToken: token });
+      const condition = { fencingToken: token };
+      const late = [
+        stopped.append(draft("t", "late"), condition),
+        stopped.setStatus("t", "before", { status: "paused" }, condition),
+        stopped.remove("t", ["before"], condition),
+      ].map((write) => refused("LEASE_LOST", write, "a write under the old token MUST be refused"));
       await untilFree(leasesOf(here), "t");
       const next = await claimed(here, "t");
       stopped.continue();
-      await refused("LEASE_LOST", late, "a write under the old token MUST be refused");
+      await Promise.all(late);
       await here.append(draft("t", "after"), { fencingToken: next.token });
       same(
         await idsOf(here.list({ taskId: "t", order: "oldest" })),

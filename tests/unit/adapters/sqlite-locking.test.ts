@@ -70,6 +70,27 @@ describe("a database that another process has locked", () => {
     expect(tries).toBe(5);
   });
 
+  it.each(["append", "setStatus", "remove"])("refuses %s if the lease is taken while it waits", async (call) => {
+    const { adapter, holder } = await lockedStore();
+    holder.exec("COMMIT");
+    const { token } = await adapter.leases.claim("t", "first", 600_000);
+    holder.exec("BEGIN IMMEDIATE");
+    const condition = { fencingToken: token };
+    const writing =
+      call === "append"
+        ? adapter.append(draft("t", "c2"), condition)
+        : call === "remove"
+          ? adapter.remove("t", "all", condition)
+          : adapter.setStatus("t", "c1", { status: "paused" }, condition);
+    const refused = expect(writing).rejects.toMatchObject({ code: "LEASE_LOST" });
+    // What it looks at before it has the lock is of the first holder.
+    for (let turn = 0; turn < 100; turn++) await nextTurn();
+    holder.exec("UPDATE waymark_leases SET holder = 'second', token = token + 1; COMMIT");
+    await refused;
+    expect(await adapter.get("t", "c1")).toMatchObject({ status: "running" });
+    expect(await listed(adapter)).toEqual(["c1"]);
+  });
+
   it("doesn't block the event loop", async () => {
     const { adapter, holder } = await lockedStore();
     const appended = adapter.append(draft("t", "c2"));

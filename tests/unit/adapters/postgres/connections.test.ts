@@ -41,6 +41,7 @@ describe("a connection", () => {
       }
     }
     expect(stored.sort()).toEqual(acknowledged.sort());
+    process.stdout.write(`postgres: ${ended} connections ended, ${acknowledged.length} saves acknowledged, 0 lost\n`);
   });
 
   it("that breaks while it is idle is replaced, and no error is unhandled", async () => {
@@ -73,6 +74,8 @@ describe("a connection", () => {
 
   it.each([
     ["XX000", "tuple concurrently updated", "STORAGE_FAILED", /PostgreSQL failed on/],
+    ["26000", 'prepared statement "waymark_1" does not exist', "STORAGE_FAILED", /turn `prepare` off/],
+    ["42P05", 'prepared statement "waymark_1" already exists', "STORAGE_FAILED", /turn `prepare` off/],
     ["XX001", "invalid page in block 0", "CHECKPOINT_CORRUPT", /is damaged/],
     [
       "",
@@ -134,21 +137,18 @@ describe("appends", () => {
     expect(await Promise.all(all)).toEqual(all.map((_, index) => index + 1));
   });
 
-  it("continue where a task's row was removed by hand, and repair makes it again", async () => {
-    const { url, schema, adapter } = await newStore();
-    for (const id of ["c1", "c2"]) await adapter.append(draft("t", id));
-    await administer(url, `DELETE FROM "${schema}".tasks`);
-    const steps = await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
-    expect(steps).toMatchObject([{ action: "quarantined", finding: { reason: expect.stringContaining("is gone") } }]);
-    await administer(url, `DELETE FROM "${schema}".tasks`);
-    expect(await adapter.append(draft("t", "c3"), { expectedSequence: 2 })).toBe(3);
-  });
-
-  it("continue where a task's row is behind its checkpoints", async () => {
+  it.each([
+    ["was removed by hand", "DELETE FROM"],
+    ["is behind its checkpoints", "UPDATE", "SET last_sequence = 1, newest_sequence = 1"],
+  ])("to a task whose row %s are refused until repair makes it again", async (_what, verb, change = "") => {
     const { url, schema, adapter } = await newStore();
     for (const id of ["c1", "c2", "c3"]) await adapter.append(draft("t", id));
-    await administer(url, `UPDATE "${schema}".tasks SET last_sequence = 1, newest_sequence = 1`);
-    expect(await adapter.append(draft("t", "c4"))).toBe(4);
+    await administer(url, `${verb} "${schema}".tasks ${change}`);
+    await expect(adapter.append(draft("t", "c4"))).rejects.toThrow(/row of task "t" is damaged.*waymark repair/);
+    expect(await adapter.append(draft("t", "c3"))).toBe(3);
+    const steps = await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
+    expect(steps).toMatchObject([{ action: "quarantined", finding: { taskId: "t" } }]);
+    expect(await adapter.append(draft("t", "c4"), { expectedSequence: 3 })).toBe(4);
   });
 });
 

@@ -3,7 +3,9 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
+import { FOLD, FORM } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../src/conformance/drafts.js";
+import { bodyOf, saveTurns } from "../../../support/histories.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
 describe("the tables", () => {
@@ -84,6 +86,11 @@ describe("the tables", () => {
     await manager.save("u", { n: 1 });
     expect((await manager.latest("u"))?.state).toEqual({ n: 1 });
     expect(await manager.tasks()).toHaveLength(2);
+    // Histories are saved too, without bundles.
+    await adapter.remove("t", "all");
+    const bodies = await saveTurns(limited, 2 * FOLD);
+    expect(await bodyOf(adapter, "t", `c${bodies.length}`)).toBe(bodies.at(-1));
+    expect(await administer(url, `SELECT FROM "${schema}".pieces WHERE form = ${FORM.bundle}`)).toEqual([]);
     await expect(limited.remove("t", ["c1"])).rejects.toThrow(/permission denied.*docs\/postgres\.md/);
     expect(await limited.get("t", "c1")).toMatchObject({ id: "c1" });
     await expect(limited.leases.claim("t", "limited", 1000)).rejects.toThrow(/permission denied.*docs\/postgres\.md/);

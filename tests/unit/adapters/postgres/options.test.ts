@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { PostgresAdapter, type PostgresAdapterOptions } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
@@ -57,6 +57,23 @@ describe("the options of PostgresAdapter", () => {
     expect(pool.listenerCount("error")).toBe(before);
   });
 
+  it("many of them share a pool of the user's without a warning of too many listeners", async () => {
+    const { url, schema } = await newSchema();
+    const pool = newPool(url);
+    const before = pool.listenerCount("error");
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => void warnings.push(warning);
+    process.on("warning", warn);
+    onTestFinished(() => void process.off("warning", warn));
+    const adapters = Array.from({ length: 11 }, () => new PostgresAdapter({ pool, schema }));
+    for (const adapter of adapters) expect(await adapter.get("t", "c1")).toBeUndefined();
+    expect(warnings).toEqual([]);
+    for (const adapter of adapters.splice(1)) await adapter.close();
+    expect(pool.listenerCount("error")).toBe(before + 1);
+    await adapters[0]?.close();
+    expect(pool.listenerCount("error")).toBe(before);
+  });
+
   it("takes any name for a schema", async () => {
     const { url, schema } = await newSchema();
     const adapter = openAdapter({ url, schema: `${schema.slice(0, 20)}"; é` });
@@ -91,6 +108,13 @@ describe("errors", () => {
     expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
     expect(String(error)).toMatch(/at 127\.0\.0\.1:1, schema "waymark" can't be reached/);
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("hunter2");
+  });
+
+  it.each([
+    ["postgres:///app?host=/nowhere", /PostgreSQL at \/nowhere, schema/],
+    ["postgres:///app?port=1", /PostgreSQL, schema/],
+  ])("name the server that the URL %s leads to", async (url, named) => {
+    await expect(openAdapter({ url, retryForMs: 0 }).get("t", "c1")).rejects.toThrow(named);
   });
 
   it("of a refused password don't show it", async () => {

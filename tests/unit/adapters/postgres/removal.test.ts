@@ -21,3 +21,16 @@ it.each(["of the task", "by prefix"])(
     expect(checked.filter(({ kind }) => kind !== "checked")).toEqual([]);
   },
 );
+
+it("a removal without a condition asks for nothing that it doesn't need", async () => {
+  const { url, schema, adapter } = await newStore();
+  await adapter.append(draft("t", "c1"));
+  await adapter.append(draft("t", "c2"));
+  const seen: string[] = [];
+  const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text.trim().slice(0, 6)) });
+  const remover = openAdapter({ pool, schema });
+  await remover.get("t", "c1");
+  seen.length = 0;
+  expect(await remover.remove("t", ["c1"])).toBe(1);
+  expect(seen).toEqual(["BEGIN ", "SELECT", "DELETE", "UPDATE", "COMMIT"]);
+});

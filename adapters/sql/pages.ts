@@ -1,0 +1,86 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
+import type { CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
+
+/** The most rows that are read at a time; other work gets its turn in between. */
+export const PAGE_ROWS = 256;
+
+/** A row's key for maintenance, and what the row holds, or why that can't be read. */
+export interface Entry<Found> {
+  readonly key: unknown;
+  readonly found: Found | CorruptRecord;
+}
+
+/** Part of a longer answer. `next`: the sequence that the rest comes after, in the query's order, if there may be one. */
+export interface Page<Found> {
+  readonly entries: readonly Entry<Found>[];
+  readonly next: number | undefined;
+}
+
+/** Reads at most so many rows of what is left of a query. `undefined`: there is no storage. */
+type ReadPage<Found> = (rest: CheckpointQuery, rows: number) => Promise<Page<Found> | undefined>;
+
+/** What a query asks for, but for its limit, page by page. After the first, pages have more rows. */
+export async function* entriesInPages<Found>(
+  query: CheckpointQuery,
+  firstRows: number,
+  read: ReadPage<Found>,
+): AsyncGenerator<Entry<Found>, void, void> {
+  const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
+  let rest = query;
+  for (let rows = firstRows; ; rows = Math.min(rows * 4, PAGE_ROWS)) {
+    const page = await read(rest, rows);
+    yield* page?.entries ?? [];
+    if (page?.next === undefined) return;
+    rest = { ...query, skip: 0, [bound]: page.next };
+    await nextTurn();
+  }
+}
+
+/** What a query asks for. */
+export async function* inPages<Found extends CheckpointSummary>(
+  query: CheckpointQuery,
+  firstRows: number,
+  read: ReadPage<Found>,
+): AsyncGenerator<Found | CorruptRecord, void, void> {
+  let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+  const readWanted: ReadPage<Found> = (rest, rows) => read(rest, Math.min(wanted, rows));
+  for await (const { found } of entriesInPages(query, firstRows, readWanted)) {
+    yield found;
+    if (!isCorrupt(found)) wanted -= 1;
+    if (wanted === 0) return;
+  }
+}
+
+/**
+ * The tasks that a query asks for.
+ *
+ * @param read - `ids`: at most so many, after the first `skip`, by what the tasks' rows say. `tasks`: those of the ids whose
+ *   newest intact checkpoint has one of the query's statuses, with what is damaged before it.
+ */
+export async function* tasksInPages(
+  query: TaskQuery,
+  read: {
+    ids(rest: TaskQuery, limit: number, skip: number): Promise<readonly string[]>;
+    tasks(ids: readonly string[]): Promise<readonly (TaskSummary | CorruptRecord)[]>;
+  },
+): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+  const isById = query.order === "taskId";
+  let rest = query;
+  let passed = 0;
+  for (let wanted = query.limit ?? Number.POSITIVE_INFINITY; wanted > 0; ) {
+    // By recency, all ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
+    const asked = isById ? Math.min(wanted, PAGE_ROWS) : wanted;
+    const ids = await read.ids(rest, asked, isById ? 0 : passed);
+    for (let at = 0; at < ids.length; at += PAGE_ROWS) {
+      if (at > 0) await nextTurn();
+      for (const item of await read.tasks(ids.slice(at, at + PAGE_ROWS))) {
+        yield item;
+        if (!isCorrupt(item)) wanted -= 1;
+      }
+    }
+    if (ids.length < asked) return;
+    passed += ids.length;
+    if (isById) rest = { ...query, after: ids.at(-1) };
+  }
+}
