@@ -4,8 +4,8 @@ import { time } from "../report.mjs";
 import { TURNS } from "./histories.mjs";
 import { size } from "./table.mjs";
 
-const PANEL = { width: 300, height: 260, top: 56, gap: 210, left: 62 };
-const WIDTH = PANEL.left + 2 * (PANEL.width + PANEL.gap) - 62;
+const PANEL = { width: 300, height: 260, top: 56, gap: 290, left: 74 };
+const WIDTH = 2 * (PANEL.width + PANEL.gap) + 40;
 const HEIGHT = PANEL.top + PANEL.height + 44;
 const LABEL_HEIGHT = 15;
 /** They differ in lightness too, and are told apart on white and on black. */
