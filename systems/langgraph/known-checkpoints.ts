@@ -76,7 +76,7 @@ export class KnownCheckpoints {
     if (ofTask.size === 0) this.#byTask.delete(taskId);
   }
 
-  /** Forgets what was in a thread, but not where it ended: a run that goes on after this is told by that. */
+  /** Forgets what was in a thread, but not where it ended: by that, a run of the deleted thread is refused. */
   clear(taskPrefix: string): void {
     for (const [taskId, checkpoints] of [...this.#byTask]) {
       if (!taskId.startsWith(taskPrefix)) continue;

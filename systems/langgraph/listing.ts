@@ -53,7 +53,7 @@ export async function* listed(
     if (!contains(metadata, filter)) continue;
     const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near));
     if (tuple === undefined) continue;
-    // A replay finds in a list what a subgraph goes on from, and others have gone on from that.
+    // A replay finds in a list what a subgraph continues from, and others may have continued from that.
     if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
     yield tuple;
     wanted -= 1;

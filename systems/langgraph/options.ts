@@ -16,8 +16,8 @@ export interface WaymarkSaverOptions extends ManagerOptions {
   /** What is kept of a thread after each `put`; see {@link WaymarkSaver.prune}. Default: everything. */
   readonly retention?: RetentionPolicy | undefined;
   /**
-   * Whether a run stops that goes on from a checkpoint after another run, or an `updateState`, has gone on from it: its
-   * `put` is a CheckpointConflictError. Default true. With false both go on, as in LangGraph's own savers, and the last
+   * Whether a run is stopped once another run, or an `updateState`, has continued from the checkpoint that it began at: its
+   * `put` is a CheckpointConflictError. Default true. With false both continue, as in LangGraph's own savers, and the last
    * one wins.
    */
   readonly exclusive?: boolean | undefined;

@@ -111,7 +111,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * Stores a checkpoint: in one record the values that changed, and for the others the ids of the checkpoints that have
    * them.
    *
-   * @throws {CheckpointConflictError} Another run, or an `updateState`, has gone on from the same checkpoint, see
+   * @throws {CheckpointConflictError} Another run, or an `updateState`, has continued from the same checkpoint, see
    *   `exclusive`; or the thread was deleted meanwhile; or the id is that of another checkpoint. Nothing was stored.
    */
   override async put(
@@ -211,7 +211,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /**
    * Removes a thread with all its namespaces and writes: in one step on SQLite, on PostgreSQL and in memory, task by task on
-   * files. A run that goes on with it is refused at its next step.
+   * files. A run of it that is under way is refused at its next step.
    */
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
@@ -367,7 +367,7 @@ function ancestorsNeeded(
 function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictError): CheckpointConflictError {
   const since = parentId === "" ? "it was found empty" : `checkpoint ${parentId} was read`;
   return new CheckpointConflictError(
-    `Another run, or an updateState, has gone on with this thread since ${since}, or the thread was deleted ` +
+    `Another run, or an updateState, has continued this thread since ${since}, or the thread was deleted ` +
       `(task ${JSON.stringify(taskId)}). What was stored meanwhile is untouched, and no checkpoint of this run was stored since. ` +
       "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },

@@ -52,7 +52,7 @@ export const langgraph: CommandFile = {
               throw new CommandError(
                 ExitCode.failed,
                 `${counted(different.length, "checkpoint")} not identical${different.length > SHOWN ? "; --json lists all" : ""}. ` +
-                  "The source is as it was. Delete such a thread in the target to import it anew, if nothing has gone on with it there.",
+                  "The source is as it was. Delete such a thread in the target to import it anew, if nothing has continued it there.",
               );
             } finally {
               await source.close();

@@ -24,7 +24,7 @@ it.each(["json-file", "task-file", "sqlite", "postgres"] as const)(
         name: "CheckpointConflictError",
         code: "CHECKPOINT_CONFLICT",
         message: expect.stringContaining(
-          "Another run, or an updateState, has gone on with this thread since checkpoint",
+          "Another run, or an updateState, has continued this thread since checkpoint",
         ),
       },
     });

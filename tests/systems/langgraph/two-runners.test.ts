@@ -318,7 +318,7 @@ async function expectRefused(run: Promise<unknown>): Promise<void> {
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(CheckpointConflictError);
-  expect(String(error)).toContain("Another run, or an updateState, has gone on with this thread since");
+  expect(String(error)).toContain("Another run, or an updateState, has continued this thread since");
 }
 
 /** The saver, for a run that is held back after it has read the thread. */
