@@ -89,7 +89,7 @@ export function explain(error: unknown, place: string): unknown {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for the moment";
     return failure(
       `${place} ${what}: ${reason}${code === "" ? "" : ` (${code})`}. What was saved before is intact. ` +
-        "Try again; a save under the same id is stored once.",
+        "Check the address if it is new. Otherwise try again; a save under the same id is stored once.",
       true,
     );
   }

@@ -10,13 +10,15 @@ interface Edit {
 
 /** Two texts have a place in common if so many bytes are the same: what is shorter comes about by chance. */
 const ANCHOR = 32;
+/** And they surely go on alike from there if so many are. */
+const SURELY = 512;
 /** How many anchors are looked for in a window before a wider window is taken. */
 const TRIES = 16;
 const FIRST_WINDOW = 256;
 /** What looking for an anchor costs beside looking through the window, in bytes. */
 const TRY_BYTES = 1024;
 /** How many bytes may be looked through: some 2 ms, and for each byte of the text about what JSON.stringify takes. */
-const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 8 };
+const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
 /** Beyond that, the rest counts as new. */
 const WIDEST_WINDOW = 1024 * 1024;
 const BLOCK = 4096;
@@ -177,20 +179,27 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
 /** Where the two texts, which begin differently, go on alike. Without such a place, all of `text` is new. */
 function meet(base: Buffer, text: Buffer, mostEffort: number) {
   let effort = 0;
-  const none = () => ({ skip: base.length, insert: text.length, effort });
-  if (base.length < ANCHOR || text.length < ANCHOR) return none();
-  for (let window = FIRST_WINDOW; ; window *= 4) {
+  let best = { skip: base.length, insert: text.length };
+  let longest = 0;
+  const tooShort = base.length < ANCHOR || text.length < ANCHOR;
+  for (let window = FIRST_WINDOW; longest === 0 && !tooShort; window *= 4) {
     const near = base.subarray(0, window);
     for (let insert = 0; insert < window && insert + ANCHOR <= text.length; insert += window / TRIES) {
       effort += near.length + TRY_BYTES;
-      if (effort > mostEffort) return none();
+      if (effort > mostEffort) return { ...best, effort };
       const skip = near.indexOf(text.subarray(insert, insert + ANCHOR));
       if (skip < 0) continue;
+      // In rows that are much alike, an anchor also stands in the wrong row.
+      const alike = sameAtStart(base.subarray(skip, skip + BLOCK), text.subarray(insert, insert + BLOCK));
+      if (alike <= longest) continue;
+      longest = alike;
       const back = sameAtEnd(base.subarray(0, skip), text.subarray(0, insert));
-      return { skip: skip - back, insert: insert - back, effort };
+      best = { skip: skip - back, insert: insert - back };
+      if (longest >= SURELY) break;
     }
-    if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) return none();
+    if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) break;
   }
+  return { ...best, effort };
 }
 
 function sameAtStart(left: Buffer, right: Buffer): number {

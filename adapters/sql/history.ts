@@ -69,11 +69,9 @@ export function firstOf(number: number, text: Buffer): HistoryText {
 /**
  * The delta that stands for a text after `before`. `undefined` where it wouldn't pay: to read a text, at most twice its
  * size is decoded, and what else is in its bundle.
- *
- * @param share - How much of the text may be new.
  */
-export function deltaAfter(before: HistoryText, bytes: Buffer, share = 1 / 2): Buffer | undefined {
-  const most = Math.min(bytes.length * share, bytes.length * 2 - before.decoded);
+export function deltaAfter(before: HistoryText, bytes: Buffer): Buffer | undefined {
+  const most = Math.min(bytes.length / 2, bytes.length * 2 - before.decoded);
   return most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
 }
 

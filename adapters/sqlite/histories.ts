@@ -45,12 +45,6 @@ const REMOVE_AFTER = `
       SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?)))`;
 const REMOVE_ALONE = `DELETE FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
 
-/**
- * How much of a text may be new where the one before it is another task's: tasks that begin alike share a history for as
- * long as they are alike. Later, each save would store what differs between the two.
- */
-const OTHERS_SHARE = 1 / 16;
-
 /** Where a payload goes, and what is stored of it. */
 export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
@@ -79,16 +73,13 @@ export class SqliteHistories {
     }
     const bytes = Buffer.from(body);
     const before = this.#lastText(next);
-    const isOfTask = before !== undefined && near !== undefined && before.number <= near;
-    const piece = deltaAt(next, before, bytes, isOfTask ? undefined : OTHERS_SHARE);
+    const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
-    if (next !== undefined && isOfTask && bytes.length * 2 < before.text.length && next - before.number <= MOST_ALONE) {
-      // It may be of another kind, and the next one resemble the one before it again.
+    // What is much smaller may be of another kind, and the next one resemble the one before it again.
+    const isSmaller = before !== undefined && bytes.length * 2 < before.text.length;
+    if (next !== undefined && isSmaller && next - before.number <= MOST_ALONE) {
       return { number: next, form: FORM.alone, body };
     }
-    const newest = near === undefined ? undefined : this.#after(this.#last());
-    const joined = deltaAt(newest, this.#lastText(newest), bytes, OTHERS_SHARE);
-    if (joined) return joined;
     const number = next !== undefined && before === undefined ? next : this.#newHistory();
     return { number, ...wholeOf(bytes), text: firstOf(number, bytes) };
   }
@@ -129,6 +120,11 @@ export class SqliteHistories {
 
   #newHistory(): number {
     return (historyOf(this.#last()) + 1) * PLACES + 1;
+  }
+
+  #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
+    const newest = this.#after(this.#last());
+    return newest === next ? undefined : deltaAt(newest, this.#lastText(newest), bytes);
   }
 
   /** The last number of all. */
@@ -187,13 +183,8 @@ export class SqliteHistories {
   }
 }
 
-function deltaAt(
-  number: number | undefined,
-  before: HistoryText | undefined,
-  bytes: Buffer,
-  share: number | undefined,
-): PlacedPiece | undefined {
-  const delta = before && deltaAfter(before, bytes, share);
+function deltaAt(number: number | undefined, before: HistoryText | undefined, bytes: Buffer): PlacedPiece | undefined {
+  const delta = before && deltaAfter(before, bytes);
   if (number === undefined || !before || !delta) return undefined;
   return { number, form: FORM.delta, body: delta, text: followed(before, number, bytes, delta) };
 }

@@ -8,9 +8,10 @@ const LONGEST_PAUSE_MS = 20;
 export class LockQueue {
   readonly #timeoutMs: number;
   #lastWrite: Promise<unknown> | undefined;
+  #lastSuccessMs = Number.NEGATIVE_INFINITY;
   #idle: Promise<unknown> = Promise.resolve();
 
-  /** @param timeoutMs - How long a call is tried again. */
+  /** @param timeoutMs - How long a call is tried again, since it was made, or since one before it has succeeded. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
   }
@@ -49,22 +50,28 @@ export class LockQueue {
   }
 
   #untilFree<Result>(work: () => Result, before?: Promise<unknown>): Promise<Result> {
-    const deadline = performance.now() + this.#timeoutMs;
-    const result = Promise.allSettled([before]).then(() => untilFree(work, deadline));
+    const calledMs = performance.now();
+    const waitedMs = () => performance.now() - Math.max(calledMs, this.#lastSuccessMs);
+    const result = Promise.allSettled([before])
+      .then(() => untilFree(work, () => this.#timeoutMs - waitedMs()))
+      .then((done) => {
+        this.#lastSuccessMs = performance.now();
+        return done;
+      });
     this.#idle = Promise.allSettled([this.#idle, result]).then(() => undefined);
     return result;
   }
 }
 
-async function untilFree<Result>(work: () => Result, deadline: number): Promise<Result> {
+async function untilFree<Result>(work: () => Result, leftMs: () => number): Promise<Result> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
     try {
       return work();
     } catch (error) {
-      const leftMs = deadline - performance.now();
-      if (!isBusy(error) || leftMs <= 0) throw error;
+      const mostMs = leftMs();
+      if (!isBusy(error) || mostMs <= 0) throw error;
       // At random times: processes that wait for each other would meet again and again.
-      await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
+      await sleep(Math.min(pauseMs * (0.5 + Math.random()), mostMs));
     }
   }
 }

@@ -70,8 +70,8 @@ const LOCK_SLICE_MS = 3;
  * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
  * memory, to compare the next ones with.
  *
- * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. What isn't
- * awaited waits in memory: await the saves of a loop, or some at a time.
+ * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. While
+ * another process has locked the database, they wait in memory: await the saves of a loop, or some at a time.
  *
  * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. The
  * space of removed checkpoints is used again; the file itself shrinks only by `VACUUM`.

@@ -109,8 +109,8 @@ export const CHANNELS = {
 } as const;
 
 /**
- * What a checkpoint's values say of its thread: whether a node is to run next, as far as the channels of a StateGraph tell: those that call a node are there only then, and
- * one that waits for several nodes has the names of all.
+ * Whether a thread is to go on from a checkpoint, as far as the values of a StateGraph tell. A channel that calls a node is
+ * there only if the node is to run next; one that waits for several nodes then has the names of all.
  */
 export function statusOfValues(values: Readonly<Record<string, unknown>>): CheckpointStatus {
   const calls = Object.entries(values).some(([channel, value]) => {

@@ -19,6 +19,7 @@ import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import type { Lease, LeaseOptions } from "../../src/runs/lease.js";
 import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
 import { deltaHistories } from "./delta-histories.js";
 import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
@@ -207,6 +208,18 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "read a history");
     const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).highestId;
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
+  }
+
+  /**
+   * Claims the right to run the thread, for one runner at a time on all machines that share the storage; see
+   * `CheckpointManager.lease`. It keeps out those that claim it too: give its `signal` to the run, and release it after.
+   *
+   * @throws {LeaseHeldError} Somebody else has it; the error says who, and for how long.
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async lease(threadId: string, options: LeaseOptions = {}): Promise<Lease> {
+    checkThreadId(threadId);
+    return this.#manager.lease(checkpointsTask({ threadId, namespace: "" }), options);
   }
 
   /**

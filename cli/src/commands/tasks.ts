@@ -101,8 +101,9 @@ function tableOf({ output }: Session): TaskPrinter {
 }
 
 function newestText({ newest, thread, lease }: FoundTask & { readonly lease?: HeldLease }): string {
-  const at = newest.label ?? newest.stage ?? "";
-  if (thread === undefined) return `${at}${lease === undefined ? "" : ` (run by ${lease.holder})`}`.trimStart();
+  const runner = lease === undefined ? "" : ` (run by ${lease.holder})`;
+  const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
+  if (thread === undefined) return at;
   const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));
   const questions = questionsText(thread.interrupts);
   return [

@@ -23,9 +23,7 @@ it.each(["json-file", "task-file", "sqlite", "postgres"] as const)(
       error: {
         name: "CheckpointConflictError",
         code: "CHECKPOINT_CONFLICT",
-        message: expect.stringContaining(
-          "Another run, or an updateState, has continued this thread since checkpoint",
-        ),
+        message: expect.stringContaining("Another run, or an updateState, has continued this thread since checkpoint"),
       },
     });
     expect(await collect(saverOn(place).list(threadOf("t")))).toEqual(stored);

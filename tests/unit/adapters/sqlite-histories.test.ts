@@ -80,6 +80,25 @@ describe("a history of states that grow", () => {
     for (const fork of [0, 1, 999]) expect(await bodyOf(again, `f${fork}`, "c2")).toBe(next[fork]);
   });
 
+  it("of a fork that has become different from its source goes its own way", async () => {
+    const { adapter, path } = await newStore(options);
+    const [common = ""] = take(messages(400_000), 1);
+    await adapter.append(draft("a", "c0", { body: JSON.stringify([common]) }));
+    const sharesWith = { taskId: "a", id: "c0" };
+    await adapter.append(draft("b", "c0", { body: JSON.stringify([common]) }), { sharesWith });
+    const texts = messages(1000);
+    const said: Record<string, string[]> = { a: [common], b: [common] };
+    for (let turn = 1; turn <= 100; turn++) {
+      for (const [task, all] of Object.entries(said)) {
+        all.push(texts.next().value);
+        await adapter.append(draft(task, `c${turn}`, { body: JSON.stringify(all) }));
+      }
+    }
+    // Always in one history, each would have what differs between the two: 200 times 50 KB.
+    expect(await sizeAfterClosing(path, adapter)).toBeLessThan(2 * 500_000);
+    expect(await bodyOf(openAdapter({ path }), "b", "c100")).toBe(JSON.stringify(said["b"]));
+  });
+
   it("begins anew where the states have become much smaller", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 300);

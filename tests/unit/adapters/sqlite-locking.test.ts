@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointConflictError, StorageError } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { draft } from "../../../src/conformance/drafts.js";
@@ -89,6 +89,26 @@ describe("a database that another process has locked", () => {
     await refused;
     expect(await adapter.get("t", "c1")).toMatchObject({ status: "running" });
     expect(await listed(adapter)).toEqual(["c1"]);
+  });
+
+  it("is waited for by a call whose turn comes late as long as calls before it succeed", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    let tries = 0;
+    const database = spyingDriver({
+      running(sql) {
+        if (sql !== "BEGIN IMMEDIATE") return;
+        tries += 1;
+        if (tries === 4) holder.exec("BEGIN IMMEDIATE");
+        if (tries === 3 || tries === 5) vi.advanceTimersByTime(4000);
+        if (tries === 3 || tries === 6) holder.exec("COMMIT");
+      },
+    });
+    const { adapter, holder } = await lockedStore({ busyTimeoutMs: 5000, database });
+    tries = 0;
+    const appended = adapter.append(draft("t", "c2"));
+    const changed = adapter.setStatus("t", "c1", { status: "completed" });
+    expect([await appended, await changed, tries]).toEqual([2, true, 6]);
   });
 
   it("doesn't block the event loop", async () => {

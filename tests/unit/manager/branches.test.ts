@@ -57,6 +57,13 @@ const STORAGES: Record<string, (folder: string) => StorageAdapter> = {
   sqlite: (folder) => openStorage(`sqlite:${join(folder, "store.db")}`),
 };
 
+it("a fork of a fork names the fork that it was made of", async () => {
+  const { manager, first } = await taskOfTwo(new MemoryAdapter());
+  const fork = await manager.fork("t", first.id, "fork");
+  const second = await manager.fork("fork", fork.id, "fork of the fork");
+  expect(second.metadata).toEqual({ host: "a", forkedFrom: { taskId: "fork", id: fork.id } });
+});
+
 describe.each(Object.entries(STORAGES))("in %s", (_name, open) => {
   it("fork begins a task that goes on by itself, and outlives the one it comes from", async () => {
     const storage = open(await tempFolder());

@@ -44,6 +44,8 @@ describe("appends at the same moment", () => {
   it("have their own outcomes each: one that is refused fails no other", async () => {
     const { adapter } = await begun();
     const { token } = await adapter.leases.claim("task-1", "holder", 600_000);
+    const expired = await adapter.leases.claim("task-8", "holder", 1);
+    while ((await adapter.leases.current("task-8")) !== undefined);
     const outcomes = await Promise.allSettled([
       adapter.append(draft("task-0", "c2"), { expectedSequence: 1 }),
       adapter.append(draft("task-1", "c2"), { fencingToken: token }),
@@ -54,11 +56,12 @@ describe("appends at the same moment", () => {
       adapter.append(draft("new", "c1"), { expectedSequence: 0 }),
       adapter.append(draft("new-too", "c1"), { expectedSequence: 3 }),
       adapter.append(draft("task-6", "c2"), { sequence: 40 }),
+      adapter.append(draft("task-8", "c2"), { fencingToken: expired.token }),
       adapter.append(draft("task-7", "nul \0 and \x01", { body: '"ü"', label: 'quo"te \\ \0' })),
     ]);
     const told = outcomes.map((one) => (one.status === "fulfilled" ? one.value : one.reason.code));
     const [lost, conflict] = ["LEASE_LOST", "CHECKPOINT_CONFLICT"];
-    expect(told).toEqual([2, 2, lost, conflict, 1, conflict, 1, conflict, 40, 2]);
+    expect(told).toEqual([2, 2, lost, conflict, 1, conflict, 1, conflict, 40, lost, 2]);
     const given = await adapter.get("task-7", "nul \0 and \x01");
     expect(given).toMatchObject({ label: 'quo"te \\ \0', payload: { body: '"ü"' } });
     expect(await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: true }))).toEqual([]);

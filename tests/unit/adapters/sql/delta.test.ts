@@ -50,6 +50,31 @@ describe("a delta", () => {
     expect(whole(base, base).length).toBeLessThan(10);
   });
 
+  it("finds its place again among rows that are much alike", () => {
+    const status = (is: boolean) => (is ? "pending" : "done");
+    const rows = Array.from({ length: 20_000 }, (_, id) => ({
+      id,
+      status: status(id % 2 > 0),
+      attempts: 0,
+      error: null,
+    }));
+    const base = Buffer.from(JSON.stringify(rows));
+    for (let change = 0, at = 7; change < 50; change++) {
+      at = (at * 48_271) % 20_011;
+      const row = rows[at % 20_000];
+      if (row) row.status = status(row.status === "done");
+    }
+    expect(whole(base, Buffer.from(JSON.stringify(rows))).length).toBeLessThan(1500);
+  });
+
+  it("isn't looked for longer than the text's size allows", () => {
+    const table = (factor: number) =>
+      Array.from({ length: 40_000 }, (_, id) => ({ name: `a name that stays, ${id}`, value: Math.sin(id * factor) }));
+    const [base, text] = [table(1), table(2)].map((rows) => Buffer.from(JSON.stringify(rows)));
+    // One could be made: half of the bytes are in both, at 40,000 places.
+    expect(whole(base ?? Buffer.alloc(0), text ?? Buffer.alloc(0)).length).toBeGreaterThan((text?.length ?? 0) * 0.7);
+  });
+
   it("has at most so many bytes, or isn't made", () => {
     fc.assert(
       fc.property(texts, fc.nat(3000), ([base = Buffer.alloc(0), text = base], most) => {
