@@ -23,6 +23,11 @@ await runSteps([
   { name: "crashes: every kill, fault and power loss", command: "node scripts/crash.mjs" },
   [
     { name: "a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 60" },
+    {
+      name: "histories at random, 200 runs",
+      command: "npx vitest run tests/unit/adapters/sqlite-histories.test.ts -t random",
+      env: { ...process.env, WAYMARK_RUNS: "200" },
+    },
     { name: "memory of the command over 30,000 checkpoints", command: "node scripts/cli-memory.mjs" },
     { name: "soak, a fiftieth of it", command: "node --expose-gc scripts/soak.mjs --scale=0.02" },
     { name: "examples", command: "npm run examples" },
