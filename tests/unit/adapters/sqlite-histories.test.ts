@@ -245,7 +245,7 @@ describe("a piece that is missing", () => {
 });
 
 describe("saves, forks, removals and replacements at random, through two connections", () => {
-  const runs = Number(process.env["WAYMARK_RUNS"] ?? (process.env["WAYMARK_TESTS"] === undefined ? 20 : 1000));
+  const runs = Number(process.env["WAYMARK_RUNS"] ?? (process.env["WAYMARK_TESTS"] === undefined ? 8 : 1000));
   it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 1000 }, async () => {
     const path = `${await tempFolder()}/store.db`;
     const adapters = [openAdapter({ path, ...options }), openAdapter({ path, ...options })] as const;

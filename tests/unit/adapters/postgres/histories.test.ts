@@ -207,7 +207,7 @@ describe("a damaged piece", () => {
 });
 
 describe("saves, forks, removals and replacements at random, through two adapters", () => {
-  const runs = Number(process.env["WAYMARK_RUNS"] ?? (process.env["WAYMARK_TESTS"] === undefined ? 4 : 60));
+  const runs = Number(process.env["WAYMARK_RUNS"] ?? (process.env["WAYMARK_TESTS"] === undefined ? 2 : 60));
   it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 4000 }, async () => {
     const { adapter, ...place } = await newStore();
     const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = 3`;
