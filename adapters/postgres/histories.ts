@@ -3,17 +3,16 @@ import type { Payload } from "../../src/contract/checkpoint.js";
 import {
   BrokenHistoryError,
   bundleOf,
-  deltaAfter,
   FORM,
   firstOf,
-  followed,
   isFoldDue,
   MOST_ALONE,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
+  stepAfter,
   textAt,
-  wholeOf,
+  wholeOffLoop,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
 import type { PostgresConnection, Statements } from "./connection.js";
@@ -56,16 +55,15 @@ export class PostgresHistories {
   }
 
   /** What to store of a payload. `isLoaded`: {@link load} has just looked. */
-  place(taskId: string, { body }: Payload, isLoaded = false): PlacedPiece {
+  async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PlacedPiece> {
     if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { form: FORM.alone, body };
     const bytes = Buffer.from(body);
     const before = this.#remembered.get(taskId);
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;
-      const delta = isLong ? undefined : deltaAfter(before, bytes);
-      if (delta !== undefined) {
-        const text = { ...followed(before, 0, bytes, delta), first: before.first, alone: 0 };
-        return { form: FORM.delta, body: delta, after: digestOf(before), text };
+      const step = isLong ? undefined : stepAfter(before, 0, bytes);
+      if (step !== undefined) {
+        return { ...step, text: { ...step.text, first: before.first, alone: 0 }, after: digestOf(before) };
       }
       // What is much smaller may be of another kind, and the next one resemble the one before it again.
       if (bytes.length * 2 < before.text.length && before.alone < MOST_ALONE) {
@@ -73,7 +71,7 @@ export class PostgresHistories {
       }
     }
     const text = { ...firstOf(0, bytes), alone: 0 };
-    return { ...wholeOf(bytes), text, ...(before || isLoaded ? undefined : { after: NO_TEXT }) };
+    return { ...(await wholeOffLoop(bytes)), text, ...(before || isLoaded ? undefined : { after: NO_TEXT }) };
   }
 
   /** The payload is stored under that sequence. */
@@ -92,13 +90,14 @@ export class PostgresHistories {
 
   /** Makes one bundle of the deltas after the last one. */
   async fold(connection: PostgresConnection, taskId: string): Promise<void> {
+    if (!this.#mayFold) return;
     const fold = async (run: Statements) => {
       await run.rows(this.#sql.lock, taskId);
       const rows = await run.rows(this.#sql.deltas, taskId);
       const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
       const [first] = deltas;
       // Another process may have done it.
-      if (first === undefined) return;
+      if (first === undefined || deltas.length < 2) return;
       const { number, body } = bundleOf(deltas);
       await run.change(this.#sql.fold, taskId, first.number, number, body);
     };

@@ -58,9 +58,9 @@ export class PostgresWriter {
    * checkpoint under that id is this one.
    */
   async append({ draft, condition }: Append): Promise<number> {
-    const { taskId, payload } = draft;
+    const { taskId } = draft;
     if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(this.#connection, taskId);
-    let placed = this.#histories.place(taskId, payload);
+    let placed = await this.#place(draft);
     const deadline = performance.now() + this.#retryForMs;
     let wasTaken = false;
     // Twice at least: the first attempt may only show that another process has stored a text.
@@ -69,7 +69,7 @@ export class PostgresWriter {
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
       if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId, placed.after))) {
-        placed = this.#histories.place(taskId, payload, true);
+        placed = await this.#place(draft, true);
         continue;
       }
       // In this order: another process that appends the same draft may store it in between.
@@ -105,11 +105,17 @@ export class PostgresWriter {
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
     const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
-    const placed = new Map(appends.map(({ draft }) => [draft, this.#histories.place(draft.taskId, draft.payload)]));
-    const bodies = Buffer.allocUnsafe([...placed.values()].reduce((bytes, piece) => bytes + bytesOf(piece), 0));
+    const all = await Promise.all(
+      appends.map(async (append) => {
+        const { taskId, payload } = append.draft;
+        return { ...append, piece: await this.#histories.place(taskId, payload) };
+      }),
+    );
+    // Before one that begins anew, there is more to do.
+    const placed = all.filter(({ piece }) => piece.form !== FORM.anew);
+    const bodies = Buffer.allocUnsafe(placed.reduce((bytes, { piece }) => bytes + bytesOf(piece), 0));
     let start = 0;
-    const rows = [...placed].map(([draft, piece], index) => {
-      const condition = appends[index]?.condition;
+    const rows = placed.map(({ draft, condition, piece }) => {
       const { columns, before, after } = describedBy(draft);
       const { form, body } = piece;
       const length = bytesOf(piece);
@@ -122,7 +128,7 @@ export class PostgresWriter {
         // PostgreSQL counts from 1.
         ...{ task_id: toColumn(draft.taskId), is_text: isText(draft.payload), start: start - length + 1, length },
         ...{ id_digest: digestOf(draft.id).toString("hex"), before, after },
-        ...{ expected: condition?.expectedSequence, token: condition?.fencingToken },
+        ...{ expected: condition.expectedSequence, token: condition.fencingToken },
         ...{ form, last_text: piece.after?.toString("hex") },
       };
     });
@@ -131,7 +137,8 @@ export class PostgresWriter {
     try {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
       const sequences = new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
-      for (const [{ taskId, payload }, piece] of placed) {
+      for (const { draft, piece } of placed) {
+        const { taskId, payload } = draft;
         const sequence = sequences.get(taskId);
         if (sequence !== undefined) this.#histories.stored(taskId, piece, sequence, payload.sha256);
       }
@@ -141,6 +148,13 @@ export class PostgresWriter {
       if (isPassing(error)) throw error;
       return new Map();
     }
+  }
+
+  async #place({ taskId, payload }: CheckpointDraft, isLoaded = false): Promise<PlacedPiece> {
+    const placed = await this.#histories.place(taskId, payload, isLoaded);
+    // Nothing builds on the deltas before one that begins anew.
+    if (placed.form === FORM.anew) await this.#histories.fold(this.#connection, taskId);
+    return placed;
   }
 
   async #tryAppend(
@@ -156,7 +170,7 @@ export class PostgresWriter {
       const { first, next } = fencingToken === undefined ? append : appendUnderLease;
       const token = fencingToken === undefined ? [] : [fencingToken];
       const [[given] = []] = await this.#connection.rows(
-        placed.form === FORM.delta ? next : first,
+        placed.form === FORM.delta || placed.form === FORM.anew ? next : first,
         ...values,
         ...token,
       );
