@@ -1,6 +1,6 @@
 import type { HistoryText } from "./history.js";
 
-/** Up to so many bytes of last texts and their whole ones are remembered, or one larger pair: the next ones are compared with them. */
+/** Up to so many bytes of last texts and their whole ones are remembered, or one larger pair, to compare the next ones with. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /** A text, and the digest of the checkpoint that has it. */
