@@ -150,6 +150,30 @@ describe("a lease in time", () => {
       message: expect.stringContaining("expired before"),
     });
     expect(vi.getTimerCount()).toBe(0);
+    // What is lost needs no release, so that doesn't fail.
+    storage.leases.release = () => Promise.reject(new Error("The network is down."));
+    await lease.release();
+  });
+
+  it("lasts from when it was asked for, however late the storage answers", async () => {
+    const storage = mockedStorage();
+    const { claim, renew } = storage.leases;
+    const late = async <Answer>(answer: Promise<Answer>) => {
+      await answer;
+      vi.advanceTimersByTime(500);
+      return answer;
+    };
+    storage.leases.claim = (...args) => late(claim(...args));
+    storage.leases.renew = (...args) => late(renew(...args));
+    const endsIn = async (ms: number) => {
+      expect(lease.signal.aborted).toBe(false);
+      expect(Date.parse(lease.expiresAt) - Date.now()).toBe(ms);
+    };
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    await endsIn(2_500);
+    await lease.renew();
+    await endsIn(2_500);
+    await lease.release();
   });
 
   it("aborts its signal at the renewal that finds it lost", async () => {
