@@ -1,8 +1,9 @@
 // What the saver asks of a storage.
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
-import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import { type BaseCheckpointSaver, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import type { WaymarkSaver } from "waymark/langgraph";
 import { collect } from "../../support/postgres.js";
 import { newPlace, type Place, saverOn, threadOf } from "./storages.js";
 
@@ -103,4 +104,18 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(costs[0]).toBeLessThan(16 + 2 * 10 + 5);
     expect(costs[1]).toBe(costs[0]);
   });
+});
+
+it("a thread stays in memory while another one goes on, of which the last checkpoint is enough", async () => {
+  const { saver, counts } = countingOn(await placeWith("memory", 1));
+  await saver.getTuple(threadOf("t"));
+  let config: Parameters<WaymarkSaver["put"]>[0] = threadOf("large", { checkpoint_ns: "" });
+  const channel_values = { kept: "k".repeat(1_000_000) };
+  for (let step = 0; step < 20; step++) {
+    const checkpoint = { ...emptyCheckpoint(), id: uuid6(step), channel_values, channel_versions: { kept: 1 } };
+    config = await saver.put(config, checkpoint, { source: "loop", step, parents: {} }, step === 0 ? { kept: 1 } : {});
+  }
+  counts.records = 0;
+  await saver.getTuple(threadOf("t"));
+  expect(counts.records).toBe(1);
 });

@@ -72,7 +72,9 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     // Nothing has to be migrated again, and what hasn't changed since is there.
     const next = saverOn(place, { stateVersion: 2, migrations: { 1: () => ({ kept: "migrated again" }) } });
     expect((await newer(next).getState(threadOf("t"))).values).toEqual(ended);
-    expect((await next.getTuple(threadOf("t")))?.checkpoint.channel_values).not.toHaveProperty("legacy");
+    const { checkpoint } = (await next.getTuple(threadOf("t"))) ?? {};
+    expect(checkpoint?.channel_values).not.toHaveProperty("legacy");
+    expect(checkpoint?.channel_versions).not.toHaveProperty("legacy");
     expect(await newer(next).invoke({}, threadOf("t"))).toMatchObject({ kept: "from the input", count: 1 });
   });
 

@@ -208,6 +208,16 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(values).toEqual({ by: "f", log, delta: log });
   });
 
+  it("nothing is taken from memory that another one has pruned, even if its clock is behind", async () => {
+    const place = await newPlace(kind);
+    const [saver, other] = [saverOn(place), saverOn(place, { retention: { keepLast: 1 } })];
+    const checkpointOf = (id: string) => ({ ...emptyCheckpoint(), id });
+    const metadata = { source: "loop", step: 0, parents: {} } as const;
+    await saver.put(threadOf("t"), checkpointOf("id-2"), metadata, {});
+    await other.put((await other.getTuple(threadOf("t")))?.config ?? {}, checkpointOf("id-1"), metadata, {});
+    expect((await saver.getTuple(threadOf("t")))?.checkpoint.id).toBe("id-1");
+  });
+
   it("reading the state while a run is under way changes nothing", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
