@@ -29,9 +29,8 @@ export function* changesOf(from: unknown, to: unknown, path: Path = []): Generat
   } else if (textOf(from) !== textOf(to)) yield { kind: "changed", path, from, to };
 }
 
-/** What kind of value it is, in a word: `Map`, `null`, `string`. */
+/** What kind of value it is, in a word: `Map`, `Null`, `String`. */
 function kindOf(value: unknown): string {
-  if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 

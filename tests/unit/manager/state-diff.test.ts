@@ -102,6 +102,10 @@ describe("the changes of two states", () => {
     expect(changes([{ x: 1 }, { x: 2 }], [{ x: 1 }, { x: 3 }])).toEqual([
       { kind: "changed", path: [1, "x"], from: 2, to: 3 },
     ]);
+    expect(changes([{ x: 1 }], ["x"])).toEqual([
+      { kind: "removed", path: [0], from: { x: 1 } },
+      { kind: "added", path: [0], to: "x" },
+    ]);
     expect(changes(["a", "a", "b", "a"], ["a", "b", "a"])).toEqual([{ kind: "removed", path: [1], from: "a" }]);
   });
 
