@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { StorageAdapter } from "waymark/adapter";
-import { FOLD, FORM, PLACES } from "../../../adapters/sql/history.js";
+import { FOLD, FORM, PLACES, wholeOf } from "../../../adapters/sql/history.js";
 import { bodyOf, checkBranches, messages, saveTurns, take, turns } from "../../support/histories.js";
 import { checkRandomHistories } from "../../support/random-histories.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -196,6 +196,14 @@ describe("a history of states that grow", () => {
     await adapter.append(draft("t", "third", { body: third.padEnd(5000) }));
     expect(await bodyOf(openAdapter({ path }), "t", "third")).toBe(third.padEnd(5000));
     expect(await bodyOf(adapter, "t", "another")).toBe(first.padEnd(4990));
+  });
+});
+
+describe("the first text of a history", () => {
+  it("is deflated where that is worth its time: from 32 KB to 4 MB", () => {
+    const [least, most] = [32 * 1024, 4 * 1024 * 1024];
+    const forms = [least - 1, least, most, most + 1].map((bytes) => wholeOf(Buffer.alloc(bytes)).form);
+    expect(forms).toEqual([FORM.plain, FORM.whole, FORM.whole, FORM.plain]);
   });
 });
 

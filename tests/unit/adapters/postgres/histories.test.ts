@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isCorrupt, type StorageAdapter } from "waymark/adapter";
-import { FOLD, PLACES } from "../../../../adapters/sql/history.js";
+import { FOLD, FORM, MOST_ALONE, PLACES } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { bodyOf, checkBranches, saveTurns, take, turns } from "../../../support/histories.js";
 import {
@@ -46,6 +46,12 @@ describe("a history of states that grow", () => {
     for (const number of [1, 2, FOLD, FOLD + 1, FOLD + 2, PLACES - 1, PLACES, PLACES + 1, bodies.length]) {
       expect(await bodyOf(again, "t", `c${number}`)).toBe(bodies[number - 1]);
     }
+    // No state is made of what was saved more than 1,024 before it.
+    await administer(
+      place.url,
+      `UPDATE "${place.schema}".pieces SET body = '' WHERE number <= ${bodies.length - PLACES}`,
+    );
+    expect(await newest(openAdapter(place))).toBe(bodies.at(-1));
   });
 
   it("is saved and its latest read in one round trip each, and without its pieces", async () => {
@@ -190,6 +196,23 @@ describe("a history of states that grow", () => {
   });
 });
 
+describe("a history of states of two kinds", () => {
+  it("goes on after a small one, and begins anew where the states have become small", async () => {
+    const { adapter, ...place } = await newStore();
+    const [large = "", larger = ""] = take(turns(), 2);
+    const small = large.padEnd(2000);
+    const states = [large.padEnd(9000), small, larger.padEnd(9000), ...Array<string>(MOST_ALONE + 2).fill(small)];
+    for (const [index, body] of states.entries()) await adapter.append(draft("t", `c${index + 1}`, { body }));
+    const forms = await administer(
+      place.url,
+      `SELECT form FROM "${place.schema}".checkpoints c LEFT JOIN "${place.schema}".pieces ON number = sequence ORDER BY sequence`,
+    );
+    const { plain, delta } = FORM;
+    const alone = Array(MOST_ALONE).fill(null);
+    expect(forms.map(({ form }) => form)).toEqual([plain, null, delta, ...alone, plain, delta]);
+  });
+});
+
 describe("a damaged piece", () => {
   it("costs the states that are made of it, is found, and the next save begins anew", async () => {
     const { adapter, ...place } = await newStore();
@@ -212,6 +235,23 @@ describe("a damaged piece", () => {
       `SELECT count(*)::int AS rows FROM "${place.schema}".quarantine WHERE form = 2 AND body IS NOT NULL`,
     );
     expect(quarantined).toEqual({ rows: 21 });
+  });
+});
+
+describe("a text that has another byte than was saved", () => {
+  it("is nothing that the next state is made of: with the byte put right, both are as they were saved", async () => {
+    const { adapter, ...place } = await newStore();
+    await saveTurns(adapter, 12);
+    const [saved = "", next = ""] = [...take(turns(), 13)].slice(11);
+    // The turn's last digit, 2 or 3: the next state has the wrong one there.
+    const flip = `UPDATE "${place.schema}".pieces SET body = set_byte(body, length(body) - 1, get_byte(body, length(body) - 1) # 1) WHERE number = 12`;
+    await administer(place.url, flip);
+    const other = openAdapter(place);
+    expect(await newest(other)).toContain('"turn":13');
+    await openAdapter(place).append(draft("t", "c13", { body: next }));
+    await administer(place.url, flip);
+    expect(await bodyOf(other, "t", "c12")).toBe(saved);
+    expect(await bodyOf(other, "t", "c13")).toBe(next);
   });
 });
 
