@@ -1,0 +1,104 @@
+// What the command does with states that are stored as what changed, 64 changes in a bundle, where some were removed.
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { encrypt } from "waymark";
+import { openStorage } from "waymark/adapters";
+import { FOLD, FORM } from "../../adapters/sql/history.js";
+import { draft } from "../../src/conformance/drafts.js";
+import { bodyOf, saveTurns } from "../support/histories.js";
+import { administer, newSchema } from "../support/postgres.js";
+import { newPlace, recordsOf, waymark } from "./waymark.js";
+
+const named = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => `c${from + index}`);
+/** The first is small, the second whole; some come after the bundle. */
+const SAVED = named(1, FOLD + 10);
+const REMOVED = [...named(20, 29), `c${FOLD + 2}`];
+const LEFT = SAVED.filter((id) => !REMOVED.includes(id));
+
+/** An empty storage, another one, and how the tables of the first are changed by hand. */
+const STORAGES = {
+  async sqlite() {
+    const urls = ["sqlite:store.db", "sqlite:other.db"] as const;
+    const place = await newPlace(urls[0]);
+    const administered = async (sql: string) => {
+      const database = new Database(join(place.cwd, "store.db"));
+      const statement = database.prepare<[], Record<string, unknown>>(sql);
+      const rows = statement.reader ? statement.all() : void statement.run();
+      database.close();
+      return rows ?? [];
+    };
+    return { ...place, urls, administered, tableOf: (name: string) => `waymark_${name}`, pieces: "waymark_payloads" };
+  },
+  async postgres() {
+    const { url, schema } = await newSchema();
+    const urls = [`${url}?schema=${schema}`, `${url}?schema=${(await newSchema()).schema}`] as const;
+    const tableOf = (name: string) => `"${schema}".${name}`;
+    const administered = (sql: string) => administer(url, sql);
+    return { ...(await newPlace(urls[0])), urls, administered, tableOf, pieces: tableOf("pieces") };
+  },
+};
+
+async function storeWithBundle(kind: keyof typeof STORAGES) {
+  const store = await STORAGES[kind]();
+  const { cwd, urls, pieces, administered } = store;
+  const storage = openStorage(urls[0], { relativeTo: cwd });
+  onTestFinished(() => storage.close());
+  const texts = await saveTurns(storage, SAVED.length);
+  const bodies = new Map(SAVED.map((id, index) => [id, texts[index] ?? ""]));
+  await storage.remove("t", REMOVED);
+  const forms = async () => {
+    const rows = await administered(`SELECT DISTINCT form FROM ${pieces} WHERE form > 0 ORDER BY form`);
+    return rows.map(({ form }) => form);
+  };
+  expect(await forms()).toEqual([FORM.delta, FORM.bundle, FORM.plain]);
+  return { ...store, storage, bodies, forms };
+}
+
+describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", (kind) => {
+  it("is exported, imported and copied as it is", async () => {
+    const { cwd, run, urls } = await storeWithBundle(kind);
+    const records = await recordsOf(cwd, urls[0]);
+    expect(records.map(({ id }) => id)).toEqual(LEFT);
+    const exported = (await run("export")).stdout;
+    const imported = await waymark({ cwd, env: { WAYMARK_STORAGE: urls[1] } }, ["import"], exported);
+    expect(imported).toMatchObject({ code: 0, stderr: "" });
+    expect(await recordsOf(cwd, urls[1])).toEqual(records);
+    expect((await run("copy", "--to", "files:copy")).stdout).toContain(`${LEFT.length} of ${LEFT.length} identical`);
+    expect(await recordsOf(cwd, "files:copy")).toEqual(records);
+  });
+
+  it("is encrypted by a rekey, and no piece of it stays", async () => {
+    const { open, bodies, forms } = await storeWithBundle(kind);
+    const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
+    await using manager = await open(undefined, { transforms });
+    expect(await manager.rekey()).toMatchObject({ rewritten: LEFT.length, refused: 0, damaged: 0, left: 0 });
+    const states: [string, string][] = [];
+    for await (const { id, state } of manager.history("t", { order: "oldest" }))
+      states.push([id, JSON.stringify(state)]);
+    expect(states).toEqual(LEFT.map((id) => [id, bodies.get(id)]));
+    expect(await forms()).toEqual([]);
+  });
+
+  it("loses by a repair what is damaged, and nothing else", async () => {
+    const { run, storage, bodies, administered, tableOf, pieces } = await storeWithBundle(kind);
+    expect(await run("verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing is wrong") });
+
+    await administered(`UPDATE ${tableOf("checkpoints")} SET label = 'by hand' WHERE id = 'c40'`);
+    expect(await run("repair", "--yes")).toMatchObject({ code: 0 });
+    const intact = LEFT.filter((id) => id !== "c40");
+    for (const id of intact) expect(await bodyOf(storage, "t", id)).toBe(bodies.get(id));
+
+    await administered(`UPDATE ${pieces} SET body = '' WHERE form = ${FORM.bundle}`);
+    const { code, stdout } = await run("verify", "--json");
+    expect([code, JSON.parse(stdout).findings.map(({ id }: { id: string }) => id)]).toEqual([1, intact.slice(2)]);
+    expect(await run("repair", "--yes")).toMatchObject({ code: 0 });
+    expect(await run("verify")).toMatchObject({ code: 0 });
+    for (const id of intact.slice(0, 2)) expect(await bodyOf(storage, "t", id)).toBe(bodies.get(id));
+    const quarantined = `SELECT id FROM ${tableOf("quarantine")} WHERE body IS NOT NULL ORDER BY sequence`;
+    expect((await administered(quarantined)).map(({ id }) => id)).toEqual(LEFT.slice(2));
+    const next = bodies.get("c70") ?? "";
+    await storage.append(draft("t", "next", { body: next }));
+    expect(await bodyOf(storage, "t", "next")).toBe(next);
+  });
+});
