@@ -1,5 +1,5 @@
 import { constants } from "node:buffer";
-import { types } from "node:util";
+import { inspect, types } from "node:util";
 import { PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
 import { adviceFor, describeInstance, errorKindOf, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
@@ -114,7 +114,7 @@ export class Encoder implements Writing {
         this.reserve(value.length);
         return value;
       case "number":
-        return Number.isFinite(value) && !Object.is(value, -0) ? value : this.#tagged("number", value);
+        return isPlainNumber(value) ? value : this.#tagged("number", value);
       case "boolean":
         return value;
       case "object":
@@ -156,22 +156,23 @@ export class Encoder implements Writing {
 
   #array(items: readonly unknown[], prototype: object | null): readonly unknown[] {
     if (classOf(prototype) !== "Array") this.refuseInstance(items);
-    const { length } = items;
     // An item and its comma.
-    this.reserve(length * 2);
+    this.reserve(items.length * 2);
     const steps = this.#steps;
     const last = steps.length - 1;
-    const copy: unknown[] = [];
+    const copy: unknown[] = items.slice();
     let holes = 0;
-    for (let index = 0; index < length; index++) {
+    for (let index = 0; index < copy.length; index++) {
       steps[last] = index;
-      const item = items[index];
-      const isHole = item === undefined && !Object.hasOwn(items, index);
+      const item = copy[index];
+      const isHole = item === undefined && !Object.hasOwn(copy, index);
       if (isHole) holes += 1;
-      copy.push(isHole ? this.#tagged("hole", item) : this.#value(item));
+      if (isHole) copy[index] = this.#tagged("hole", item);
+      else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
     }
     // Properties that aren't enumerable are left out: to list all names takes as long as to copy the items.
-    if (Object.keys(items).length !== length - holes || Object.getOwnPropertySymbols(items).length > 0) {
+    const isBare = isLongAndBare(items) || Object.keys(items).length === copy.length - holes;
+    if (!isBare || Object.getOwnPropertySymbols(items).length > 0) {
       const extra = Reflect.ownKeys(items).find((key) => key !== "length" && !isIndex(key));
       this.refuse("an extra property of an Array", "Save it beside the array.", extra);
     }
@@ -267,6 +268,20 @@ function classOf(prototype: object | null): string | undefined {
   if (prototype === Object.prototype) return "Object";
   if (prototype === Array.prototype) return "Array";
   return prototype === null ? "NullObject" : kindOf(prototype);
+}
+
+/**
+ * Whether it is long and has nothing beside its items. To list the keys of many numbers takes 30 times as long as to write
+ * them; `inspect` has a way of the engine's to what isn't an item. If it tells otherwise, the keys are listed.
+ */
+function isLongAndBare(items: readonly unknown[]): boolean {
+  if (items.length < 1000) return false;
+  return inspect(items, { maxArrayLength: 0, depth: 0, customInspect: false }) === `[ ... ${items.length} more items ]`;
+}
+
+/** Whether it is a number that JSON has a place for. */
+function isPlainNumber(value: unknown): boolean {
+  return typeof value === "number" && Number.isFinite(value) && !Object.is(value, -0);
 }
 
 function isIndex(key: string | symbol): boolean {

@@ -75,6 +75,7 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
     "$.a.note",
     /an extra property of an Array/,
   ],
+  ["an extra property of a long array", [Object.assign(Array(5000).fill(1), { note: 1 })], "$[0].note", /of an Array/],
   ["a match of a regular expression", { m: /b/.exec("abc") }, "$.m.index", /an extra property/],
   ["a property under a symbol of an array", [Object.assign([], { [Symbol("x")]: 1 })], "$[0][Symbol(x)]", /an extra/],
   ["an extra property of a Map", [Object.assign(new Map(), { note: 1 })], "$[0].note", /an extra property .* Map/],

@@ -67,6 +67,8 @@ const survivors: [string, unknown][] = [
   // biome-ignore lint/suspicious/noSparseArray: holes are what this is about.
   ["holes, the last one too", [, 1, , undefined, ,]],
   ["an array of nothing but holes", new Array(5)],
+  ["a long array of nothing but holes", new Array(5000)],
+  ["a long array", Object.assign(Array(5000).fill(1), { 1: -0, 2: undefined, 3: [1n] })],
   ["a regular expression with its lastIndex", expression],
   ["an empty regular expression", /(?:)/],
   ["a regular expression whose lastIndex is no number", Object.assign(/a/g, { lastIndex: { at: -0 } })],
