@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { Payload } from "../../src/contract/checkpoint.js";
+import { utf8Of } from "../../src/contract/utf8.js";
 import {
   BrokenHistoryError,
   bundleOf,
@@ -57,7 +58,7 @@ export class PostgresHistories {
   /** What to store of a payload. `isLoaded`: {@link load} has just looked. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PlacedPiece> {
     if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { form: FORM.alone, body };
-    const bytes = Buffer.from(body);
+    const bytes = utf8Of(body);
     const before = this.#remembered.get(taskId);
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;

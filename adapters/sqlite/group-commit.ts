@@ -1,5 +1,5 @@
 import type { AppendCondition } from "../../src/contract/adapter.js";
-import { type CheckpointDraft, copyOfPayload } from "../../src/contract/checkpoint.js";
+import { type CheckpointDraft, copyOf } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
 /** The most appends of one transaction, and about the most text: what waits takes no more memory. */
@@ -27,12 +27,10 @@ export class GroupCommit {
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): Promise<number> {
     // The caller may change both as soon as it has its promise.
-    const { payload, ...rest } = draft;
-    const copies = structuredClone({ rest, condition });
-    const copy = { ...copies.rest, payload: copyOfPayload(payload) };
+    const copies = { draft: copyOf(draft), condition: { ...condition } };
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ draft: copy, condition: copies.condition, resolve, reject });
-      this.#bytes += copy.sizeBytes;
+      this.#waiting.push({ ...copies, resolve, reject });
+      this.#bytes += draft.sizeBytes;
       if (this.#waiting.length === MOST || this.#bytes >= MOST_BYTES) this.flush();
       else if (this.#waiting.length === 1) queueMicrotask(() => this.flush());
     });

@@ -1,4 +1,5 @@
 import type { Payload } from "../../src/contract/checkpoint.js";
+import { utf8Of } from "../../src/contract/utf8.js";
 import {
   BrokenHistoryError,
   bundleOf,
@@ -92,7 +93,7 @@ export class SqliteHistories {
     if (typeof body !== "string" || body.length < SMALLEST_BYTES) {
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
-    const bytes = Buffer.from(body);
+    const bytes = utf8Of(body);
     const before = this.#lastText(next);
     const piece = stepAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;

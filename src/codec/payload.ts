@@ -1,6 +1,7 @@
 import { hash, webcrypto } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError, UnsupportedFormatError } from "../contract/errors.js";
+import { utf8Of } from "../contract/utf8.js";
 import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
@@ -194,7 +195,8 @@ function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOpt
 
 function madeOf(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
   if (body.length >= LARGE_TEXT) return madeOfLarge(encoding, body);
-  return { payload: { encoding, body, sha256: digestOf(body) }, sizeBytes: Buffer.byteLength(body) };
+  const bytes = typeof body === "string" ? utf8Of(body) : body;
+  return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 
 async function madeOfLarge(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
