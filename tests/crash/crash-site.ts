@@ -1,7 +1,9 @@
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { expect } from "vitest";
+import { FOLD, FORM } from "../../adapters/sql/history.js";
 import { aimedFaults } from "./aimed-fault.js";
 import { inProcess, recorded } from "./crash-process.js";
 import { damage } from "./damage.js";
@@ -11,6 +13,7 @@ import {
   type Contents,
   DAMAGED,
   expectedContents,
+  GROWN,
   HISTORY,
   INTERRUPTED,
   type Operation,
@@ -159,6 +162,11 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   const { answers } = await inProcess(kind, storeIn(folder), HISTORY);
   expect(answers).toEqual([1, 1, 2, 3].map((value) => ({ value })));
   if (before === "history") return { calls: HISTORY, damaged: [] };
+  if (before === "grown") {
+    await inProcess(kind, storeIn(folder), GROWN);
+    expect(singlesIn(storeIn(folder))).toBe(FOLD - 1);
+    return { calls: [...HISTORY, ...GROWN], damaged: [] };
+  }
   if (before === "damaged") {
     damage(kind, storeIn(folder));
     return { calls: HISTORY, damaged: DAMAGED };
@@ -180,6 +188,14 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
     await rename(kill.folder, folder);
   }
   return { calls: call.path === undefined ? [...HISTORY, INTERRUPTED] : HISTORY, damaged: [] };
+}
+
+/** How many deltas of a database are in no bundle. */
+function singlesIn(folder: string): unknown {
+  const database = new Database(join(folder, "checkpoints.db"));
+  const count = database.prepare(`SELECT count(*) FROM waymark_payloads WHERE form = ${FORM.delta}`).pluck().get();
+  database.close();
+  return count;
 }
 
 async function copied(folder: string): Promise<string> {

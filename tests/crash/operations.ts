@@ -7,6 +7,7 @@ import {
   type StoredCheckpoint,
 } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { FOLD } from "../../adapters/sql/history.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 
 /** The stores that the crash tests crash: names that program.mjs knows. */
@@ -27,8 +28,9 @@ export type Call =
 /**
  * What the store holds before the operation. `killed`: a history, and what a process left that was killed in a save.
  * `damaged`: a history in which {@link DAMAGED} are other than they were saved, with something that is left over.
+ * `grown`: a history, and in SQLite as many deltas as make a bundle but for one.
  */
-export type Before = "nothing" | "history" | "killed" | "damaged";
+export type Before = "nothing" | "history" | "killed" | "damaged" | "grown";
 
 export interface Operation {
   readonly name: string;
@@ -40,6 +42,8 @@ export interface Operation {
 
 /** More than one page of a database. */
 const several = "k".repeat(6_000);
+/** Of task `u`: each has more than the one before. */
+const grown = (id: number) => draft("u", `g${id}`, { body: JSON.stringify("g".repeat(1_100 + 10 * id)) });
 const { payload: former } = draft("t", "a2", { body: JSON.stringify(several) });
 const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(5_000)) });
 
@@ -54,6 +58,7 @@ export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false 
 export const OPERATIONS: readonly Operation[] = [
   { name: "create", before: "nothing", calls: [["append", draft("t", "a1")]] },
   { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
+  { name: "append that makes a bundle", before: "grown", calls: [["append", grown(FOLD)]], only: ["sqlite"] },
   {
     name: "status",
     before: "history",
@@ -89,6 +94,15 @@ export const HISTORY: readonly Call[] = [
   ["append", draft("other", "x1")],
   ["append", draft("t", "a2", { stage: "half", body: JSON.stringify(several) })],
   ["append", draft("t", "a3", { metadata: { note: "newest" } })],
+];
+
+/**
+ * What comes after it where {@link Before} is `grown`: a state, and others of which SQLite has what changed. The last one is
+ * made of all, those that are removed too.
+ */
+export const GROWN: readonly Call[] = [
+  ...Array.from({ length: FOLD }, (_, id): Call => ["append", grown(id)]),
+  ["remove", "u", Array.from({ length: FOLD - 4 }, (_, id) => `g${id}`)],
 ];
 
 /** The save that was interrupted where {@link Before} is `killed`. */
