@@ -1,6 +1,8 @@
 // The server itself is killed: nothing that was acknowledged is missing, and the writers continue by themselves.
-import { it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
+import { FORM } from "../../adapters/sql/history.js";
 import { startPostgres } from "../../examples/two-machines/src/postgres-server.js";
+import { administer } from "../support/postgres.js";
 import { killServer } from "../support/postgres-server.js";
 import { startWriters } from "./writers.js";
 
@@ -18,5 +20,7 @@ it("survives kills (SIGKILL) of the server while eight writers save", { timeout:
   }
   await writers.saves(200);
   const saved = await writers.end();
+  const bundles = `SELECT FROM waymark.pieces WHERE form = ${FORM.bundle}`;
+  expect(await administer(server.url, bundles)).not.toEqual([]);
   process.stdout.write(`postgres: ${KILLS} kills of the server, ${saved} saves acknowledged, 0 lost\n`);
 });

@@ -3,6 +3,9 @@ import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../src/conformance/drafts.js";
 import { collect, openAdapter } from "../support/postgres.js";
 
+/** So much that what changed is stored of it, and several changes become a bundle. */
+const LONG = "l".repeat(3_000);
+
 /** Eight writers that save to four tasks, each with an adapter and connections of its own, while a server is tormented. */
 export function startWriters(options: Parameters<typeof openAdapter>[0]) {
   const adapters = Array.from({ length: 8 }, () => openAdapter(options));
@@ -12,8 +15,9 @@ export function startWriters(options: Parameters<typeof openAdapter>[0]) {
   const write = async (adapter: PostgresAdapter, writer: number) => {
     const taskId = `task-${writer % 4}`;
     for (let number = 0; !isOver; number++) {
-      const sequence = await adapter.append(draft(taskId, `w${writer}-${number}`));
-      acknowledged.set(`${taskId} w${writer}-${number}`, sequence);
+      const id = `w${writer}-${number}`;
+      const sequence = await adapter.append(draft(taskId, id, { body: JSON.stringify([id, LONG]) }));
+      acknowledged.set(`${taskId} ${id}`, sequence);
       wake();
     }
   };
