@@ -5,11 +5,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import pg from "pg";
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { PostgresAdapter } from "waymark/adapters/postgres";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { bundled } from "../tests/support/bundled.mjs";
 
 const { values } = parseArgs({ options: { scale: { type: "string", default: "1" }, only: { type: "string" } } });
 const scale = Number(values.scale);
@@ -26,17 +29,26 @@ const LONG = readFileSync(new URL("../README.md", import.meta.url), "utf8").slic
 const HEAP_SLACK_BYTES = 2 * 1024 * 1024;
 const FILE_SLACK = 1.1;
 
-/** @type {{ name: string, times: number, open: (folder: string) => import("waymark").StorageAdapter }[]} */
+/**
+ * What is soaked: its storage, how many bytes that takes if they aren't those of the folder, and what ends with it.
+ *
+ * @typedef {{ storage: import("waymark").StorageAdapter, bytes?: () => Promise<number>, stop?: () => Promise<void> }} Soaked
+ */
+
+/** @type {{ name: string, times: number, open: (folder: string) => Soaked | Promise<Soaked> }[]} */
 const SOAKS = [
-  { name: "memory", times: 1_000_000, open: () => new MemoryAdapter() },
+  { name: "memory", times: 1_000_000, open: () => ({ storage: new MemoryAdapter() }) },
   // `normal`, because a million syncs of a disk take hours and would say nothing more about what grows.
   {
     name: "sqlite",
     times: 1_000_000,
-    open: (folder) => new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability: "normal" }),
+    open: (folder) => ({
+      storage: new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability: "normal" }),
+    }),
   },
-  { name: "json-file", times: 100_000, open: (folder) => new JsonFileAdapter({ path: folder }) },
-  { name: "task-file", times: 100_000, open: (folder) => new TaskFileAdapter({ path: folder }) },
+  { name: "json-file", times: 100_000, open: (folder) => ({ storage: new JsonFileAdapter({ path: folder }) }) },
+  { name: "task-file", times: 100_000, open: (folder) => ({ storage: new TaskFileAdapter({ path: folder }) }) },
+  { name: "postgres", times: 100_000, open: openPostgres },
 ];
 
 if (globalThis.gc === undefined) throw new Error("Run it as `npm run soak`: the heap is only measured after gc().");
@@ -53,7 +65,8 @@ async function run({ name, times, open }) {
   const startedMs = performance.now();
   /** @type {{ heap: number, files: number }[]} */
   const samples = [];
-  const manager = new CheckpointManager({ storage: open(folder), retention: { keepLast: KEEP_LAST } });
+  const { storage, bytes = async () => bytesIn(folder), stop } = await open(folder);
+  const manager = new CheckpointManager({ storage, retention: { keepLast: KEEP_LAST } });
   try {
     for (let number = 1; number <= saves; number++) {
       const taskId = `task-${number % TASKS}`;
@@ -61,28 +74,52 @@ async function run({ name, times, open }) {
       await manager.save(taskId, state, { stage: `stage-${number % 7}` });
       const latest = await manager.latest(taskId);
       if (Object(latest?.state).number !== number) throw new Error(`${name}: save ${number} was not the latest.`);
-      if (number % Math.ceil(saves / SAMPLES) === 0) samples.push(await sample(folder));
+      if (number % Math.ceil(saves / SAMPLES) === 0) samples.push(await sample(bytes));
     }
     const counts = await Promise.all((await manager.tasks()).map(({ count }) => count));
     if (counts.length !== TASKS || counts.some((count) => count > KEEP_LAST))
       throw new Error(`${name}: kept ${counts}.`);
   } finally {
     await manager.close();
+    await stop?.();
     rmSync(folder, { recursive: true, force: true });
   }
   report(name, saves, (performance.now() - startedMs) / 60_000, samples);
 }
 
-/** @param {string} folder */
-async function sample(folder) {
+/** A server of its own, without syncs: what grows is the same. @returns {Promise<Soaked>} */
+async function openPostgres() {
+  const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
+  const { url, stop } = await startPostgres(["-c", "fsync=off"]);
+  const bytes = async () => {
+    const client = new pg.Client(url);
+    await client.connect();
+    // The server does it from time to time: before, removed rows keep their places.
+    await client.query("VACUUM");
+    const tables = "SELECT oid FROM pg_class WHERE relnamespace = 'waymark'::regnamespace AND relkind = 'r'";
+    const { rows } = await client.query(`SELECT sum(pg_total_relation_size(oid)) AS bytes FROM (${tables}) t`);
+    await client.end();
+    return Number(rows[0].bytes);
+  };
+  return { storage: new PostgresAdapter({ url }), bytes, stop };
+}
+
+/** @param {() => Promise<number>} bytes */
+async function sample(bytes) {
+  const files = await bytes();
   // Timers and callbacks that are over have let go of what they held.
   await new Promise((resolve) => setImmediate(resolve));
   globalThis.gc?.();
-  let files = 0;
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    if (entry.isFile()) files += statSync(join(entry.parentPath, entry.name)).size;
-  }
   return { heap: process.memoryUsage().heapUsed, files };
+}
+
+/** @param {string} folder */
+function bytesIn(folder) {
+  let bytes = 0;
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) bytes += statSync(join(entry.parentPath, entry.name)).size;
+  }
+  return bytes;
 }
 
 /** @param {string} name @param {number} saves @param {number} minutes @param {{ heap: number, files: number }[]} samples */
