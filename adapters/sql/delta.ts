@@ -49,9 +49,9 @@ export function withDeltas(base: Buffer, deltas: readonly Buffer[]): Buffer {
   const text = Buffer.allocUnsafe(last.textLength);
   let missing: readonly Span[] = [{ at: 0, from: 0, length: text.length }];
   for (let index = all.length - 1; index >= 0; index--) {
-    const { edits, baseLength } = all[index] ?? last;
-    if (baseLength !== (all[index - 1]?.textLength ?? base.length)) throw new RangeError(MISFIT);
-    missing = afterInserts(text, missing, edits);
+    const delta = all[index] ?? last;
+    if (delta.baseLength !== (all[index - 1]?.textLength ?? base.length)) throw new RangeError(MISFIT);
+    missing = afterInserts(text, missing, delta);
   }
   for (const { at, from, length } of missing) base.copy(text, at, from, from + length);
   return text;
@@ -64,10 +64,10 @@ interface Span {
   readonly length: number;
 }
 
-/** Copies what the edits insert to where it is missing. Gives where the edits' base has the rest. */
-function afterInserts(text: Buffer, missing: readonly Span[], edits: readonly Edit[]): readonly Span[] {
+/** Copies what the delta inserts to where it is missing. Gives where the delta's base has the rest. */
+function afterInserts(text: Buffer, missing: readonly Span[], { edits, inserts }: ReadDelta): readonly Span[] {
   const left: Span[] = [];
-  let [next, base, position] = [0, 0, 0];
+  let [next, base, position, inserted] = [0, 0, 0, 0];
   const each = (length: number, use: (at: number, offset: number, length: number) => void) => {
     const end = position + length;
     for (let span = missing[next]; span !== undefined && span.from < end; span = missing[next]) {
@@ -89,26 +89,31 @@ function afterInserts(text: Buffer, missing: readonly Span[], edits: readonly Ed
       else left.push({ at, from, length });
     });
     base += keep;
-    each(insert.length, (at, offset, length) => text.set(insert.subarray(offset, offset + length), at));
+    each(insert, (at, offset, length) => inserts.copy(text, at, inserted + offset, inserted + offset + length));
+    inserted += insert;
   }
   return left;
 }
 
 const MISFIT = "a delta doesn't fit the text before it";
 
+/** A delta taken apart: how many bytes each edit inserts, and the bytes of all of them. */
+type ReadDelta = ReturnType<typeof editsIn>;
+
 function editsIn(delta: Buffer) {
   const reader = new NumberReader(delta);
-  const lengths = Array.from({ length: reader.count(3) }, () => [reader.next(), reader.next(), reader.next()] as const);
-  const edits: Edit[] = [];
-  let [inserted, baseLength, textLength] = [reader.at, 0, 0];
-  for (const [skip, keep, insert] of lengths) {
-    edits.push({ skip, keep, insert: delta.subarray(inserted, inserted + insert) });
+  const edits: { readonly skip: number; readonly keep: number; readonly insert: number }[] = [];
+  let [inserted, baseLength, textLength] = [0, 0, 0];
+  for (let left = reader.count(3); left > 0; left -= 1) {
+    const [skip, keep, insert] = [reader.next(), reader.next(), reader.next()];
+    edits.push({ skip, keep, insert });
     inserted += insert;
     baseLength += skip + keep;
     textLength += keep + insert;
   }
-  if (inserted !== delta.length) throw new RangeError(MISFIT);
-  return { edits, baseLength, textLength };
+  const inserts = delta.subarray(reader.at);
+  if (inserted !== inserts.length) throw new RangeError(MISFIT);
+  return { edits, inserts, baseLength, textLength };
 }
 
 /** Numbers of at most 53 bits as bytes: seven bits each, the lowest first, the eighth says that more follow. */
