@@ -170,6 +170,30 @@ describe("a history of states that grow", () => {
     expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
   });
 
+  it("keeps what stays where its last states are removed while they become a bundle", async () => {
+    const { adapter: other, ...place } = await newStore();
+    const bodies = await saveTurns(other, FOLD + 2);
+    const remover = openAdapter({ schema: place.schema, pool: newPool(place.url, { application_name: place.schema }) });
+    const waiting = "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'";
+    let isRemoved = false;
+    let removing: Promise<void> | undefined;
+    const remove = async () => {
+      expect(await remover.remove("t", named(60, FOLD + 2))).toBe(FOLD + 2 - 59);
+      isRemoved = true;
+    };
+    const before = async ({ text }: { text: string }) => {
+      if (!text.includes("folded AS")) return;
+      removing = remove();
+      while (!isRemoved && (await administer(place.url, waiting, [place.schema])).length === 0);
+    };
+    const folding = openAdapter({ schema: place.schema, pool: spyingPool(newPool(place.url), { before }) });
+    await newest(folding);
+    await folding.append(draft("t", "next", { body: bodies[0] ?? "" }));
+    await removing;
+    expect(isRemoved).toBe(true);
+    expect(await bodyOf(openAdapter(place), "t", "c59")).toBe(bodies[58]);
+  });
+
   it("has no text any more that a new payload has replaced", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 10);
