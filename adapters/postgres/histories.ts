@@ -49,7 +49,6 @@ export class PostgresHistories {
   readonly #sql: PostgresStatements;
   /** By task. */
   readonly #remembered = new Remembered<string, TaskText>();
-  #mayFold = true;
 
   constructor(sql: PostgresStatements) {
     this.#sql = sql;
@@ -86,12 +85,11 @@ export class PostgresHistories {
   /** Whether the next delta should find the ones before it in a bundle. */
   isFoldDue(taskId: string): boolean {
     const text = this.#remembered.get(taskId);
-    return this.#mayFold && text !== undefined && isFoldDue(text);
+    return text !== undefined && isFoldDue(text);
   }
 
   /** Makes one bundle of the deltas after the last one. */
   async fold(connection: PostgresConnection, taskId: string): Promise<void> {
-    if (!this.#mayFold) return;
     const fold = async (run: Statements) => {
       await run.rows(this.#sql.lock, taskId);
       const rows = await run.rows(this.#sql.deltas, taskId);
@@ -107,7 +105,6 @@ export class PostgresHistories {
     } catch (error) {
       // Who may only append has a history of deltas, which is somewhat larger.
       if (!isDenied(error)) throw error;
-      this.#mayFold = false;
     }
     const text = this.#remembered.get(taskId);
     if (text) this.#remembered.set(taskId, { ...text, singles: 0, singleBytes: 0 });
