@@ -124,6 +124,11 @@ export class PostgresHistories {
     return true;
   }
 
+  /** Reads the task's last text anew before the next save. */
+  forget(taskId: string): void {
+    this.#remembered.delete(taskId);
+  }
+
   /** The text that needn't be read. */
   knownOf(taskId: string): RememberedText | undefined {
     return this.#remembered.get(taskId);

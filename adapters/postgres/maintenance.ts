@@ -4,6 +4,7 @@ import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
+import type { PostgresHistories } from "./histories.js";
 import { locationOf, numberIn, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
@@ -18,7 +19,7 @@ interface OpenTables {
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** For SqlMaintenance. What changes something does so in a transaction, under the task's lock. */
-export function maintainedTables(place: string, call: Call): MaintainedTables {
+export function maintainedTables(place: string, histories: PostgresHistories, call: Call): MaintainedTables {
   return {
     place,
     names: { tasks: "tasks", quarantine: "quarantine" },
@@ -34,12 +35,18 @@ export function maintainedTables(place: string, call: Call): MaintainedTables {
       }
     },
 
-    checkpoints: (taskId, quick) =>
-      entriesInPages<CheckpointSummary | StoredCheckpoint>({ taskId, order: "oldest" }, PAGE_ROWS, (rest, rows) =>
-        call(({ reader, connection }) =>
-          quick ? reader.summaries(connection, rest, rows) : reader.checkpoints(connection, rest, rows, PAGE_BYTES),
-        ),
-      ),
+    checkpoints(taskId, quick) {
+      // What is remembered may be damaged on the server by now.
+      histories.forget(taskId);
+      return entriesInPages<CheckpointSummary | StoredCheckpoint>(
+        { taskId, order: "oldest" },
+        PAGE_ROWS,
+        (rest, rows) =>
+          call(({ reader, connection }) =>
+            quick ? reader.summaries(connection, rest, rows) : reader.checkpoints(connection, rest, rows, PAGE_BYTES),
+          ),
+      );
+    },
 
     locate: (taskId, sequence) => locationOf(place, taskId, sequence),
     taskRow: (taskId) => call(({ connection, sql }) => taskRow(connection, sql, taskId)),

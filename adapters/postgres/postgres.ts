@@ -137,7 +137,7 @@ export class PostgresAdapter implements StorageAdapter {
     const leases = new PostgresLeases(this.#connection, sql);
     const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases }, { retryForMs });
     this.#tables = { connection: this.#connection, sql, reader, leases, writer, groupCommit: new GroupCommit(writer) };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, (work) => this.#read(work)));
+    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.#read(work)));
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}): Promise<number> {

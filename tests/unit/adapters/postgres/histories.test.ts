@@ -262,6 +262,18 @@ describe("a damaged piece", () => {
   });
 });
 
+describe("a piece that is damaged while a process works on", () => {
+  it("is found by that process's own verification, and its next save begins anew", async () => {
+    const { adapter, ...place } = await newStore();
+    const bodies = await saveTurns(adapter, 20);
+    await administer(place.url, `UPDATE "${place.schema}".pieces SET body = '\\x00ff' WHERE number = 20`);
+    const found = await collect(adapter.maintenance.verify({ quick: false }));
+    expect(found.flatMap((item) => (item.kind === "damaged" ? [item.id] : []))).toEqual(["c20"]);
+    await adapter.append(draft("t", "c21", { body: bodies[19] ?? "" }));
+    expect(await bodyOf(openAdapter(place), "t", "c21")).toBe(bodies[19]);
+  });
+});
+
 describe("a text that has another byte than was saved", () => {
   it("is nothing that the next state is made of: with the byte put right, both are as they were saved", async () => {
     const { adapter, ...place } = await newStore();
