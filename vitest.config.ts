@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { configDefaults, defineConfig } from "vitest/config";
+import { LongSuitesFirst } from "./tests/long-suites-first.js";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -39,6 +40,7 @@ export default defineConfig({
     reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
     include: extent === "slow" ? [SLOW] : ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(extent === undefined ? [SLOW] : [])],
+    sequence: { sequencer: LongSuitesFirst },
     globalSetup: "tests/support/postgres-server.ts",
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
     maxWorkers: availableParallelism(),
