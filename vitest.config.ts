@@ -13,9 +13,23 @@ delete process.env["NODE_EXTRA_CA_CERTS"];
  * and in CI: `slow` is those alone, `full` is all.
  */
 const extent = process.env["WAYMARK_TESTS"];
-const SLOW = "**/*.slow.test.ts";
+const left = { slow: ["**/!(*.slow).test.ts"], full: [] }[extent ?? ""] ?? ["**/*.slow.test.ts"];
+
+/** Tests that replace a module, or load one twice. The others share their modules and processes, which saves starting them. */
+const ALONE = [
+  "tests/**/*failing-calls*.test.ts",
+  "tests/unit/adapters/{files/lock,files/remembered-folders,postgres/pauses,sqlite-opening}.test.ts",
+  "tests/unit/contract/two-copies.test.ts",
+];
 
 export default defineConfig({
+  plugins: [
+    {
+      name: "waymark:exclude-on-the-command-line",
+      // Vitest applies --exclude to no project.
+      configureVitest: ({ vitest, project }) => void project.config.exclude.push(...(vitest.config.cliExclude ?? [])),
+    },
+  ],
   resolve: {
     // Tests see the sources under the package's own name; processes that they start see the build.
     alias: [
@@ -38,8 +52,11 @@ export default defineConfig({
   },
   test: {
     reporters: [["default", { summary: false }], "./tests/closing-line-reporter.ts"],
-    include: extent === "slow" ? [SLOW] : ["tests/**/*.test.ts", "examples/*/tests/*.test.ts"],
-    exclude: [...configDefaults.exclude, ...(extent === undefined ? [SLOW] : [])],
+    projects: [
+      { extends: true, test: { name: "alone", include: ALONE } },
+      { extends: true, test: { name: "shared", include: ["tests/**/*.test.ts"], exclude: ALONE, isolate: false } },
+    ],
+    exclude: [...configDefaults.exclude, ...left],
     sequence: { sequencer: LongSuitesFirst },
     globalSetup: "tests/support/postgres-server.ts",
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
