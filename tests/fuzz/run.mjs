@@ -42,7 +42,7 @@ let tried = 0;
 // A third of the time is the properties'.
 const shareMs = values.replay ? 600_000 : (seconds * 1000 * 2) / 3 / names.length;
 for (const name of names) await fuzz(name, shareMs);
-void worker?.thread.terminate();
+worker?.thread.postMessage("end");
 console.log(`${values.replay ? "Replayed" : `Seed ${seed}:`} ${tried} inputs, ${findings} findings.`);
 if (!values.replay && values.decoder === undefined && !propertiesHold()) findings += 1;
 process.exitCode = findings === 0 ? 0 : 1;

@@ -14,7 +14,10 @@ const state = new Int32Array(shared);
 
 parentPort?.on(
   "message",
-  async (/** @type {{ name: string, corpus: Uint8Array[], from: number }} */ { name, corpus, from }) => {
+  async (/** @type {{ name: string, corpus: Uint8Array[], from: number } | "end"} */ message) => {
+    // Unlike a terminated one, a worker that exits deletes its files.
+    if (message === "end") process.exit();
+    const { name, corpus, from } = message;
     const buffers = corpus.map((bytes) => Buffer.from(bytes));
     const known = await answersTo(name, buffers);
     let index = from;
