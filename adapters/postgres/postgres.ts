@@ -22,6 +22,7 @@ import {
 import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import { utf8Of } from "../../src/contract/utf8.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
@@ -142,16 +143,19 @@ export class PostgresAdapter implements StorageAdapter {
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}): Promise<number> {
     // Before the first wait: the caller may change what it gave as soon as it has its promise.
-    const given = { draft: copyOf(draft), condition: { ...condition } };
-    const before = this.#appends.get(draft.taskId);
+    const copy = copyOf(draft);
+    const given = { draft: this.#underWay.size < FEW ? copy : compacted(copy), condition: { ...condition } };
+    // What is under way holds `given` alone.
+    const { taskId } = draft;
+    const before = this.#appends.get(taskId);
     const appended = this.#call(async () => {
       await before;
       return this.#append(given);
     });
     const settled = appended.then(ignore, ignore);
-    this.#appends.set(draft.taskId, settled);
+    this.#appends.set(taskId, settled);
     void settled.then(() => {
-      if (this.#appends.get(draft.taskId) === settled) this.#appends.delete(draft.taskId);
+      if (this.#appends.get(taskId) === settled) this.#appends.delete(taskId);
     });
     return appended;
   }
@@ -293,6 +297,24 @@ interface Tables {
 }
 
 function ignore(): void {}
+
+/** While more calls than these are under way, texts wait as bytes. */
+const FEW = 256;
+
+/** The same draft, its text as UTF-8 outside of V8's heap. That is limited, and one emoji in a text doubles what it takes there. */
+function compacted(draft: CheckpointDraft): CheckpointDraft {
+  const { encoding, sha256, body } = draft.payload;
+  if (typeof body !== "string") return draft;
+  const bytes = utf8Of(body);
+  const payload = {
+    encoding,
+    sha256,
+    get body() {
+      return bytes.toString();
+    },
+  };
+  return { ...draft, payload };
+}
 
 const OPTIONS = [
   "pool",

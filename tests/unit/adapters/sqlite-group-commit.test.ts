@@ -37,7 +37,7 @@ describe("appends that are called at the same moment", () => {
     const { path } = await newStore();
     const script = fileURLToPath(new URL("../../fixtures/save-without-awaiting.mjs", import.meta.url));
     // Held, they would take more than that.
-    const { stdout } = await execa(process.execPath, ["--max-old-space-size=48", script, path, "1500"]);
+    const { stdout } = await execa(process.execPath, ["--max-old-space-size=48", script, `sqlite:${path}`, "1500"]);
     expect(stdout).toBe("1500");
   });
 
