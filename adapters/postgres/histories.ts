@@ -4,14 +4,15 @@ import { utf8Of } from "../../src/contract/utf8.js";
 import {
   BrokenHistoryError,
   bundleOf,
+  deltaAfter,
   FORM,
   firstOf,
+  followed,
   isFoldDue,
   MOST_ALONE,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
-  stepAfter,
   textAt,
   wholeOffLoop,
 } from "../sql/history.js";
@@ -61,9 +62,10 @@ export class PostgresHistories {
     const before = this.#remembered.get(taskId);
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;
-      const step = isLong ? undefined : stepAfter(before, 0, bytes);
-      if (step !== undefined) {
-        return { ...step, text: { ...step.text, first: before.first, alone: 0 }, after: digestOf(before) };
+      const delta = isLong ? undefined : deltaAfter(before, bytes);
+      if (delta !== undefined) {
+        const text = { ...followed(before, 0, bytes, delta), first: before.first, alone: 0 };
+        return { form: FORM.delta, body: delta, after: digestOf(before), text };
       }
       // What is much smaller may be of another kind, and the next one resemble the one before it again.
       if (bytes.length * 2 < before.text.length && before.alone < MOST_ALONE) {
@@ -96,7 +98,7 @@ export class PostgresHistories {
       const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
       const [first] = deltas;
       // Another process may have done it.
-      if (first === undefined || deltas.length < 2) return;
+      if (first === undefined) return;
       const { number, body } = bundleOf(deltas);
       await run.change(this.#sql.fold, taskId, first.number, number, body);
     };

@@ -89,8 +89,8 @@ export interface PostgresTablesOptions {
  * ```
  *
  * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
- * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states, and of the
- * whole ones that they are made of, are kept in memory, to compare the next ones with.
+ * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
+ * memory, to compare the next ones with.
  *
  * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. What isn't
  * awaited waits in memory: await the saves of a loop, or some at a time.

@@ -70,7 +70,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task
 CREATE TABLE IF NOT EXISTS ${name}.pieces (
   task_id text COLLATE "C" NOT NULL,
   number bigint NOT NULL, -- the sequence of its checkpoint; of a bundle, of the last one
-  form int NOT NULL, -- 1: a whole text, deflated, 2: a delta, 3: a bundle of deltas, 4: a whole text, 5: a delta of that
+  form int NOT NULL, -- 1: a whole text, deflated, 2: a delta, 3: a bundle of deltas, 4: a whole text
   body bytea NOT NULL,
   PRIMARY KEY (task_id, number)
 );

@@ -1,4 +1,4 @@
-import { FORM, STARTS } from "../sql/history.js";
+import { FORM } from "../sql/history.js";
 import { COLUMNS } from "../sql/rows.js";
 import { quoted } from "./schema.js";
 
@@ -26,14 +26,12 @@ export function statementsOn(schema: string) {
   const inOrder = (order: "ASC" | "DESC") =>
     `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order}`;
   const inRange = (order: "ASC" | "DESC") => `${inOrder(order)} LIMIT $4 OFFSET $5`;
-  /** The last piece of these forms at or before a sequence. */
-  const lastOf = (forms: string, sequence: string) =>
-    `(SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form IN (${forms}) AND number <= ${sequence})`;
-  /** The whole piece, and those from the last one that begins anew up to the one that gives the text of that sequence. */
+  const WHOLE = `form IN (${FORM.whole}, ${FORM.plain})`;
+  /** The pieces from the last whole one up to the one that gives the text of that sequence. */
   const piecesOf = (sequence: string) => `(
       SELECT string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number)
-      FROM ${pieces} p, (SELECT ${lastOf(STARTS.whole, sequence)} AS whole, ${lastOf(STARTS.all, sequence)} AS start) s
-      WHERE p.task_id = $1 AND p.number >= s.whole AND (p.number = s.whole OR p.number >= s.start)
+      FROM ${pieces} p WHERE p.task_id = $1
+        AND p.number >= (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND ${WHOLE} AND number <= ${sequence})
         AND p.number <= (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= ${sequence}))`;
   const piecesIfNeeded = `CASE WHEN c.body IS NULL THEN ${piecesOf("c.sequence")} END`;
   const whole = `c.is_text, c.body, ${piecesIfNeeded}`;
@@ -183,15 +181,14 @@ export function statementsOn(schema: string) {
       UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4 WHERE task_id = $1 AND number = $3`,
     /**
      * Removes the pieces that no checkpoint is made of. One is needed by a checkpoint after the piece before it and before
-     * the next piece that doesn't need it. If the last one goes, the next text begins a history.
+     * the next whole one. If the last one goes, the next text begins anew.
      */
     trim: `
       WITH placed AS (
         SELECT number, coalesce(lag(number) OVER (ORDER BY number), 0) AS before,
-          CASE WHEN form IN (${STARTS.whole}) THEN min(number) FILTER (WHERE form IN (${STARTS.whole})) OVER later
-            ELSE min(number) FILTER (WHERE form IN (${STARTS.all})) OVER later END AS next
+          min(number) FILTER (WHERE ${WHOLE}) OVER (ORDER BY number DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+            AS next
         FROM ${pieces} WHERE task_id = $1
-        WINDOW later AS (ORDER BY number ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
       ), trimmed AS (
         DELETE FROM ${pieces} WHERE task_id = $1 AND number IN (
           SELECT number FROM placed p WHERE NOT EXISTS (

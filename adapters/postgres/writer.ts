@@ -58,9 +58,9 @@ export class PostgresWriter {
    * checkpoint under that id is this one.
    */
   async append({ draft, condition }: Append): Promise<number> {
-    const { taskId } = draft;
+    const { taskId, payload } = draft;
     if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(this.#connection, taskId);
-    let placed = await this.#place(draft);
+    let placed = await this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
     let wasTaken = false;
     // Twice at least: the first attempt may only show that another process has stored a text.
@@ -69,7 +69,7 @@ export class PostgresWriter {
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
       if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId, placed.after))) {
-        placed = await this.#place(draft, true);
+        placed = await this.#histories.place(taskId, payload, true);
         continue;
       }
       // In this order: another process that appends the same draft may store it in between.
@@ -105,14 +105,12 @@ export class PostgresWriter {
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
     const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
-    const all = await Promise.all(
+    const placed = await Promise.all(
       appends.map(async (append) => {
         const { taskId, payload } = append.draft;
         return { ...append, piece: await this.#histories.place(taskId, payload) };
       }),
     );
-    // Before one that begins anew, there is more to do.
-    const placed = all.filter(({ piece }) => piece.form !== FORM.anew);
     const bodies = Buffer.allocUnsafe(placed.reduce((bytes, { piece }) => bytes + bytesOf(piece), 0));
     let start = 0;
     const rows = placed.map(({ draft, condition, piece }) => {
@@ -150,13 +148,6 @@ export class PostgresWriter {
     }
   }
 
-  async #place({ taskId, payload }: CheckpointDraft, isLoaded = false): Promise<PlacedPiece> {
-    const placed = await this.#histories.place(taskId, payload, isLoaded);
-    // Nothing builds on the deltas before one that begins anew.
-    if (placed.form === FORM.anew) await this.#histories.fold(this.#connection, taskId);
-    return placed;
-  }
-
   async #tryAppend(
     draft: CheckpointDraft,
     placed: PlacedPiece,
@@ -170,7 +161,7 @@ export class PostgresWriter {
       const { first, next } = fencingToken === undefined ? append : appendUnderLease;
       const token = fencingToken === undefined ? [] : [fencingToken];
       const [[given] = []] = await this.#connection.rows(
-        placed.form === FORM.delta || placed.form === FORM.anew ? next : first,
+        placed.form === FORM.delta ? next : first,
         ...values,
         ...token,
       );

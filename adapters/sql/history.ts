@@ -4,8 +4,7 @@ import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
 
 /**
  * A history is a row of payloads, each stored as what changed since the one before it. The first is whole, and every
- * {@link FOLD} deltas become one bundle, which takes less space and is read at once. Where the deltas add up to too much to
- * read, one of them begins anew with what changed since the whole text.
+ * {@link FOLD} deltas become one bundle, which takes less space and is read at once.
  *
  * History 0 has the numbers 1 to {@link PLACES}, history 1 the next ones. A bundle has the number of its last delta.
  */
@@ -23,13 +22,7 @@ export const FORM = {
   bundle: 3,
   /** As `whole`, but not deflated. */
   plain: 4,
-  /** What changed since the whole text. Nothing between the two is read for it, or for what comes after it. */
-  anew: 5,
 } as const;
-
-const WHOLE: readonly number[] = [FORM.whole, FORM.plain];
-/** The forms of what doesn't need the piece before it, as SQL has them. */
-export const STARTS = { whole: WHOLE.join(", "), all: [...WHOLE, FORM.anew].join(", ") } as const;
 
 /** A row of the payloads. */
 export interface Piece {
@@ -42,9 +35,7 @@ export interface Piece {
 export interface HistoryText {
   readonly number: number;
   readonly text: Buffer;
-  /** The whole text that it is made of. */
-  readonly whole: Buffer;
-  /** The bytes of that, and of all deltas that are read for it. */
+  /** The bytes of the whole text that it is made of, and of all deltas since. */
   readonly decoded: number;
   /** The deltas after the last bundle: how many, and their bytes. */
   readonly singles: number;
@@ -61,8 +52,6 @@ export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
 /** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
 export const MOST_ALONE = 8;
-/** So much of a text may differ from the whole one where a history begins anew with it. */
-const MOST_ANEW = 1 / 64;
 /** Deflating takes some 20 ms a MB. On the event loop, what is larger stays as it is; and so does what is small anywhere. */
 const DEFLATED_BYTES = { least: 32 * 1024, mostOnLoop: 4 * 1024 * 1024 };
 
@@ -86,36 +75,23 @@ export async function wholeOffLoop(text: Buffer): Promise<WholePiece> {
 
 /** The text that a history begins with. */
 export function firstOf(number: number, text: Buffer): HistoryText {
-  return { number, text, whole: text, decoded: text.length, singles: 0, singleBytes: 0 };
-}
-
-/** What is stored of a text that others build on, and the text. */
-export interface Step {
-  readonly form: number;
-  readonly body: Buffer;
-  readonly text: HistoryText;
+  return { number, text, decoded: text.length, singles: 0, singleBytes: 0 };
 }
 
 /**
- * What stands for a text after `before`. `undefined` where it wouldn't pay: to read a text, at most twice its size is
- * decoded, and what else is in its bundle.
+ * The delta that stands for a text after `before`. `undefined` where it wouldn't pay: to read a text, at most twice its
+ * size is decoded, and what else is in its bundle.
  */
-export function stepAfter(before: HistoryText, number: number, bytes: Buffer): Step | undefined {
-  const { text, whole, decoded, singles, singleBytes } = before;
-  const left = bytes.length * 2 - decoded;
-  const delta = left > 0 ? deltaBetween(text, bytes, Math.min(bytes.length / 2, left)) : undefined;
-  if (delta) {
-    const { length } = delta;
-    const after = { decoded: decoded + length, singles: singles + 1, singleBytes: singleBytes + length };
-    return { form: FORM.delta, body: delta, text: { number, text: bytes, whole, ...after } };
-  }
-  // It may be that only the deltas before it are too many. Where more has changed, histories that part would stay together.
-  if (left >= bytes.length / 2 || whole === text) return undefined;
-  const most = Math.min(bytes.length * MOST_ANEW, bytes.length * 2 - whole.length);
-  const anew = most > 0 ? deltaBetween(whole, bytes, most) : undefined;
-  if (anew === undefined) return undefined;
-  const after = { decoded: whole.length + anew.length, singles: 0, singleBytes: 0 };
-  return { form: FORM.anew, body: anew, text: { number, text: bytes, whole, ...after } };
+export function deltaAfter(before: HistoryText, bytes: Buffer): Buffer | undefined {
+  const most = Math.min(bytes.length / 2, bytes.length * 2 - before.decoded);
+  return most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
+}
+
+/** The text after a delta. */
+export function followed(before: HistoryText, number: number, text: Buffer, delta: Buffer): HistoryText {
+  const { decoded, singles, singleBytes } = before;
+  const { length } = delta;
+  return { number, text, decoded: decoded + length, singles: singles + 1, singleBytes: singleBytes + length };
 }
 
 /** Whether the deltas after the last bundle should become one. */
@@ -135,23 +111,18 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
 /**
  * The text at a number.
  *
- * @param pieces - The history's, in order: the whole one, and those from the last one that begins anew up to the one with that
- *   number or to the bundle that holds it. There may be others before them.
+ * @param pieces - The history's, in order, up to the one with that number or to the bundle that holds it.
  * @throws {BrokenHistoryError} A piece before it, or its own, is damaged or missing.
  */
 export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
   // What stands before the last whole one may be damaged.
-  const first = pieces.findLastIndex(({ form }) => WHOLE.includes(form));
+  const first = pieces.findLastIndex(({ form }) => form === FORM.whole || form === FORM.plain);
   const whole = pieces[first];
   if (whole === undefined) {
     throw new BrokenHistoryError(pieces.length === 0 ? "its payload is missing" : MISSING);
   }
-  const start = Math.max(
-    first + 1,
-    pieces.findLastIndex(({ form }) => form === FORM.anew),
-  );
   try {
-    const after = pieces.slice(start).flatMap((piece) => (piece.form === FORM.bundle ? unfolded(piece) : piece));
+    const after = pieces.slice(first + 1).flatMap((piece) => (piece.form === FORM.bundle ? unfolded(piece) : piece));
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
     const bodies = deltas.map(({ body }) => bufferOf(body));
@@ -160,7 +131,6 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
     return {
       number,
       text: withDeltas(base, bodies),
-      whole: base,
       decoded: base.length + sizeOf(bodies),
       singles,
       singleBytes: sizeOf(bodies.slice(bodies.length - singles)),

@@ -1,6 +1,6 @@
 import type { HistoryText } from "./history.js";
 
-/** Up to so many bytes of last texts and their whole ones are remembered, or one larger pair, to compare the next ones with. */
+/** Up to so many bytes of last texts are remembered, or one larger text: the next ones are compared with them. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /** A text, and the digest of the checkpoint that has it. */
@@ -20,7 +20,7 @@ export class Remembered<Key, Text extends RememberedText = RememberedText> {
   set(key: Key, text: Text): void {
     this.delete(key);
     this.#texts.set(key, text);
-    this.#bytes += sizeOf(text);
+    this.#bytes += text.text.length;
     for (const oldest of this.#texts.keys()) {
       if (this.#bytes <= MOST_BYTES || this.#texts.size === 1) break;
       this.delete(oldest);
@@ -33,13 +33,7 @@ export class Remembered<Key, Text extends RememberedText = RememberedText> {
   }
 
   delete(key: Key): void {
-    const text = this.#texts.get(key);
-    if (text === undefined) return;
-    this.#bytes -= sizeOf(text);
+    this.#bytes -= this.#texts.get(key)?.text.length ?? 0;
     this.#texts.delete(key);
   }
-}
-
-function sizeOf({ text, whole }: HistoryText): number {
-  return text === whole ? text.length : text.length + whole.length;
 }

@@ -3,8 +3,10 @@ import { utf8Of } from "../../src/contract/utf8.js";
 import {
   BrokenHistoryError,
   bundleOf,
+  deltaAfter,
   FORM,
   firstOf,
+  followed,
   type HistoryText,
   historyOf,
   isFoldDue,
@@ -13,8 +15,6 @@ import {
   type Piece,
   PLACES,
   SMALLEST_BYTES,
-  STARTS,
-  stepAfter,
   textAt,
   wholeOf,
 } from "../sql/history.js";
@@ -32,44 +32,23 @@ const LAST_OF_ALL = `
 const LAST_TEXT = `
   SELECT p.number, c.sha256 FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
   WHERE p.number BETWEEN ? AND ? AND p.form > 0 ORDER BY p.number DESC LIMIT 1`;
-/** The last piece of these forms up to `last`. */
-const lastOf = (forms: string) =>
-  `(SELECT max(number) FROM waymark_payloads WHERE form IN (${forms}) AND number BETWEEN first AND last)`;
-/** The whole piece, and those from the last one that begins anew up to the one that holds the text at a number. */
 const PIECES = `
-  WITH wanted (first, number, lastOfAll) AS (VALUES (?, ?, ?)),
-  held AS (SELECT first, (SELECT min(p.number) FROM waymark_payloads p
-    WHERE form > 0 AND p.number BETWEEN wanted.number AND lastOfAll) AS last FROM wanted),
-  began AS (SELECT coalesce(${lastOf(STARTS.whole)}, first) AS whole, coalesce(${lastOf(STARTS.all)}, first) AS start, last
-    FROM held)
-  SELECT number, form, body FROM began CROSS JOIN waymark_payloads
-  WHERE form > 0 AND number BETWEEN whole AND last AND (number >= start OR number = whole) ORDER BY number`;
+  SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
+    AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
 const INSERT = "INSERT OR REPLACE INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE number BETWEEN ? AND ?";
-/**
- * What no checkpoint is made of. One needs a piece if it comes after the piece before that, and before the next piece that
- * doesn't need it. A bundle may have the number of a checkpoint that isn't there any more.
- */
-const REMOVE_UNUSED = `
-  WITH history (first, last) AS (VALUES (?, ?))
-  DELETE FROM waymark_payloads WHERE number IN (
-    SELECT number FROM (
-      SELECT number, last,
-        coalesce(lag(number) OVER pieces, first - 1) AS before,
-        CASE WHEN form IN (${STARTS.whole}) THEN min(number) FILTER (WHERE form IN (${STARTS.whole})) OVER later
-          ELSE min(number) FILTER (WHERE form IN (${STARTS.all})) OVER later END AS next
-      FROM history CROSS JOIN waymark_payloads WHERE form > 0 AND number BETWEEN first AND last
-      WINDOW pieces AS (ORDER BY number), later AS (ORDER BY number ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
-    ) p WHERE NOT EXISTS (
-      SELECT 1 FROM waymark_checkpoints c WHERE c.number > p.before AND c.number < coalesce(p.next, p.last + 1)
-        AND NOT EXISTS (SELECT 1 FROM waymark_payloads a WHERE a.number = c.number AND a.form = ${FORM.alone})))`;
+/** What comes after the piece that the last text in use is in. A bundle may have the number of one that isn't. */
+const REMOVE_AFTER = `
+  DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > (
+    SELECT CASE WHEN last IS NULL THEN 0
+      ELSE (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN last AND ?) END
+    FROM (SELECT max(number) AS last FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
+      SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?)))`;
 const REMOVE_ALONE = `DELETE FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
 
 /** Where a payload goes, and what is stored of it. */
 export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
-  /** The number of the last delta of those that become a bundle once it is stored. */
-  readonly fold?: number;
 }
 
 /** Payloads as pieces of histories. All methods work in the caller's transaction. */
@@ -95,7 +74,7 @@ export class SqliteHistories {
     }
     const bytes = utf8Of(body);
     const before = this.#lastText(next);
-    const piece = stepAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
+    const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
     // What is much smaller may be of another kind, and the next one resemble the one before it again.
     const isSmaller = before !== undefined && bytes.length * 2 < before.text.length;
@@ -106,12 +85,13 @@ export class SqliteHistories {
     return { number, ...wholeOf(bytes), text: firstOf(number, bytes) };
   }
 
-  store({ number, form, body, text, fold }: PlacedPiece, sha256: string): void {
+  store({ number, form, body, text }: PlacedPiece, sha256: string): void {
     this.#database.run(INSERT, number, form, body);
-    if (fold !== undefined) this.#fold(fold);
     if (text === undefined) return;
+    const isDue = isFoldDue(text);
+    if (isDue) this.#fold(text.number);
     // If this is rolled back, the next look finds no checkpoint of that number and digest.
-    this.#remember(fold === undefined ? text : { ...text, singles: 0, singleBytes: 0 }, sha256);
+    this.#remember(isDue ? { ...text, singles: 0, singleBytes: 0 } : text, sha256);
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
@@ -129,7 +109,8 @@ export class SqliteHistories {
     // Nothing is made of what stands alone.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
     for (const history of new Set(others.map(historyOf))) {
-      this.#database.run(REMOVE_UNUSED, ...rangeOf(history * PLACES + 1));
+      const range = rangeOf(history * PLACES + 1);
+      this.#database.run(REMOVE_AFTER, ...range, range[1], ...range, ...range);
     }
   }
 
@@ -144,7 +125,7 @@ export class SqliteHistories {
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
     const newest = this.#after(this.#last());
-    return newest === next ? undefined : stepAt(newest, this.#lastText(newest), bytes);
+    return newest === next ? undefined : deltaAt(newest, this.#lastText(newest), bytes);
   }
 
   /** The last number of all. */
@@ -189,11 +170,10 @@ export class SqliteHistories {
       .map(([at, form, body]) => ({ number: numberOr0(at), form: numberOr0(form), body }));
   }
 
-  /** Makes one bundle of the deltas that end with that number. Another process may have done it. */
+  /** Makes one bundle of the deltas that end with that number. */
   #fold(number: number): void {
     const pieces = this.#pieces(number);
     const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
-    if (deltas.length < 2) return;
     const bundle = bundleOf(deltas);
     for (const delta of deltas) this.#database.run(REMOVE, delta.number, delta.number);
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
@@ -204,13 +184,10 @@ export class SqliteHistories {
   }
 }
 
-function stepAt(number: number | undefined, before: HistoryText | undefined, bytes: Buffer): PlacedPiece | undefined {
-  if (number === undefined || before === undefined) return undefined;
-  const step = stepAfter(before, number, bytes);
-  if (step === undefined) return undefined;
-  // Nothing builds on the deltas before one that begins anew.
-  if (step.form === FORM.anew) return { number, ...step, fold: before.number };
-  return { number, ...step, ...(isFoldDue(step.text) ? { fold: number } : undefined) };
+function deltaAt(number: number | undefined, before: HistoryText | undefined, bytes: Buffer): PlacedPiece | undefined {
+  const delta = before && deltaAfter(before, bytes);
+  if (number === undefined || !before || !delta) return undefined;
+  return { number, form: FORM.delta, body: delta, text: followed(before, number, bytes, delta) };
 }
 
 /** The first and the last number of the history that has this one. */

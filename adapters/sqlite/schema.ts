@@ -8,7 +8,7 @@ const VERSION = 1;
 /**
  * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
  * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 1,024 are a history: see
- * adapters/sql/history.ts, which also has all forms. (What stands here is compared with the database's, comments included.)
+ * adapters/sql/history.ts.
  *
  * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
  * should be.

@@ -67,8 +67,8 @@ const LOCK_SLICE_MS = 3;
  * ```
  *
  * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
- * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states, and of the
- * whole ones that they are made of, are kept in memory, to compare the next ones with.
+ * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
+ * memory, to compare the next ones with.
  *
  * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. While
  * another process has locked the database, they wait in memory: await the saves of a loop, or some at a time.
