@@ -50,6 +50,17 @@ export async function benchSqlite(folder) {
     limit: 1.3,
   });
 
+  const few = await medians(
+    { bare: small.bareSmallSave, ours: small.ourSmallSave },
+    { rounds: ROUNDS, warmup: WARMUP },
+  );
+  printRow({
+    what: "save: a state of 250 bytes, to a bare insert",
+    measuredMs: few.ours,
+    againstMs: few.bare,
+    limit: 1.4,
+  });
+
   const together = Array.from({ length: 64 });
   const many = await medians(
     {
@@ -146,6 +157,8 @@ async function openPair(folder, name, size) {
   const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ourPath }) });
   const states = Array.from({ length: 100 }, (_, turn) => agentState(turn));
   const texts = states.map((state) => JSON.stringify(state));
+  const smallStates = states.map((state) => ({ ...state, messages: [], plan: [], files: [] }));
+  const smallTexts = smallStates.map((state) => JSON.stringify(state));
 
   let turn = 0;
   let sequence = size.checkpointsPerTask;
@@ -158,6 +171,8 @@ async function openPair(folder, name, size) {
     bareMany: insertMany,
     bareSave: () => insert.run(nextTask(), ++sequence, texts[sequence % texts.length]),
     ourSave: () => manager.save(nextTask(), states[turn % states.length], { stage: "validation-gate-2" }),
+    bareSmallSave: () => insert.run("small", ++sequence, smallTexts[sequence % texts.length]),
+    ourSmallSave: () => manager.save("small", smallStates[turn++ % states.length], { stage: "validation-gate-2" }),
     bareLatest: () => JSON.parse(String(select.get(nextTask()))),
     ourLatest: () => manager.latest(nextTask()),
     async close() {
