@@ -102,18 +102,16 @@ export class DatabaseFile<Store> {
     try {
       return this.#connection(path, (database) => {
         // Before anything is written: isPresent refuses a database of another program.
-        const isNew = !isPresent(database, path);
-        if (isNew && !mayCreate) return false;
-        // Before the log is made: no power loss leaves a log alone. If its creator died before this, the next process makes up
-        // for it: SQLite syncs the folder too when a connection first syncs the log.
-        if (isNew) syncFolder(dirname(path));
+        if (!isPresent(database, path) && !mayCreate) return false;
+        // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
+        syncFolder(dirname(path));
         writeAhead(database, path);
         // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
         database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
         // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
         if (durability === "full") database.pragma("fullfsync = ON");
         migrate(database, path);
-        if (isNew) syncFolder(dirname(path));
+        syncFolder(dirname(path));
         return true;
       });
     } catch (error) {
