@@ -74,7 +74,7 @@ export class SqliteConnection {
     return rows.filter(isRow);
   }
 
-  /** Every row, each read when it is asked for. Nothing else can be done meanwhile. */
+  /** Every row, each read when it is asked for. Until the last one, nothing can be written, and other reads see the same moment. */
   *each(sql: string, ...values: readonly unknown[]): Generator<SqliteRow, void, void> {
     for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
   }

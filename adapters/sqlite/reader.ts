@@ -89,9 +89,7 @@ export class SqliteReader {
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
-      return this.#database.atOneMoment(() =>
-        this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.at(-1)),
-      );
+      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.at(-1));
     } catch (error) {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so now it reads each by itself.
@@ -139,23 +137,17 @@ export class SqliteReader {
     rows: Iterable<SqliteRow>,
     bodyOf: (row: SqliteRow) => unknown,
   ): Page<StoredCheckpoint> {
-    const read: { readonly row: SqliteRow; readonly found: SealedSummary | CorruptRecord }[] = [];
-    let bytes = 0;
-    let next: number | undefined;
+    const entries: Entry<StoredCheckpoint>[] = [];
+    let [seen, bytes] = [0, 0];
     for (const row of rows) {
       const found = sealedSummaryOf(query.taskId, row, this.#path);
-      read.push({ row, found });
+      seen += 1;
       bytes += isCorrupt(found) ? 0 : found.sizeBytes;
-      if (read.length < size && bytes < PAGE_BYTES) continue;
-      next = boundAfter(row, query);
-      break;
+      if (isCorrupt(found)) entries.push({ key: row[0], found });
+      else if (matchesQuery(found, query)) entries.push({ key: row[0], found: this.#withBody(found, row, bodyOf) });
+      if (seen === size || bytes >= PAGE_BYTES) return { entries, next: boundAfter(row, query) };
     }
-    // While rows are read one by one, nothing else can be.
-    const entries = read.flatMap(({ row, found }): readonly Entry<StoredCheckpoint>[] => {
-      if (isCorrupt(found)) return [{ key: row[0], found }];
-      return matchesQuery(found, query) ? [{ key: row[0], found: this.#withBody(found, row, bodyOf) }] : [];
-    });
-    return { entries, next };
+    return { entries, next: undefined };
   }
 
   #summaryOf(taskId: string, row: SqliteRow): CheckpointSummary | CorruptRecord {
