@@ -1,7 +1,7 @@
 import { hash, webcrypto } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError, UnsupportedFormatError } from "../contract/errors.js";
-import { utf8Of } from "../contract/utf8.js";
+import { viewOfUtf8 } from "../contract/utf8.js";
 import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
@@ -195,7 +195,7 @@ function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOpt
 
 function madeOf(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
   if (body.length >= LARGE_TEXT) return madeOfLarge(encoding, body);
-  const bytes = typeof body === "string" ? utf8Of(body) : body;
+  const bytes = typeof body === "string" ? viewOfUtf8(body) : body;
   return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { utf8Of } from "../../../src/contract/utf8.js";
+import { utf8Of, viewOfUtf8 } from "../../../src/contract/utf8.js";
 
 describe("a text's bytes", () => {
   it("are what Buffer.from gives, of short and long texts", () => {
@@ -11,14 +11,17 @@ describe("a text's bytes", () => {
       "✓".repeat(21_845),
       "✓".repeat(21_846),
       "a".repeat(200_000),
+      "✓".repeat(1024 * 1024),
+      "✓".repeat(1024 * 1024 + 1),
     ]) {
       expect(utf8Of(text).equals(Buffer.from(text))).toBe(true);
+      expect(viewOfUtf8(text).equals(Buffer.from(text))).toBe(true);
     }
   });
 
   it("stay as they are when the next text is encoded", () => {
     const first = utf8Of("first");
-    utf8Of("other");
+    viewOfUtf8("other");
     expect(first.toString()).toBe("first");
   });
 });
