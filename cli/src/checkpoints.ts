@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
 import { damageIn, isCorrupt } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
@@ -14,23 +14,49 @@ import { printable } from "./printable.js";
  *
  * @throws {CommandError} There is no such task.
  */
-export async function requireTask({ manager, storage, name }: Session, word: string): Promise<string> {
+export async function requireTask(session: Session, word: string): Promise<string> {
+  const taskId = await taskNamed(session, word);
+  if (taskId !== undefined) return taskId;
+  const alike = await tasksBeginningWith(session, word);
+  const [only] = alike;
+  if (only !== undefined && alike.length === 1) return only.taskId;
+  throw noSuchTask(session, word, alike);
+}
+
+/**
+ * The same for a command that changes something, and takes no beginning: another task may begin so than the one that was
+ * meant, which is gone already.
+ *
+ * @throws {CommandError} There is no such task.
+ */
+export async function requireTaskToChange(session: Session, word: string): Promise<string> {
+  const taskId = await taskNamed(session, word);
+  if (taskId !== undefined) return taskId;
+  throw noSuchTask(session, word, await tasksBeginningWith(session, word));
+}
+
+async function taskNamed({ manager }: Session, word: string): Promise<string | undefined> {
   if (await manager.has(word)) return word;
   const thread = checkpointsTask({ threadId: word, namespace: "" });
-  if (await manager.has(thread)) return thread;
-  const names: string[] = [];
+  return (await manager.has(thread)) ? thread : undefined;
+}
+
+/** Up to four of them. */
+async function tasksBeginningWith({ storage }: Session, prefix: string): Promise<readonly TaskSummary[]> {
+  const found: TaskSummary[] = [];
   // Other tasks' damage doesn't matter here.
   const damage = { add: async () => undefined };
-  let taskId: string | undefined;
-  for await (const task of findTasks({ storage, damage }, { prefix: word, order: "taskId", limit: 4 })) {
-    names.push(nameOf(task));
-    taskId = task.taskId;
-    if (names.length > 3) break;
+  for await (const task of findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 })) {
+    found.push(task);
+    if (found.length > 3) break;
   }
-  if (taskId !== undefined && names.length === 1) return taskId;
-  const several = names.length > 3 ? [...names.slice(0, 3), "…"] : names;
-  const hint = several.length > 0 ? `These begin so: ${several.join(", ")}` : '"waymark tasks" lists the tasks';
-  throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(word)} has no checkpoint in ${name}. ${hint}.`);
+  return found;
+}
+
+function noSuchTask({ name }: Session, word: string, alike: readonly TaskSummary[]): CommandError {
+  const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
+  const hint = names.length > 0 ? `These begin so: ${names.join(", ")}` : '"waymark tasks" lists the tasks';
+  return new CommandError(ExitCode.notFound, `Task ${JSON.stringify(word)} has no checkpoint in ${name}. ${hint}.`);
 }
 
 /** Says that a command had nothing to do. Silence, or "0 of 0", would look like success. */
@@ -47,27 +73,32 @@ export async function sayNothingTo(verb: string, { errors, name }: Session, pref
  * @throws {DamagedCheckpointError} It can't be read.
  */
 export async function findCheckpoint(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
-  const found = await findStored(session, taskId, word);
+  const found = await storedAs(session, taskId, word, findByPrefix);
   if (!isCorrupt(found)) return found;
   throw new DamagedCheckpointError(`Checkpoint ${word} of task ${JSON.stringify(taskId)}`, found);
 }
 
 /**
- * The same, but it also returns a damaged checkpoint.
+ * The same, but it also returns a damaged checkpoint, and takes no beginning of an id.
  *
  * @throws {CommandError} There is no such checkpoint.
  */
-export async function findStored(
+export function findStored(session: Session, taskId: string, word: string): Promise<CheckpointSummary | CorruptRecord> {
+  return storedAs(session, taskId, word, async () => undefined);
+}
+
+async function storedAs(
   session: Session,
-  task: string,
+  taskId: string,
   word: string,
+  findOther: typeof findByPrefix,
 ): Promise<CheckpointSummary | CorruptRecord> {
-  const taskId = await requireTask(session, task);
   // An id may look like @7, so ids come first.
   const byId = word === "" ? undefined : await session.storage.get(taskId, word);
   // A record that lost its id could be any checkpoint. It counts only if nothing else matches.
   const isMeant = byId !== undefined && (!isCorrupt(byId) || byId.id === word);
-  const found = isMeant ? byId : ((await findByPosition(session, taskId, word)) ?? byId);
+  const find = /^@(\d{1,15}|latest)$/.test(word) ? findByPosition : findOther;
+  const found = isMeant ? byId : ((await find(session, taskId, word)) ?? byId);
   if (found !== undefined) return found;
   throw new CommandError(
     ExitCode.notFound,
@@ -128,6 +159,7 @@ export function titleOf({ sequence, id, label, stage }: CheckpointSummary): stri
 
 /** The only checkpoint whose id begins so. @throws {CommandError} There are several. */
 async function findByPrefix({ storage }: Session, taskId: string, prefix: string) {
+  if (prefix === "") return undefined;
   const found: CheckpointSummary[] = [];
   for await (const one of storage.list({ taskId, order: "newest" })) {
     if (!isCorrupt(one) && one.id.startsWith(prefix)) found.push(one);
@@ -144,7 +176,6 @@ async function findByPrefix({ storage }: Session, taskId: string, prefix: string
 
 async function findByPosition(session: Session, taskId: string, word: string) {
   if (word === "@latest") return (await readLatest(session, taskId, readState)).checkpoint;
-  if (!/^@\d{1,15}$/.test(word)) return word === "" ? undefined : findByPrefix(session, taskId, word);
   const sequence = Number(word.slice(1));
   const query = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
   let unnumbered: CorruptRecord | undefined;

@@ -208,7 +208,7 @@ describe("waymark fork", () => {
     expect(forked?.metadata).toEqual({ forkedFrom: { taskId: "task-1", id: source?.id } });
     expect((await manager.latest("second try"))?.state).toEqual({ n: 2 });
     expect(await manager.list("task-1")).toHaveLength(3);
-    const json = await run("fork", "task-", source?.id.slice(0, 8) ?? "", "third", "--json");
+    const json = await run("fork", "task-1", source?.id.slice(0, 8) ?? "", "third", "--json");
     expect(JSON.parse(json.stdout)).toEqual((await manager.list("third"))[0]);
     await manager.close();
   });

@@ -265,9 +265,9 @@ describe("a thread, by the beginning of its id,", () => {
   it("is neither forked nor rewound by the command, which names LangGraph's own way", async () => {
     const { run, json } = await placeWithThread();
     for (const args of [
-      ["fork", "supp", "@1", "new"],
+      ["fork", "support-42", "@1", "new"],
       ["fork", "langgraph/support-42/c/mail", "@1", "new"],
-      ["rewind", "supp", "@1"],
+      ["rewind", "support-42", "@1"],
     ]) {
       const { code, stdout, stderr } = await run(...args);
       expect([code, stdout]).toEqual([2, ""]);
@@ -281,10 +281,10 @@ describe("a thread, by the beginning of its id,", () => {
   it("is removed as a whole, and by no other command", async () => {
     const { run, manager, agent } = await placeWithThread();
     for (const args of [
-      ["delete", "supp", "@1", "--yes"],
+      ["delete", "support-42", "@1", "--yes"],
       ["delete", "langgraph/support-42/c/mail", "--yes"],
-      ["complete", "supp", "--yes"],
-      ["prune", "supp", "--keep-last", "1", "--yes"],
+      ["complete", "support-42", "--yes"],
+      ["prune", "support-42", "--keep-last", "1", "--yes"],
     ]) {
       expect(await run(...args), args.join(" ")).toMatchObject({
         code: 2,

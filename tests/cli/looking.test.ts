@@ -34,7 +34,7 @@ async function placeWithTasks() {
   return place;
 }
 
-it("a task may be named by the beginning of its id, if no other one begins so", async () => {
+it("a task may be named by the beginning of its id, if no other one begins so, and nothing is changed", async () => {
   const { manager, run } = await newPlace();
   for (const taskId of ["build-42", "build-43", "done-1", "done"]) await manager.save(taskId, taskId);
   for (const args of [
@@ -51,10 +51,24 @@ it("a task may be named by the beginning of its id, if no other one begins so", 
     stderr: expect.stringContaining("These begin so: build-42, build-43."),
   });
   expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
-  expect((await run("complete", "done-", "--yes")).stdout).toContain('"done-1" is completed');
-  expect((await run("delete", "done-", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
-  expect((await run("export", "build-42", "don")).stdout).toContain('"taskId":"done"');
-  expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["build-42", "build-43", "done"]);
+  expect((await run("export", "build-42", "done-")).stdout).toContain('"taskId":"done-1"');
+  // The task that was meant may be gone already.
+  for (const args of [
+    ["complete", "done-", "--yes"],
+    ["delete", "done-", "--yes"],
+    ["prune", "done-", "--keep-last", "1", "--yes"],
+    ["rewind", "done-", "@1"],
+    ["fork", "done-", "@1", "new"],
+  ]) {
+    expect(await run(...args), args.join(" ")).toMatchObject({
+      code: 3,
+      stdout: "",
+      stderr: expect.stringMatching(/Task "done-" has no checkpoint in .*\. These begin so: done-1\.\n$/),
+    });
+  }
+  const [first] = await manager.list("done-1");
+  expect(await run("delete", "done-1", first?.id.slice(0, 8) ?? "", "--yes")).toMatchObject({ code: 3, stdout: "" });
+  expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["build-42", "build-43", "done", "done-1"]);
   await manager.close();
 });
 

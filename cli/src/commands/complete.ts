@@ -1,5 +1,5 @@
 import { isCorrupt } from "waymark/adapter";
-import { requireTask, titleOf } from "../checkpoints.js";
+import { requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -18,7 +18,7 @@ export const complete: CommandFile = {
       .action((task, options) =>
         cli.withStore(async (session) => {
           const { output, manager, storage } = session;
-          const taskId = await requireTask(session, task);
+          const taskId = await requireTaskToChange(session, task);
           refuseThread(taskId, "Its graph completes it, or waymark delete removes it.");
           const quoted = JSON.stringify(taskId);
           let expectedSequence: number | undefined;

@@ -1,5 +1,5 @@
 import { damageIn, isCorrupt } from "waymark/adapter";
-import { findStored, requireTask, titleOf } from "../checkpoints.js";
+import { findStored, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -24,7 +24,7 @@ export const deleteCommand: CommandFile = {
       .option("--json", "for programs: how many were removed")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
-          const taskId = await requireTask(session, task);
+          const taskId = await requireTaskToChange(session, task);
           const doomed = id === undefined ? await wholeTask(session, taskId) : await oneOf(session, taskId, id);
           await confirm(session, `Remove ${doomed.what} from ${session.name}?`, options.yes === true);
           const removed = await doomed.remove();

@@ -1,6 +1,6 @@
 import type { CheckpointSummary, StateChange } from "waymark";
 import { isCorrupt, makePayload } from "waymark/adapter";
-import { findCheckpoint, titleOf } from "../checkpoints.js";
+import { findCheckpoint, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { readState } from "../langgraph/thread-state.js";
@@ -23,8 +23,9 @@ export const diff: CommandFile = {
       .argument("[b]", "default: @latest")
       .option("--exit-code", "exit with 6 if the states differ")
       .option("--json", "for programs: the delta of jsondiffpatch, or null")
-      .action((taskId, a, b, options) =>
+      .action((task, a, b, options) =>
         cli.withStore(async (session) => {
+          const taskId = await requireTask(session, task);
           const to = await findCheckpoint(session, taskId, b ?? "@latest");
           const from = a === undefined ? await before(session, to) : await findCheckpoint(session, taskId, a);
           const differ = options.json ? await printDelta(session, from, to) : await printChanges(session, from, to);

@@ -1,4 +1,4 @@
-import { findWhole, requireTask, titleOf } from "../checkpoints.js";
+import { findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
 import { jsonText, printable } from "../printable.js";
@@ -19,7 +19,7 @@ export const fork: CommandFile = {
       .option("--json", "for programs: the new task's first checkpoint")
       .action((task, id, newTask, options) =>
         cli.withStore(async (session) => {
-          const taskId = await requireTask(session, task);
+          const taskId = await requireTaskToChange(session, task);
           refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
           refuseThread(newTask, "Give the new task another name.");
           const source = await findWhole(session, taskId, id);

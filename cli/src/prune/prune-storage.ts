@@ -1,5 +1,5 @@
 import { PlanOutdatedError, type PruneResult, type RetentionPlan, type RetentionPolicy } from "waymark";
-import { requireTask } from "../checkpoints.js";
+import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -128,7 +128,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "No policy is given. Pass one, such as --keep-last 10 or --max-age 30d, or set retention in waymark.config.js.",
     );
   }
-  const task = taskId && (await requireTask(session, taskId));
+  const task = taskId && (await requireTaskToChange(session, taskId));
   if (task !== undefined) refuseThread(task, "WaymarkSaver.prune prunes it, and waymark delete removes it.");
   return new PolicyPlans(session, policy, task);
 }
