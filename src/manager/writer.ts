@@ -23,8 +23,8 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it 
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
-  /** The last append of each task that has one whose payload isn't ready. */
-  readonly #queues = new Map<string, Promise<void>>();
+  /** The appends of each task that has one whose draft isn't ready, in call order. */
+  readonly #queues = new Map<string, Set<Turn>>();
 
   constructor(options: ResolvedOptions<Schema>) {
     this.#options = options;
@@ -162,24 +162,45 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
   }
 
-  /** What is to be appended may take longer to make than what comes next; the adapter still gets drafts in call order. */
-  async #inOrder<Made, Result>(
+  /**
+   * What is to be appended may take longer to make than what comes next; the adapter still gets drafts in call order. Those
+   * that are ready it gets at once, so that it may store them together.
+   */
+  #inOrder<Made, Result>(
     taskId: string,
     made: Made | Promise<Made>,
     append: (made: Made) => Promise<Result>,
   ): Promise<Result> {
-    const appended = Promise.all([made, this.#queues.get(taskId)]).then(([ready]) => append(ready));
-    // The next append waits for this one, even if it fails.
-    const ended = appended.then(
-      () => undefined,
-      () => undefined,
-    );
-    this.#queues.set(taskId, ended);
-    try {
-      return await appended;
-    } finally {
-      if (this.#queues.get(taskId) === ended) this.#queues.delete(taskId);
-    }
+    const queue = this.#queues.get(taskId) ?? new Set();
+    this.#queues.set(taskId, queue);
+    const turn: Turn = {};
+    queue.add(turn);
+    return new Promise((resolve, reject) => {
+      const isReady = (call: () => void) => {
+        turn.call = call;
+        callReady(queue);
+        if (queue.size === 0) this.#queues.delete(taskId);
+      };
+      const appended = async (ready: Made) => append(ready);
+      Promise.resolve(made).then(
+        (ready) => isReady(() => resolve(appended(ready))),
+        (error) => isReady(() => reject(error)),
+      );
+    });
+  }
+}
+
+/** An append that waits for its draft, and for those before it. */
+interface Turn {
+  /** Once its draft is ready. */
+  call?: () => void;
+}
+
+function callReady(queue: Set<Turn>): void {
+  for (const turn of queue) {
+    if (turn.call === undefined) return;
+    queue.delete(turn);
+    turn.call();
   }
 }
 

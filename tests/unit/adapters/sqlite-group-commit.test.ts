@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { execa } from "execa";
 import { describe, expect, it } from "vitest";
+import { CheckpointManager, encrypt } from "waymark";
 import { draft } from "./files/drafts.js";
 import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
@@ -17,6 +18,19 @@ describe("appends that are called at the same moment", () => {
     expect(await Promise.all(appended)).toEqual(Array.from({ length: 64 }, (_, index) => index + 2));
     expect(commits).toHaveLength(1);
     expect(await seen).toHaveLength(65);
+  });
+
+  it("share it when they are encrypted saves of one task", async () => {
+    const commits: string[] = [];
+    const database = spyingDriver({ running: (sql) => void (sql === "COMMIT" && commits.push(sql)) });
+    const { adapter } = await newStore({ database });
+    const transforms = [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })];
+    const manager = new CheckpointManager({ storage: adapter, transforms });
+    await manager.save("t", "first");
+    commits.length = 0;
+    const saved = await Promise.all(Array.from({ length: 64 }, (_, state) => manager.save("t", { state })));
+    expect(saved.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 64 }, (_, index) => index + 2));
+    expect(commits).toHaveLength(1);
   });
 
   it("are stored at once when 256 of them, or 4 MB, wait", async () => {
