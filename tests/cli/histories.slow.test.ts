@@ -1,4 +1,5 @@
 // What the command does with states that are stored as what changed, 64 changes in a bundle, where some were removed.
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -6,7 +7,7 @@ import { encrypt } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { FOLD, FORM } from "../../adapters/sql/history.js";
 import { draft } from "../../src/conformance/drafts.js";
-import { bodyOf, saveTurns } from "../support/histories.js";
+import { bodyOf, messages, saveTurns, take } from "../support/histories.js";
 import { administer, newSchema } from "../support/postgres.js";
 import { newPlace, recordsOf, waymark } from "./waymark.js";
 
@@ -101,4 +102,20 @@ describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", 
     await storage.append(draft("t", "next", { body: next }));
     expect(await bodyOf(storage, "t", "next")).toBe(next);
   });
+});
+
+it.each(["the state", "a fork"])("forks share their state in a copy, where %s comes first", async (first) => {
+  const source = first === "the state" ? "a" : "z";
+  const { cwd, run, open } = await newPlace("sqlite:store.db");
+  await using manager = await open();
+  const [text = ""] = take(messages(100_000), 1);
+  const { id } = await manager.save(source, { text, notes: ["common"] });
+  for (let fork = 0; fork < 20; fork++) {
+    await manager.fork(source, id, `fork-${fork}`);
+    await manager.save(`fork-${fork}`, { text, notes: ["common", fork] });
+  }
+  await manager.close();
+  expect((await run("copy", "--to", "sqlite:copy.db")).stdout).toContain("41 of 41 identical");
+  const [stored = 0, copied = 0] = ["store.db", "copy.db"].map((name) => statSync(join(cwd, name)).size);
+  expect(copied).toBeLessThan(1.5 * stored);
 });

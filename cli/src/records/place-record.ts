@@ -32,7 +32,7 @@ export class RecordPlacer {
         if (relation !== "different") return relation === "same" ? "present" : "otherStatus";
       }
     }
-    const given = await this.#storage.append(draftOf(record), { sequence });
+    const given = await this.#storage.append(draftOf(record), { sequence, sharesWith: originOf(record) });
     if (given !== sequence) {
       throw new CheckpointConflictError(
         `Checkpoint ${record.id} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,
@@ -41,6 +41,14 @@ export class RecordPlacer {
     this.#newest = sequence;
     return "added";
   }
+}
+
+/** The checkpoint that `fork` took the state from: stored there, it takes no space of its own. */
+function originOf({ metadata }: StoredCheckpoint): { readonly taskId: string; readonly id: string } | undefined {
+  const origin = metadata?.["forkedFrom"];
+  if (typeof origin !== "object" || origin === null || !("taskId" in origin && "id" in origin)) return undefined;
+  const { taskId, id } = origin;
+  return typeof taskId === "string" && typeof id === "string" ? { taskId, id } : undefined;
 }
 
 /** The sequence of a task's newest checkpoint, damaged or not; 0 for none. */
