@@ -5,12 +5,11 @@ let room = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** A text's bytes, as `Buffer.from` gives them, in half the time: that counts the bytes first. */
 export function utf8Of(text: string): Buffer {
-  return text.length > MOST_UNITS ? Buffer.from(text) : Buffer.from(viewOfUtf8(text));
+  return Buffer.from(text.length > MOST_UNITS ? text : viewOfUtf8(text));
 }
 
-/** The same, for as long as no other text is encoded. */
+/** The same of a text of up to 1 MB, for as long as no other text is encoded. */
 export function viewOfUtf8(text: string): Buffer {
-  if (text.length > MOST_UNITS) return Buffer.from(text);
   // A unit takes at most three bytes.
   if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(text.length * 3);
   return room.subarray(0, ENCODER.encodeInto(text, room).written);
