@@ -6,7 +6,8 @@ import type { Append, Outcome } from "./writer.js";
 const MOST = 256;
 const MOST_BYTES = 4 * 1024 * 1024;
 
-interface Waiting extends Append {
+/** Who waits for an append. */
+interface Caller {
   readonly resolve: (sequence: number) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -17,7 +18,9 @@ interface Waiting extends Append {
  */
 export class GroupCommit {
   readonly #commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>;
-  #waiting: Waiting[] = [];
+  #appends: Append[] = [];
+  /** Of each append. By themselves: what is stored needn't stay in memory until the program waits. */
+  #callers: Caller[] = [];
   #bytes = 0;
 
   /** @param commit - Called in order, before it returns it has begun. */
@@ -26,35 +29,28 @@ export class GroupCommit {
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition | undefined): Promise<number> {
-    // The caller may change both as soon as it has its promise.
-    const copies = { draft: copyOf(draft), condition: { ...condition } };
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ ...copies, resolve, reject });
+      // The caller may change both as soon as it has its promise.
+      this.#appends.push({ draft: copyOf(draft), condition: { ...condition } });
+      this.#callers.push({ resolve, reject });
       this.#bytes += draft.sizeBytes;
-      if (this.#waiting.length === MOST || this.#bytes >= MOST_BYTES) this.flush();
-      else if (this.#waiting.length === 1) queueMicrotask(() => this.flush());
+      if (this.#appends.length === MOST || this.#bytes >= MOST_BYTES) this.flush();
+      else if (this.#appends.length === 1) queueMicrotask(() => this.flush());
     });
   }
 
   /** Begins to make what waits: other calls come after it. */
   flush(): void {
-    const group = this.#waiting;
-    this.#waiting = [];
+    const [appends, callers] = [this.#appends, this.#callers];
+    if (appends.length === 0) return;
+    this.#appends = [];
+    this.#callers = [];
     this.#bytes = 0;
-    if (group.length === 0) return;
-    const made = this.#commit(group.map(({ draft, condition }) => ({ draft, condition })));
-    // What is stored needn't stay in memory until the program waits.
-    void settle(
-      made,
-      group.map(({ resolve, reject }) => ({ resolve, reject })),
-    );
+    void settle(this.#commit(appends), callers);
   }
 }
 
-async function settle(
-  made: Promise<readonly Outcome[]>,
-  callers: readonly Pick<Waiting, "resolve" | "reject">[],
-): Promise<void> {
+async function settle(made: Promise<readonly Outcome[]>, callers: readonly Caller[]): Promise<void> {
   try {
     for (const [index, outcome] of (await made).entries()) {
       if ("error" in outcome) callers[index]?.reject(outcome.error);

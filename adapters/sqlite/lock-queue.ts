@@ -16,16 +16,14 @@ export class LockQueue {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Calls `work` at once, or when all writes before it are done and the database is free: then with copies of `args`. */
-  async write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, args: Args): Promise<Result> {
+  /** Calls `work` at once, or when all writes before it are done and the database is free. */
+  async write<Result>(work: () => Result): Promise<Result> {
     try {
-      if (this.#lastWrite === undefined) return work(...args);
+      if (this.#lastWrite === undefined) return work();
     } catch (error) {
       if (!isBusy(error)) throw error;
     }
-    // The caller may change the arguments as soon as it has its promise.
-    const copies = structuredClone(args);
-    const turn = this.#untilFree(() => work(...copies), this.#lastWrite);
+    const turn = this.#untilFree(work, this.#lastWrite);
     this.#lastWrite = turn;
     try {
       return await turn;

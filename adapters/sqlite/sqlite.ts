@@ -13,6 +13,7 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointSummary,
+  copyOfPayload,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -86,13 +87,13 @@ export class SqliteAdapter implements StorageAdapter {
   readonly leases: LeaseStore = leaseStore({
     read: async (taskId) => (await this.#read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
     update: (taskId, change) =>
-      this.#call(() => this.#queue.write(() => updateLease(this.#file.orNew().database, taskId, change), [])),
+      this.#call(() => this.#queue.write(() => updateLease(this.#file.orNew().database, taskId, change))),
   });
   readonly #path: string;
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
   readonly #queue: LockQueue;
-  readonly #appends = new GroupCommit((group) => this.#explained(this.#queue.write(this.#append, [group])));
+  readonly #appends = new GroupCommit((group) => this.#explained(this.#queue.write(() => this.#append(group))));
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -137,20 +138,22 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    const args = [taskId, id, change, condition] as const;
-    return (await this.#change(({ writer }, ...copies) => writer.setStatus(...copies), ...args)) ?? false;
+    // The caller may change what it gave as soon as it has its promise.
+    const [copy, asked] = [structuredClone(change), { ...condition }];
+    return (await this.#change(({ writer }) => writer.setStatus(taskId, id, copy, asked))) ?? false;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const args = [taskId, id, payload, expectedSha256] as const;
-    return (await this.#change(({ writer }, ...copies) => writer.replacePayload(...copies), ...args)) ?? false;
+    const copy = copyOfPayload(payload);
+    return (await this.#change(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const removed = await this.#change(({ writer }, ...args) => writer.remove(...args), taskId, ids, condition);
+    const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
+    const removed = await this.#change(({ writer }) => writer.remove(taskId, copy, asked));
     if (removed === undefined) {
-      checkLease(taskId, NO_LEASE, condition);
-      checkExpected(taskId, 0, condition);
+      checkLease(taskId, NO_LEASE, asked);
+      checkExpected(taskId, 0, asked);
     }
     return removed ?? 0;
   }
@@ -165,39 +168,31 @@ export class SqliteAdapter implements StorageAdapter {
     return this.#closing;
   }
 
-  readonly #append = (appends: readonly Append[]): readonly Outcome[] => {
-    const store = this.#file.existing();
-    if (store !== undefined) return this.#appendedTo(store, appends);
-    // A refused append creates no database.
-    const refused = appends.map(refusalByNothing);
-    if (refused.every((outcome) => outcome !== undefined)) return refused;
-    return this.#appendedTo(this.#file.orNew(), appends);
-  };
-
-  #appendedTo({ writer }: OpenedStore, appends: readonly Append[]): readonly Outcome[] {
-    const outcomes = writer.append(appends);
+  #append(appends: readonly Append[]): readonly Outcome[] {
+    let store = this.#file.existing();
+    if (store === undefined) {
+      // A refused append creates no database.
+      const refused = appends.map(refusalByNothing);
+      if (refused.every((outcome) => outcome !== undefined)) return refused;
+      store = this.#file.orNew();
+    }
+    const outcomes = store.writer.append(appends);
     return outcomes.map((outcome) => ("error" in outcome ? { error: this.#explain(outcome.error) } : outcome));
   }
 
   /** Works with the store, if there is one. */
-  async #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
-    return this.#call(() => this.#queue.read(() => withStore(this.#file.existing(), work)));
+  #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
+    return this.#call(() => this.#queue.read(() => this.#ifPresent(work)));
   }
 
-  /** As {@link #read}, for what changes the store. */
-  #change<Args extends readonly unknown[], Result>(
-    work: (store: OpenedStore, ...args: Args) => Result,
-    ...args: Args
-  ): Promise<Result | undefined> {
-    return this.#write(
-      (...copies: Args) => withStore(this.#file.existing(), (store) => work(store, ...copies)),
-      ...args,
-    );
+  /** The same, for what changes the store: before it returns, unless another process has locked the database. */
+  #change<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
+    return this.#call(() => this.#queue.write(() => this.#ifPresent(work)));
   }
 
-  /** Works before it returns, unless another process has locked the database. */
-  #write<Args extends readonly unknown[], Result>(work: (...args: Args) => Result, ...args: Args): Promise<Result> {
-    return this.#call(() => this.#queue.write(work, args));
+  #ifPresent<Result>(work: (store: OpenedStore) => Result): Result | undefined {
+    const store = this.#file.existing();
+    return store && work(store);
   }
 
   #call<Result>(call: () => Promise<Result>): Promise<Result> {
@@ -247,10 +242,6 @@ function refusalByNothing({ draft, condition }: Append): Outcome | undefined {
   } catch (error) {
     return { error };
   }
-}
-
-function withStore<Result>(store: OpenedStore | undefined, work: (store: OpenedStore) => Result): Result | undefined {
-  return store && work(store);
 }
 
 const OPTIONS = ["path", "durability", "busyTimeoutMs", "database"] satisfies (keyof SqliteAdapterOptions)[];
