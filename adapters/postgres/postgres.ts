@@ -9,7 +9,6 @@ import {
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
-  CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointSummary,
   copyOf,
@@ -182,11 +181,11 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { status = CHECKPOINT_STATUSES } = query;
     this.#assertOpen();
     yield* tasksInPages(query, {
       ids: async (...part) => (await this.#read(({ reader, connection }) => reader.taskIds(connection, ...part))) ?? [],
-      tasks: async (ids) => (await this.#read(({ reader, connection }) => reader.tasks(connection, ids, status))) ?? [],
+      tasks: async (ids) => (await this.#read(({ reader, connection }) => reader.tasks(connection, ids))) ?? [],
+      summaries: (...part) => this.#read(({ reader, connection }) => reader.summaries(connection, ...part)),
     });
   }
 

@@ -8,23 +8,20 @@ import {
 } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
-  type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
   type SealedSummary,
   type StoredCheckpoint,
-  type TaskSummary,
 } from "../../src/contract/checkpoint.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
-import type { Entry, Page } from "../sql/pages.js";
+import { type Entry, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
 import { COLUMNS, damagedRow, HIGHEST, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
 import type { Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
 
 const WIDTH = COLUMNS.length;
-const MISSING = "its task has it as the newest, and it isn't there";
 /** The most bytes of payloads that are read at a time, but for the first. */
 export const PAGE_BYTES = 256 * 1024;
 
@@ -117,49 +114,21 @@ export class PostgresReader {
     return rows.map(([taskId]) => String(taskId));
   }
 
-  /**
-   * Those of the tasks whose newest intact checkpoint has any of the statuses, in the order of their ids. The damaged ones
-   * after that come first.
-   */
-  async tasks(
-    from: Statements,
-    taskIds: readonly string[],
-    statuses: readonly CheckpointStatus[],
-  ): Promise<readonly (TaskSummary | CorruptRecord)[]> {
+  /** Those of the tasks that have checkpoints, in the order of their ids. */
+  async tasks(from: Statements, taskIds: readonly string[]): Promise<readonly TaskFound[]> {
     const rows = new Map<unknown, SqlRow>();
     for (const [taskId, ...row] of await from.rows(this.#sql.acrossTasks.tasks, taskIds)) rows.set(taskId, row);
-    const found: (TaskSummary | CorruptRecord)[] = [];
-    for (const taskId of taskIds) {
-      const row = rows.get(taskId);
-      if (row) found.push(...(await this.#task(from, taskId, row, statuses)));
-    }
-    return found;
-  }
-
-  async #task(
-    from: Statements,
-    taskId: string,
-    [count, sequence, ...row]: SqlRow,
-    statuses: readonly CheckpointStatus[],
-  ): Promise<readonly (TaskSummary | CorruptRecord)[]> {
-    // Somebody has removed its checkpoints since.
-    if (sequence === null) return [];
-    const locate = () => locationOf(this.#place, taskId, sequence);
-    const found =
-      row[0] === null
-        ? damagedRow(locate(), { taskId, sequence: Number(sequence) }, MISSING)
-        : this.#summaryOf(taskId, row);
-    const damaged: CorruptRecord[] = [];
-    let page: Page<CheckpointSummary> = { entries: [{ key: sequence, found }], next: Number(sequence) };
-    for (;;) {
-      for (const { found } of page.entries) {
-        if (isCorrupt(found)) damaged.push(found);
-        else if (!statuses.includes(found.status)) return damaged;
-        else return [...damaged, { taskId, count: Number(count), newest: found }];
-      }
-      if (page.next === undefined) return damaged;
-      page = await this.summaries(from, { taskId, order: "newest", beforeSequence: page.next }, 16);
-    }
+    return taskIds.flatMap((taskId) => {
+      const [count, sequence, ...row] = rows.get(taskId) ?? [];
+      // Somebody has removed its checkpoints since.
+      if (sequence === undefined || sequence === null) return [];
+      const newestSequence = Number(sequence);
+      const newest =
+        row[0] === null
+          ? missingNewest(locationOf(this.#place, taskId, newestSequence), taskId, newestSequence)
+          : this.#summaryOf(taskId, row);
+      return { taskId, count: Number(count), newestSequence, newest };
+    });
   }
 
   #sealedOf(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {

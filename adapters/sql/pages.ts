@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
-import type { CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
+import { CHECKPOINT_STATUSES, type CheckpointSummary, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { damagedRow } from "./rows.js";
 
 /** The most rows that are read at a time; other work gets its turn in between. */
 export const PAGE_ROWS = 256;
@@ -52,19 +53,35 @@ export async function* inPages<Found extends CheckpointSummary>(
   }
 }
 
+/** A task that has checkpoints, as its row says. */
+export interface TaskFound {
+  readonly taskId: string;
+  readonly count: number;
+  readonly newestSequence: number;
+  /** The checkpoint of that sequence. A newest one that isn't there is damage. */
+  readonly newest: CheckpointSummary | CorruptRecord;
+}
+
+/** Says that the newest checkpoint isn't there. */
+export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
+  return damagedRow(location, { taskId, sequence }, "its task has it as the newest, and it isn't there");
+}
+
 /**
- * The tasks that a query asks for.
+ * The tasks that a query asks for, by their newest intact checkpoint, with what is damaged after that.
  *
- * @param read - `ids`: at most so many, after the first `skip`, by what the tasks' rows say. `tasks`: those of the ids whose
- *   newest intact checkpoint has one of the query's statuses, with what is damaged before it.
+ * @param read - `ids`: at most so many, after the first `skip`, by what the tasks' rows say. `tasks`: those of the ids that
+ *   have checkpoints, in the same order.
  */
 export async function* tasksInPages(
   query: TaskQuery,
   read: {
     ids(rest: TaskQuery, limit: number, skip: number): Promise<readonly string[]>;
-    tasks(ids: readonly string[]): Promise<readonly (TaskSummary | CorruptRecord)[]>;
+    tasks(ids: readonly string[]): Promise<readonly TaskFound[]>;
+    readonly summaries: ReadPage<CheckpointSummary>;
   },
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+  const { status = CHECKPOINT_STATUSES } = query;
   const isById = query.order === "taskId";
   let rest = query;
   let passed = 0;
@@ -74,13 +91,30 @@ export async function* tasksInPages(
     const ids = await read.ids(rest, asked, isById ? 0 : passed);
     for (let at = 0; at < ids.length; at += PAGE_ROWS) {
       if (at > 0) await nextTurn();
-      for (const item of await read.tasks(ids.slice(at, at + PAGE_ROWS))) {
-        yield item;
-        if (!isCorrupt(item)) wanted -= 1;
+      for (const task of await read.tasks(ids.slice(at, at + PAGE_ROWS))) {
+        const { taskId, count, newest } = task;
+        const intact = isCorrupt(newest) ? yield* intactBefore(newest, task, read.summaries) : newest;
+        if (intact === undefined || !status.includes(intact.status)) continue;
+        yield { taskId, count, newest: intact };
+        wanted -= 1;
       }
     }
     if (ids.length < asked) return;
     passed += ids.length;
     if (isById) rest = { ...query, after: ids.at(-1) };
   }
+}
+
+/** A task's newest intact checkpoint, where the newest is damaged: as the last value, after all that are damaged. */
+async function* intactBefore(
+  newest: CorruptRecord,
+  { taskId, newestSequence }: TaskFound,
+  read: ReadPage<CheckpointSummary>,
+): AsyncGenerator<CorruptRecord, CheckpointSummary | undefined, void> {
+  yield newest;
+  for await (const found of inPages({ taskId, order: "newest", beforeSequence: newestSequence }, 16, read)) {
+    if (!isCorrupt(found)) return found;
+    yield found;
+  }
+  return undefined;
 }

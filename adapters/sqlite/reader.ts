@@ -7,16 +7,14 @@ import {
 } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
-  type CheckpointStatus,
   type CheckpointSummary,
   type SealedSummary,
   type StoredCheckpoint,
-  type TaskSummary,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError, FORM } from "../sql/history.js";
-import type { Entry, Page } from "../sql/pages.js";
+import { type Entry, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
 import { damagedRow, HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection, SqliteRow } from "./connection.js";
 import { isDamaged } from "./errors.js";
@@ -43,7 +41,6 @@ const TASK_IDS = {
   recent: `SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${IN_TASKS}
     ORDER BY newest_created_at DESC, task_id ${PART}`,
 };
-/** LEFT: a newest checkpoint that isn't there is damage. */
 const TASK = `
   SELECT t.count, t.newest_sequence, ${COLUMNS} FROM waymark_tasks t
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
@@ -51,7 +48,6 @@ const TASK = `
 /** Above and below every integer of SQLite's: a damaged sequence may be any of them, and is reported. */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
-const MISSING = "its task has it as the newest, and it isn't there";
 
 /**
  * Reads an open database of ours. Every method is synchronous, and throws what SQLite throws. A CorruptRecord stands for
@@ -112,23 +108,17 @@ export class SqliteReader {
     return this.#database.all(TASK_IDS[order], ...statuses, ...range, ...part).map(([taskId]) => String(taskId));
   }
 
-  /** The task, if its newest intact checkpoint has any of the statuses. The damaged ones after that come first. */
-  task(taskId: string, statuses: readonly CheckpointStatus[]): readonly (TaskSummary | CorruptRecord)[] {
-    const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
-    if (typeof sequence !== "number") return [];
-    const missing = damagedRow(locationOf(this.#path, "unknown"), { taskId, sequence }, MISSING);
-    const newest = row[0] === null ? missing : this.#summaryOf(taskId, row);
-    const damaged: CorruptRecord[] = [];
-    let page: Page<CheckpointSummary> = { entries: [{ key: row[0], found: newest }], next: sequence };
-    for (;;) {
-      for (const { found } of page.entries) {
-        if (isCorrupt(found)) damaged.push(found);
-        else if (!statuses.includes(found.status)) return damaged;
-        else return [...damaged, { taskId, count: numberOr0(count), newest: found }];
-      }
-      if (page.next === undefined) return damaged;
-      page = this.summaries({ taskId, order: "newest", beforeSequence: page.next }, 16);
-    }
+  /** Those of the tasks that have checkpoints. */
+  tasks(taskIds: readonly string[]): readonly TaskFound[] {
+    return taskIds.flatMap((taskId) => {
+      const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
+      if (typeof sequence !== "number") return [];
+      const newest =
+        row[0] === null
+          ? missingNewest(locationOf(this.#path, "unknown"), taskId, sequence)
+          : this.#summaryOf(taskId, row);
+      return { taskId, count: numberOr0(count), newestSequence: sequence, newest };
+    });
   }
 
   #page(

@@ -10,7 +10,6 @@ import {
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
-  CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointSummary,
   copyOfPayload,
@@ -129,11 +128,11 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    const { status = CHECKPOINT_STATUSES } = query;
     this.#assertOpen();
     yield* tasksInPages(query, {
       ids: async (...part) => (await this.#read(({ reader }) => reader.taskIds(...part))) ?? [],
-      tasks: async (ids) => (await this.#read(({ reader }) => ids.flatMap((id) => reader.task(id, status)))) ?? [],
+      tasks: async (ids) => (await this.#read(({ reader }) => reader.tasks(ids))) ?? [],
+      summaries: (...part) => this.#read(({ reader }) => reader.summaries(...part)),
     });
   }
 
