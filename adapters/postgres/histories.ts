@@ -6,13 +6,12 @@ import {
   bundleOf,
   deltaAfter,
   FORM,
-  firstOf,
-  followed,
+  type HistoryText,
   isFoldDue,
-  MOST_ALONE,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
+  staysAlone,
   textAt,
   wholeOffLoop,
 } from "../sql/history.js";
@@ -28,7 +27,9 @@ export interface PlacedPiece {
   /** The digest of the task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
   readonly after?: Buffer;
   /** For the next one, once this one is stored. */
-  readonly text?: Omit<TaskText, "number" | "sha256" | "first"> & { readonly first?: number };
+  readonly text?: HistoryText;
+  /** The number of the whole text that a delta is of. A whole text has its own. */
+  readonly first?: number;
 }
 
 /** The last text of a task. */
@@ -63,25 +64,18 @@ export class PostgresHistories {
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;
       const delta = isLong ? undefined : deltaAfter(before, bytes);
-      if (delta !== undefined) {
-        const text = { ...followed(before, 0, bytes, delta), first: before.first, alone: 0 };
-        return { form: FORM.delta, body: delta, after: digestOf(before), text };
-      }
-      // What is much smaller may be of another kind, and the next one resemble the one before it again.
-      if (bytes.length * 2 < before.text.length && before.alone < MOST_ALONE) {
-        return { form: FORM.alone, body, text: { ...before, alone: before.alone + 1 } };
-      }
+      if (delta !== undefined) return { ...delta, after: Buffer.from(before.sha256, "hex"), first: before.first };
+      if (staysAlone(before, bytes, before.alone)) return { form: FORM.alone, body };
     }
-    const text = { ...firstOf(0, bytes), alone: 0 };
-    return { ...(await wholeOffLoop(bytes)), text, ...(before || isLoaded ? undefined : { after: NO_TEXT }) };
+    const whole = await wholeOffLoop(bytes);
+    return before || isLoaded ? whole : { ...whole, after: NO_TEXT };
   }
 
   /** The payload is stored under that sequence. */
-  stored(taskId: string, { form, text }: PlacedPiece, sequence: number, sha256: string): void {
-    if (text === undefined) return;
+  stored(taskId: string, { text, first }: PlacedPiece, sequence: number, sha256: string): void {
     const before = this.#remembered.get(taskId);
-    if (form !== FORM.alone) this.#remembered.set(taskId, { first: sequence, ...text, number: sequence, sha256 });
-    else if (before) this.#remembered.set(taskId, { ...before, alone: text.alone });
+    if (text) this.#remembered.set(taskId, { ...text, number: sequence, sha256, first: first ?? sequence, alone: 0 });
+    else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
   /** Whether the next delta should find the ones before it in a bundle. */
@@ -164,11 +158,7 @@ export class PostgresHistories {
 }
 
 function taskTextAt(number: number, pieces: readonly Piece[]): Omit<TaskText, "sha256"> {
-  return { ...textAt(number, pieces), first: pieces[0]?.number ?? number, alone: 0 };
-}
-
-function digestOf({ sha256 }: RememberedText): Buffer {
-  return Buffer.from(sha256, "hex");
+  return { ...textAt(number, pieces), number, first: pieces[0]?.number ?? number, alone: 0 };
 }
 
 /** Each piece: its number (8 bytes), form (4), length (4), body. */

@@ -3,10 +3,9 @@ import { deflateRaw, deflateRawSync, inflateRawSync } from "node:zlib";
 import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
 
 /**
- * A history is a row of payloads, each stored as what changed since the one before it. The first is whole, and every
- * {@link FOLD} deltas become one bundle, which takes less space and is read at once.
- *
- * History 0 has the numbers 1 to {@link PLACES}, history 1 the next ones. A bundle has the number of its last delta.
+ * A history is a row of at most so many payloads, each stored as what changed since the one before it. The first is whole,
+ * and every {@link FOLD} deltas become one bundle, which takes less space and is read at once. It has the number of its
+ * last delta.
  */
 export const PLACES = 1024;
 
@@ -33,7 +32,6 @@ export interface Piece {
 
 /** A text of a history, and what was read for it. */
 export interface HistoryText {
-  readonly number: number;
   readonly text: Buffer;
   /** The bytes of the whole text that it is made of, and of all deltas since. */
   readonly decoded: number;
@@ -57,43 +55,51 @@ const LEAST_DEFLATED = 32 * 1024;
 /** On the event loop, what is larger stays as it is: deflating takes some 10 ms a MB at this level, which is half of the usual. */
 const ON_LOOP = { mostBytes: 2 * 1024 * 1024, level: 4 };
 
-/** How the first text of a history is stored. */
-export interface WholePiece {
+/** How a text is stored, and what the next one is compared with. */
+export interface TextPiece {
   readonly form: number;
   readonly body: Buffer;
+  readonly text: HistoryText;
 }
 
-export function wholeOf(text: Buffer): WholePiece {
+/** A text that a history begins with. */
+export function wholeOf(bytes: Buffer): TextPiece {
   const { mostBytes, level } = ON_LOOP;
-  const isDeflated = text.length >= LEAST_DEFLATED && text.length <= mostBytes;
-  return isDeflated ? { form: FORM.whole, body: deflateRawSync(text, { level }) } : { form: FORM.plain, body: text };
+  if (bytes.length < LEAST_DEFLATED || bytes.length > mostBytes) return plainOf(bytes);
+  return { ...plainOf(bytes), form: FORM.whole, body: deflateRawSync(bytes, { level }) };
 }
 
 /** The same, with the work off the event loop. */
-export async function wholeOffLoop(text: Buffer): Promise<WholePiece> {
-  if (text.length < LEAST_DEFLATED) return { form: FORM.plain, body: text };
-  return { form: FORM.whole, body: await promisify(deflateRaw)(text) };
+export async function wholeOffLoop(bytes: Buffer): Promise<TextPiece> {
+  if (bytes.length < LEAST_DEFLATED) return plainOf(bytes);
+  return { ...plainOf(bytes), form: FORM.whole, body: await promisify(deflateRaw)(bytes) };
 }
 
-/** The text that a history begins with. */
-export function firstOf(number: number, text: Buffer): HistoryText {
-  return { number, text, decoded: text.length, singles: 0, singleBytes: 0 };
+function plainOf(bytes: Buffer): TextPiece {
+  return { form: FORM.plain, body: bytes, text: { text: bytes, decoded: bytes.length, singles: 0, singleBytes: 0 } };
 }
 
 /**
- * The delta that stands for a text after `before`. `undefined` where it wouldn't pay: to read a text, at most twice its
- * size is decoded, and what else is in its bundle.
+ * A text after `before`, as a delta. `undefined` where that wouldn't pay: to read a text, at most twice its size is decoded,
+ * and what else is in its bundle.
  */
-export function deltaAfter(before: HistoryText, bytes: Buffer): Buffer | undefined {
+export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
   const most = Math.min(bytes.length / 2, bytes.length * 2 - before.decoded);
-  return most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
+  const delta = most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
+  if (delta === undefined) return undefined;
+  const decoded = before.decoded + delta.length;
+  const [singles, singleBytes] = [before.singles + 1, before.singleBytes + delta.length];
+  return { form: FORM.delta, body: delta, text: { text: bytes, decoded, singles, singleBytes } };
 }
 
-/** The text after a delta. */
-export function followed(before: HistoryText, number: number, text: Buffer, delta: Buffer): HistoryText {
-  const { decoded, singles, singleBytes } = before;
-  const { length } = delta;
-  return { number, text, decoded: decoded + length, singles: singles + 1, singleBytes: singleBytes + length };
+/**
+ * Whether a text that no delta gives is stored alone. What is much smaller may be of another kind, and the next one
+ * resemble the one before it again.
+ *
+ * @param alone - How many payloads in a row were stored alone since `before`.
+ */
+export function staysAlone(before: HistoryText, bytes: Buffer, alone: number): boolean {
+  return bytes.length * 2 < before.text.length && alone < MOST_ALONE;
 }
 
 /** Whether the deltas after the last bundle should become one. */
@@ -131,7 +137,6 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
     const base = whole.form === FORM.whole ? inflateRawSync(bufferOf(whole.body)) : bufferOf(whole.body);
     const singles = pieces.length - 1 - pieces.findLastIndex(({ form }) => form !== FORM.delta);
     return {
-      number,
       text: withDeltas(base, bodies),
       decoded: base.length + sizeOf(bodies),
       singles,
@@ -169,14 +174,4 @@ export function bufferOf(body: unknown): Buffer {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** The number of the last place in the history that has this number. */
-export function lastOfHistory(number: number): number {
-  return (historyOf(number) + 1) * PLACES;
-}
-
-/** Which history has this number. */
-export function historyOf(number: number): number {
-  return Math.floor((number - 1) / PLACES);
 }

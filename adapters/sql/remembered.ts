@@ -3,8 +3,9 @@ import type { HistoryText } from "./history.js";
 /** Up to so many bytes of last texts are remembered, or one larger text: the next ones are compared with them. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
-/** A text, and the digest of the checkpoint that has it. */
+/** A text, and the number and the digest of the checkpoint that has it. */
 export interface RememberedText extends HistoryText {
+  readonly number: number;
   readonly sha256: string;
 }
 

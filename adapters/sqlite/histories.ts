@@ -5,16 +5,12 @@ import {
   bundleOf,
   deltaAfter,
   FORM,
-  firstOf,
-  followed,
   type HistoryText,
-  historyOf,
   isFoldDue,
-  lastOfHistory,
-  MOST_ALONE,
   type Piece,
   PLACES,
   SMALLEST_BYTES,
+  staysAlone,
   textAt,
   wholeOf,
 } from "../sql/history.js";
@@ -27,8 +23,6 @@ const LAST = `
   SELECT max(number) FROM (
     SELECT max(number) AS number FROM waymark_payloads WHERE number BETWEEN ? AND ?
     UNION ALL SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
-const LAST_OF_ALL = `
-  SELECT max((SELECT coalesce(max(number), 0) FROM waymark_payloads), (SELECT coalesce(max(number), 0) FROM waymark_checkpoints))`;
 const LAST_TEXT = `
   SELECT p.number, c.sha256 FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
   WHERE p.number BETWEEN ? AND ? AND p.form > 0 ORDER BY p.number DESC LIMIT 1`;
@@ -36,7 +30,7 @@ const PIECES = `
   SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
 const INSERT = "INSERT OR REPLACE INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
-const REMOVE = "DELETE FROM waymark_payloads WHERE number BETWEEN ? AND ?";
+const REMOVE = "DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?";
 /** What comes after the piece that the last text in use is in. A bundle may have the number of one that isn't. */
 const REMOVE_AFTER = `
   DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > (
@@ -46,6 +40,10 @@ const REMOVE_AFTER = `
       SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?)))`;
 const REMOVE_ALONE = `DELETE FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
 
+interface NumberedText extends HistoryText {
+  readonly number: number;
+}
+
 /** Where a payload goes, and what is stored of it. */
 export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
@@ -54,7 +52,7 @@ export interface PlacedPiece extends Piece {
 /** Payloads as pieces of histories. All methods work in the caller's transaction. */
 export class SqliteHistories {
   readonly #database: SqliteConnection;
-  /** By history. */
+  /** By the first number of each history. */
   readonly #remembered = new Remembered<number>();
 
   constructor(database: SqliteConnection) {
@@ -68,7 +66,7 @@ export class SqliteHistories {
    * @param near - The number of that checkpoint.
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
-    const next = near === undefined ? undefined : this.#after(this.#lastNear(near));
+    const next = near === undefined ? undefined : this.#after(this.#last(rangeOf(near)));
     if (typeof body !== "string" || body.length < SMALLEST_BYTES) {
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
@@ -76,22 +74,18 @@ export class SqliteHistories {
     const before = this.#lastText(next);
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
-    // What is much smaller may be of another kind, and the next one resemble the one before it again.
-    const isSmaller = before !== undefined && bytes.length * 2 < before.text.length;
-    if (next !== undefined && isSmaller && next - before.number <= MOST_ALONE) {
-      return { number: next, form: FORM.alone, body };
-    }
-    const number = next !== undefined && before === undefined ? next : this.#newHistory();
-    return { number, ...wholeOf(bytes), text: firstOf(number, bytes) };
+    if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...wholeOf(bytes) };
+    if (staysAlone(before, bytes, next - before.number - 1)) return { number: next, form: FORM.alone, body };
+    return { number: this.#newHistory(), ...wholeOf(bytes) };
   }
 
   store({ number, form, body, text }: PlacedPiece, sha256: string): void {
     this.#database.run(INSERT, number, form, body);
     if (text === undefined) return;
     const isDue = isFoldDue(text);
-    if (isDue) this.#fold(text.number);
+    if (isDue) this.#fold(number);
     // If this is rolled back, the next look finds no checkpoint of that number and digest.
-    this.#remember(isDue ? { ...text, singles: 0, singleBytes: 0 } : text, sha256);
+    this.#remember(number, isDue ? { ...text, singles: 0, singleBytes: 0 } : text, sha256);
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
@@ -100,7 +94,7 @@ export class SqliteHistories {
     const remembered = this.#remembered.get(history);
     if (remembered?.number === number && remembered.sha256 === sha256) return remembered.text.toString();
     const found = this.#read(number);
-    if (number >= (remembered?.number ?? 0)) this.#remember(found, sha256);
+    if (number >= (remembered?.number ?? 0)) this.#remember(number, found, sha256);
     return found.text.toString();
   }
 
@@ -109,8 +103,8 @@ export class SqliteHistories {
     // Nothing is made of what stands alone.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
     for (const history of new Set(others.map(historyOf))) {
-      const range = rangeOf(history * PLACES + 1);
-      this.#database.run(REMOVE_AFTER, ...range, range[1], ...range, ...range);
+      const [first, last] = rangeOf(history);
+      this.#database.run(REMOVE_AFTER, first, last, last, first, last, first, last);
     }
   }
 
@@ -120,22 +114,17 @@ export class SqliteHistories {
   }
 
   #newHistory(): number {
-    return (historyOf(this.#last()) + 1) * PLACES + 1;
+    return historyOf(this.#last(ALL) + PLACES);
   }
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
-    const newest = this.#after(this.#last());
+    const newest = this.#after(this.#last(ALL));
     return newest === next ? undefined : deltaAt(newest, this.#lastText(newest), bytes);
   }
 
-  /** The last number of all. */
-  #last(): number {
-    return numberOr0(this.#database.one(LAST_OF_ALL)?.[0]);
-  }
-
-  /** The last number in the history that has this one. */
-  #lastNear(number: number): number {
-    return numberOr0(this.#database.one(LAST, ...rangeOf(number), ...rangeOf(number))?.[0]);
+  /** The last number in a range that has something; 0 if nothing is there. */
+  #last([first, last]: Range): number {
+    return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
   }
 
   /** The next number in the same history. `undefined` if that is full. */
@@ -144,7 +133,7 @@ export class SqliteHistories {
   }
 
   /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
-  #lastText(next: number | undefined): HistoryText | undefined {
+  #lastText(next: number | undefined): NumberedText | undefined {
     if (next === undefined) return undefined;
     const [number, sha256] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
     if (typeof number !== "number") return undefined;
@@ -152,7 +141,7 @@ export class SqliteHistories {
     // Another process may have removed that text, and stored another one in its place.
     if (remembered?.number === number && remembered.sha256 === hexOf(sha256)) return remembered;
     try {
-      return this.#read(number);
+      return { ...this.#read(number), number };
     } catch (error) {
       if (error instanceof BrokenHistoryError) return undefined;
       throw error;
@@ -175,23 +164,33 @@ export class SqliteHistories {
     const pieces = this.#pieces(number);
     const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
     const bundle = bundleOf(deltas);
-    for (const delta of deltas) this.#database.run(REMOVE, delta.number, delta.number);
+    this.#database.run(REMOVE, deltas[0]?.number ?? number, number);
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
   }
 
-  #remember(text: HistoryText, sha256: string): void {
-    this.#remembered.set(historyOf(text.number), { ...text, sha256 });
+  #remember(number: number, text: HistoryText, sha256: string): void {
+    this.#remembered.set(historyOf(number), { ...text, number, sha256 });
   }
 }
 
 function deltaAt(number: number | undefined, before: HistoryText | undefined, bytes: Buffer): PlacedPiece | undefined {
-  const delta = before && deltaAfter(before, bytes);
-  if (number === undefined || !before || !delta) return undefined;
-  return { number, form: FORM.delta, body: delta, text: followed(before, number, bytes, delta) };
+  if (number === undefined || before === undefined) return undefined;
+  const piece = deltaAfter(before, bytes);
+  return piece && { number, ...piece };
 }
 
-/** The first and the last number of the history that has this one. */
-function rangeOf(number: number): readonly [number, number] {
-  const last = lastOfHistory(number);
-  return [last - PLACES + 1, last];
+/** The first and the last of some numbers. */
+type Range = readonly [first: number, last: number];
+
+const ALL: Range = [1, Number.MAX_SAFE_INTEGER];
+
+/** The first number of the history that has this one. The first history has 1 to {@link PLACES}, and so on. */
+function historyOf(number: number): number {
+  return number - ((number - 1) % PLACES);
+}
+
+/** The numbers of the history that has this one. */
+export function rangeOf(number: number): Range {
+  const first = historyOf(number);
+  return [first, first + PLACES - 1];
 }

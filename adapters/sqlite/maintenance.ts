@@ -1,11 +1,11 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
-import { FORM, lastOfHistory } from "../sql/history.js";
+import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
-import type { SqliteHistories } from "./histories.js";
+import { rangeOf, type SqliteHistories } from "./histories.js";
 import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
 import { removeRows } from "./writer.js";
@@ -82,7 +82,8 @@ function moveCheckpoint({ database, reader, histories }: Store, path: string, ta
   const found = reader.at(taskId, number);
   const finding = found && findingOf(found, () => locationOf(path, number));
   if (!finding) return false;
-  database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, lastOfHistory(number), number);
+  const [, last] = rangeOf(number);
+  database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
   removeRows({ database, histories }, taskId, [number]);
   return true;
 }

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { firstOf } from "../../../../adapters/sql/history.js";
+import { wholeOf } from "../../../../adapters/sql/history.js";
 import { Remembered } from "../../../../adapters/sql/remembered.js";
 
 const MB = 1024 * 1024;
 
 function textOf(bytes: number) {
-  return { ...firstOf(1, Buffer.alloc(bytes)), sha256: "" };
+  return { ...wholeOf(Buffer.alloc(bytes)).text, number: 1, sha256: "" };
 }
 
 it("remembers 32 MB of texts, those used last", () => {
