@@ -1,7 +1,5 @@
 import { createRequire } from "node:module";
-
-/** One row, its values in the order of the statement's columns. */
-export type SqliteRow = readonly unknown[];
+import type { SqlRow } from "../sql/rows.js";
 
 /** What the adapter uses of better-sqlite3's `Statement`. */
 export interface SqliteStatement {
@@ -63,19 +61,19 @@ export class SqliteConnection {
   }
 
   /** The first row. */
-  one(sql: string, ...values: readonly unknown[]): SqliteRow | undefined {
+  one(sql: string, ...values: readonly unknown[]): SqlRow | undefined {
     const row = this.#statement(sql, true).get(...values);
     return isRow(row) ? row : undefined;
   }
 
   /** Every row. */
-  all(sql: string, ...values: readonly unknown[]): readonly SqliteRow[] {
+  all(sql: string, ...values: readonly unknown[]): readonly SqlRow[] {
     const rows = this.#statement(sql, true).all(...values);
     return rows.filter(isRow);
   }
 
   /** Every row, each read when it is asked for. Until the last one, nothing can be written, and other reads see the same moment. */
-  *each(sql: string, ...values: readonly unknown[]): Generator<SqliteRow, void, void> {
+  *each(sql: string, ...values: readonly unknown[]): Generator<SqlRow, void, void> {
     for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
   }
 
@@ -109,7 +107,7 @@ export class SqliteConnection {
   }
 }
 
-function isRow(value: unknown): value is SqliteRow {
+function isRow(value: unknown): value is SqlRow {
   return Array.isArray(value);
 }
 

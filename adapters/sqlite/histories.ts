@@ -29,7 +29,7 @@ const LAST_TEXT = `
 const PIECES = `
   SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
-const INSERT = "INSERT OR REPLACE INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
+const INSERT = "INSERT INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?";
 /** What comes after the piece that the last text in use is in. A bundle may have the number of one that isn't. */
 const REMOVE_AFTER = `

@@ -8,7 +8,7 @@ import type { SqliteConnection } from "./connection.js";
 import { rangeOf, type SqliteHistories } from "./histories.js";
 import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
-import { removeRows } from "./writer.js";
+import type { SqliteWriter } from "./writer.js";
 
 /** How maintenance gets at the open database. Both resolve to `undefined` if there is none. */
 export interface StoreAccess {
@@ -20,6 +20,7 @@ export interface StoreAccess {
 interface Store {
   readonly database: SqliteConnection;
   readonly reader: SqliteReader;
+  readonly writer: SqliteWriter;
   readonly histories: SqliteHistories;
 }
 
@@ -78,13 +79,13 @@ function integrity(database: SqliteConnection, quick: boolean): readonly string[
   return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
 }
 
-function moveCheckpoint({ database, reader, histories }: Store, path: string, taskId: string, number: number): boolean {
+function moveCheckpoint({ database, reader, writer }: Store, path: string, taskId: string, number: number): boolean {
   const found = reader.at(taskId, number);
   const finding = found && findingOf(found, () => locationOf(path, number));
   if (!finding) return false;
   const [, last] = rangeOf(number);
   database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
-  removeRows({ database, histories }, taskId, [number]);
+  writer.removeRows(taskId, [number]);
   return true;
 }
 

@@ -15,8 +15,8 @@ import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError, FORM } from "../sql/history.js";
 import { type Entry, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
-import { damagedRow, HIGHEST, numberOr0 } from "../sql/rows.js";
-import type { SqliteConnection, SqliteRow } from "./connection.js";
+import { damagedRow, HIGHEST, numberOr0, type SqlRow } from "../sql/rows.js";
+import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
@@ -124,8 +124,8 @@ export class SqliteReader {
   #page(
     query: CheckpointQuery,
     size: number,
-    rows: Iterable<SqliteRow>,
-    bodyOf: (row: SqliteRow) => unknown,
+    rows: Iterable<SqlRow>,
+    bodyOf: (row: SqlRow) => unknown,
   ): Page<StoredCheckpoint> {
     const entries: Entry<StoredCheckpoint>[] = [];
     let [seen, bytes] = [0, 0];
@@ -140,11 +140,11 @@ export class SqliteReader {
     return { entries, next: undefined };
   }
 
-  #summaryOf(taskId: string, row: SqliteRow): CheckpointSummary | CorruptRecord {
+  #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
     return checkedSummary(sealedSummaryOf(taskId, row, this.#path), () => locationOf(this.#path, row[0]));
   }
 
-  #wholeOf(taskId: string, row: SqliteRow | undefined): StoredCheckpoint | CorruptRecord | undefined {
+  #wholeOf(taskId: string, row: SqlRow | undefined): StoredCheckpoint | CorruptRecord | undefined {
     const found = row && sealedSummaryOf(taskId, row, this.#path);
     if (found === undefined || isCorrupt(found)) return found;
     return this.#withBody(found, row ?? [], ([number]) => this.#bodyAt(number));
@@ -154,11 +154,7 @@ export class SqliteReader {
     return this.#database.one(BODY, number)?.[0];
   }
 
-  #withBody(
-    summary: SealedSummary,
-    row: SqliteRow,
-    bodyOf: (row: SqliteRow) => unknown,
-  ): StoredCheckpoint | CorruptRecord {
+  #withBody(summary: SealedSummary, row: SqlRow, bodyOf: (row: SqlRow) => unknown): StoredCheckpoint | CorruptRecord {
     try {
       const value = bodyOf(row) ?? this.#histories.textOf(numberOr0(row[0]), summary.payload.sha256);
       // The driver gives a Buffer; callers get a Uint8Array like any other.
@@ -180,7 +176,7 @@ export class SqliteReader {
  *
  * @throws {CheckpointCorruptError} It isn't further than the page began: a damaged index may give the same rows forever.
  */
-function boundAfter(row: SqliteRow, { taskId, order, beforeSequence, afterSequence }: CheckpointQuery): number {
+function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence }: CheckpointQuery): number {
   const sequence = numberOr0(row[1]);
   if (order === "newest" ? sequence < (beforeSequence ?? ABOVE_ALL) : sequence > (afterSequence ?? BELOW_ALL)) {
     return sequence;

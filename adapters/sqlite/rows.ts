@@ -1,7 +1,6 @@
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import type { SealedSummary } from "../../src/contract/checkpoint.js";
 import * as sql from "../sql/rows.js";
-import type { SqliteRow } from "./connection.js";
 
 /** A checkpoint's columns, in the order that {@link sealedSummaryOf} takes them. */
 export const COLUMNS = ["number", ...sql.COLUMNS].map((name) => `c.${name}`).join(", ");
@@ -12,7 +11,7 @@ const SEAL = sql.COLUMNS.indexOf("seal") + 1;
 export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
 
 /** What a row of {@link COLUMNS} holds. The task is what the row was found by. Its seal isn't checked. */
-export function sealedSummaryOf(taskId: string, row: SqliteRow, path: string): SealedSummary | CorruptRecord {
+export function sealedSummaryOf(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
   const [number, ...columns] = row.slice(0, SEAL + 1);
   const [sha256, seal] = [hexOf(row[SEAL - 1]), hexOf(row[SEAL])];
   return sql.sealedSummaryOf(taskId, [...columns.slice(0, -2), sha256, seal], () => locationOf(path, number));

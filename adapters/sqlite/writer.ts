@@ -10,8 +10,8 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import { readable } from "../sql/damage.js";
-import { columnsOf, HIGHEST, jsonOf, numberOr0 } from "../sql/rows.js";
-import type { SqliteConnection, SqliteRow } from "./connection.js";
+import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
+import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
@@ -137,12 +137,21 @@ export class SqliteWriter {
       // No other text lies between an id and that id with the lowest character after it.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
-      return removeRows({ database: this.#database, histories: this.#histories }, taskId, numbers.map(numberOr0));
+      return this.removeRows(taskId, numbers.map(numberOr0));
     });
   }
 
   removeTasks(prefix: string): number {
     return this.#database.atomically(() => this.#removeRange(prefix, prefix + HIGHEST));
+  }
+
+  /** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */
+  removeRows(taskId: string, numbers: readonly number[]): number {
+    let removed = 0;
+    for (const number of numbers) removed += this.#database.run(REMOVE_CHECKPOINT, number);
+    this.#histories.trim(numbers);
+    if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
+    return removed;
   }
 
   #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
@@ -187,20 +196,7 @@ export class SqliteWriter {
     return numberOr0(this.#database.one(NEWEST, taskId)?.[0]);
   }
 
-  #sealed(taskId: string, row: SqliteRow): SealedSummary {
+  #sealed(taskId: string, row: SqlRow): SealedSummary {
     return readable(sealedSummaryOf(taskId, row, this.#path));
   }
-}
-
-/** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */
-export function removeRows(
-  { database, histories }: { readonly database: SqliteConnection; readonly histories: SqliteHistories },
-  taskId: string,
-  numbers: readonly number[],
-): number {
-  let removed = 0;
-  for (const number of numbers) removed += database.run(REMOVE_CHECKPOINT, number);
-  histories.trim(numbers);
-  if (removed > 0) database.run(SHORTEN_TASK, removed, taskId);
-  return removed;
 }

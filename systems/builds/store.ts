@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { SqliteConnection, SqliteRow } from "../../adapters/sqlite/connection.js";
+import type { SqlRow } from "../../adapters/sql/rows.js";
+import type { SqliteConnection } from "../../adapters/sqlite/connection.js";
 import { isDamaged } from "../../adapters/sqlite/errors.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
@@ -101,7 +102,7 @@ export class BuildStore {
   prune(buildId: string, policy: RetentionPolicy): number {
     const { keep, remove } = this.#plan(buildId, policy);
     if (remove.length === 0) return 0;
-    const isIntact = ([rowid, id]: SqliteRow) => {
+    const isIntact = ([rowid, id]: SqlRow) => {
       const item = this.#read(rowid, id, buildId);
       return item !== undefined && !isCorrupt(item);
     };
@@ -163,7 +164,7 @@ export class BuildStore {
   }
 
   /** The save of an id that exists: the same again, as after a lost answer, or a conflict. */
-  #sameAs(existing: SqliteRow, draft: BuildDraft): SavedCheckpoint {
+  #sameAs(existing: SqlRow, draft: BuildDraft): SavedCheckpoint {
     const [id, buildId, timestamp] = existing;
     if (buildId === draft.buildId && holdsSame(existing, draft)) {
       return { id: String(id), buildId: draft.buildId, timestamp: String(timestamp) };
@@ -182,7 +183,7 @@ export class BuildStore {
   }
 
   /** Rows as {@link LISTED} gives them, in two heaps. */
-  #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqliteRow[]; remove: readonly SqliteRow[] } {
+  #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqlRow[]; remove: readonly SqlRow[] } {
     const rows = this.#database.all(LISTED, buildId);
     const summaries = rows.map((row, newer) => summaryOf(buildId, row, rows.length - newer));
     const { keep, remove } = planRetention(buildId, summaries, policy, Date.now());
@@ -190,7 +191,7 @@ export class BuildStore {
     return { keep: keep.map(rowOf), remove: remove.map(rowOf) };
   }
 
-  #removeUnclaimed({ remove }: { readonly remove: readonly SqliteRow[] }): number {
+  #removeUnclaimed({ remove }: { readonly remove: readonly SqlRow[] }): number {
     return remove.reduce((removed, [rowid]) => removed + this.#database.run(REMOVE, rowid), 0);
   }
 
@@ -216,7 +217,7 @@ export class BuildStore {
 }
 
 /** A row as the core's retention sees it. A build isn't known to be done, so its newest checkpoint always stays. */
-function summaryOf(buildId: string, row: SqliteRow, sequence: number): CheckpointSummary {
+function summaryOf(buildId: string, row: SqlRow, sequence: number): CheckpointSummary {
   const [, id, timestamp, sizeBytes, currentPhase] = row;
   return {
     taskId: buildId,
@@ -242,7 +243,7 @@ function isoOf(timestamp: unknown): string {
 }
 
 /** Whether a row of `CHECKPOINT_COLUMNS` says what the draft says. */
-function holdsSame(row: SqliteRow, draft: BuildDraft): boolean {
+function holdsSame(row: SqlRow, draft: BuildDraft): boolean {
   const [, , , tasks, currentPhase, metadata] = row;
   return (
     currentPhase === draft.currentPhase &&
