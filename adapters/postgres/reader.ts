@@ -9,14 +9,13 @@ import {
 import {
   CHECKPOINT_STATUSES,
   type CheckpointSummary,
-  compareTaskIds,
   type SealedSummary,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
-import { type Entry, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
-import { COLUMNS, damagedRow, HIGHEST, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
+import { type Entry, idRange, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
+import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
 import type { Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
@@ -99,18 +98,15 @@ export class PostgresReader {
 
   /** Ids of tasks that the query asks for by what their rows say. */
   async taskIds(from: Statements, query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
-    const { order, status = CHECKPOINT_STATUSES, prefix = "", after } = query;
+    const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
     const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#sql.acrossTasks;
     const part = [status, Number.isFinite(limit) ? limit : null, skip];
-    // The first text after an id is that id and the lowest character.
-    const first = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
-    const range = [first, prefix + HIGHEST];
     const rows =
       order === "taskId"
-        ? await from.rows(idsByTaskId, ...part, ...range)
+        ? await from.rows(idsByTaskId, ...part, ...idRange(query))
         : prefix === ""
           ? await from.rows(idsByRecency, ...part)
-          : await from.rows(idsByRecencyInRange, ...part, ...range);
+          : await from.rows(idsByRecencyInRange, ...part, ...idRange(query));
     return rows.map(([taskId]) => String(taskId));
   }
 

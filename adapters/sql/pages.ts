@@ -1,7 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
-import { CHECKPOINT_STATUSES, type CheckpointSummary, type TaskSummary } from "../../src/contract/checkpoint.js";
-import { damagedRow } from "./rows.js";
+import {
+  CHECKPOINT_STATUSES,
+  type CheckpointSummary,
+  compareTaskIds,
+  type TaskSummary,
+} from "../../src/contract/checkpoint.js";
+import { damagedRow, HIGHEST } from "./rows.js";
 
 /** The most rows that are read at a time; other work gets its turn in between. */
 export const PAGE_ROWS = 256;
@@ -51,6 +56,13 @@ export async function* inPages<Found extends CheckpointSummary>(
     if (!isCorrupt(found)) wanted -= 1;
     if (wanted === 0) return;
   }
+}
+
+/** The lowest task id that a query may give, and the lowest above all of them. */
+export function idRange({ prefix = "", after }: TaskQuery): readonly [from: string, below: string] {
+  // The first text after an id is that id and the lowest character.
+  const from = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
+  return [from, prefix + HIGHEST];
 }
 
 /** A task that has checkpoints, as its row says. */

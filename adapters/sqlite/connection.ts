@@ -46,13 +46,16 @@ export class SqliteConnection {
   /** Does the work in one transaction: all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
     // IMMEDIATE: a transaction that reads first and then finds the database locked could only fail.
-    return this.#transaction("BEGIN IMMEDIATE", "COMMIT", work);
-  }
-
-  /** Reads by several statements what is stored at one moment. */
-  atOneMoment<Result>(work: () => Result): Result {
-    // After it met damage, COMMIT would fail.
-    return this.#transaction("BEGIN", "ROLLBACK", work);
+    this.run("BEGIN IMMEDIATE");
+    try {
+      const result = work();
+      this.run("COMMIT");
+      return result;
+    } catch (error) {
+      // After some errors SQLite has rolled back already.
+      if (this.database.inTransaction) this.run("ROLLBACK");
+      throw error;
+    }
   }
 
   /** How many rows the statement changed. */
@@ -80,19 +83,6 @@ export class SqliteConnection {
   /** A setting's value. */
   pragma(name: string): unknown {
     return this.database.pragma(name, { simple: true });
-  }
-
-  #transaction<Result>(begin: string, end: string, work: () => Result): Result {
-    this.run(begin);
-    try {
-      const result = work();
-      this.run(end);
-      return result;
-    } catch (error) {
-      // After some errors SQLite has rolled back already.
-      if (this.database.inTransaction) this.run("ROLLBACK");
-      throw error;
-    }
   }
 
   /** Prepares each statement once, at its first use. */

@@ -14,8 +14,8 @@ import {
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError, FORM } from "../sql/history.js";
-import { type Entry, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
-import { damagedRow, HIGHEST, numberOr0, type SqlRow } from "../sql/rows.js";
+import { type Entry, idRange, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
+import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
@@ -34,7 +34,7 @@ const CHECKPOINTS = inOrder(
 );
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const BODY = `SELECT body FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
-const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= max(?, ?) AND task_id < ?";
+const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
   // Unary +: by the primary key, which is in order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
@@ -65,12 +65,15 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    return this.#database.atOneMoment(() => this.#wholeOf(taskId, this.#database.one(BY_ID, taskId, id)));
+    // Not `one`: what the payload is made of must be of the same moment.
+    for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
+    return undefined;
   }
 
   /** The checkpoint with that number, in the caller's transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
-    return this.#wholeOf(taskId, this.#database.one(SUMMARY_AT, taskId, number));
+    const row = this.#database.one(SUMMARY_AT, taskId, number);
+    return row && this.#wholeOf(taskId, row);
   }
 
   /** At most `size` summaries that the query asks for. */
@@ -89,23 +92,20 @@ export class SqliteReader {
     } catch (error) {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so now it reads each by itself.
-      return this.#database.atOneMoment(() => {
-        const rows = this.#database.all(SUMMARIES[query.order], ...values);
-        return this.#page(query, size, rows, ([number]) => this.#bodyAt(number));
-      });
+      const rows = this.#database.each(SUMMARIES[query.order], ...values);
+      return this.#page(query, size, rows, ([number]) => this.#bodyAt(number));
     }
   }
 
   /** Ids of tasks that the query asks for by what their rows say. */
   taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
-    const { order, status = CHECKPOINT_STATUSES, prefix = "", after } = query;
+    const { order, status = CHECKPOINT_STATUSES } = query;
     // Four places, and nothing equals NULL.
     const statuses = CHECKPOINT_STATUSES.map((one) => (status.includes(one) ? one : null));
-    // The first text after an id is that id and the lowest character.
-    const range = [prefix, after === undefined ? "" : `${after}\0`, prefix + HIGHEST];
     // A negative limit is none.
     const part = [Number.isFinite(limit) ? limit : -1, skip];
-    return this.#database.all(TASK_IDS[order], ...statuses, ...range, ...part).map(([taskId]) => String(taskId));
+    const rows = this.#database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
+    return rows.map(([taskId]) => String(taskId));
   }
 
   /** Those of the tasks that have checkpoints. */
@@ -144,10 +144,9 @@ export class SqliteReader {
     return checkedSummary(sealedSummaryOf(taskId, row, this.#path), () => locationOf(this.#path, row[0]));
   }
 
-  #wholeOf(taskId: string, row: SqlRow | undefined): StoredCheckpoint | CorruptRecord | undefined {
-    const found = row && sealedSummaryOf(taskId, row, this.#path);
-    if (found === undefined || isCorrupt(found)) return found;
-    return this.#withBody(found, row ?? [], ([number]) => this.#bodyAt(number));
+  #wholeOf(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
+    const found = sealedSummaryOf(taskId, row, this.#path);
+    return isCorrupt(found) ? found : this.#withBody(found, row, ([number]) => this.#bodyAt(number));
   }
 
   #bodyAt(number: unknown): unknown {
