@@ -48,11 +48,13 @@ const NO_TEXT = Buffer.alloc(0);
  * in the same statement whether another process has added one meanwhile.
  */
 export class PostgresHistories {
+  readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   /** By task. */
   readonly #remembered = new Remembered<string, TaskText>();
 
-  constructor(sql: PostgresStatements) {
+  constructor(connection: PostgresConnection, sql: PostgresStatements) {
+    this.#connection = connection;
     this.#sql = sql;
   }
 
@@ -85,7 +87,7 @@ export class PostgresHistories {
   }
 
   /** Makes one bundle of the deltas after the last one. */
-  async fold(connection: PostgresConnection, taskId: string): Promise<void> {
+  async fold(taskId: string): Promise<void> {
     const fold = async (run: Statements) => {
       await run.rows(this.#sql.lock, taskId);
       const rows = await run.rows(this.#sql.deltas, taskId);
@@ -97,7 +99,7 @@ export class PostgresHistories {
       await run.change(this.#sql.fold, taskId, first.number, number, body);
     };
     try {
-      await connection.atomically(fold, { twice: true });
+      await this.#connection.atomically(fold, { twice: true });
     } catch (error) {
       // Who may only append has a history of deltas, which is somewhat larger.
       if (!isDenied(error)) throw error;
@@ -107,8 +109,8 @@ export class PostgresHistories {
   }
 
   /** Remembers the task's last text, if it can be read. `false`: it has the digest `after`. */
-  async load(run: Statements, taskId: string, after: Buffer): Promise<boolean> {
-    const [[last, pieces] = []] = await run.rows(this.#sql.lastText, taskId);
+  async load(taskId: string, after: Buffer): Promise<boolean> {
+    const [[last, pieces] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
     if ((last ?? "") === after.toString("hex")) return false;
     // Somebody else in this process may have looked meanwhile.
     if (typeof last === "string" && this.#remembered.get(taskId)?.sha256 === last) return true;

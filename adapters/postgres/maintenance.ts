@@ -20,6 +20,18 @@ type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<R
 
 /** For SqlMaintenance. What changes something does so in a transaction, under the task's lock. */
 export function maintainedTables(place: string, histories: PostgresHistories, call: Call): MaintainedTables {
+  const underLock = async (
+    taskId: string,
+    work: (run: Statements, tables: OpenTables) => Promise<boolean>,
+  ): Promise<boolean> => {
+    const done = await call((tables) =>
+      tables.connection.atomically(async (run) => {
+        await run.rows(tables.sql.lock, taskId);
+        return work(run, tables);
+      }),
+    );
+    return done ?? false;
+  };
   return {
     place,
     names: { tasks: "tasks", quarantine: "quarantine" },
@@ -42,45 +54,33 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
         { taskId, order: "oldest" },
         PAGE_ROWS,
         (rest, rows) =>
-          call(({ reader, connection }) =>
-            quick ? reader.summaries(connection, rest, rows) : reader.checkpoints(connection, rest, rows, PAGE_BYTES),
-          ),
+          call(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows, PAGE_BYTES))),
       );
     },
 
     locate: (taskId, sequence) => locationOf(place, taskId, sequence),
     taskRow: (taskId) => call(({ connection, sql }) => taskRow(connection, sql, taskId)),
 
-    async moveCheckpoint(taskId, key) {
-      const moved = await call(({ connection, reader, sql }) =>
-        connection.atomically(async (run) => {
-          await run.rows(sql.lock, taskId);
-          const found = await reader.at(run, taskId, key);
-          const finding = found && findingOf(found, () => locationOf(place, taskId, key));
-          if (finding === undefined) return false;
-          await run.change(sql.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
-          await run.change(sql.shortenTask, taskId, await run.change(sql.removeAt, taskId, key));
-          await run.change(sql.trim, taskId);
-          return true;
-        }),
-      );
-      return moved ?? false;
-    },
+    moveCheckpoint: (taskId, key) =>
+      underLock(taskId, async (run, { reader, sql }) => {
+        const found = await reader.at(run, taskId, key);
+        const finding = found && findingOf(found, () => locationOf(place, taskId, key));
+        if (finding === undefined) return false;
+        await run.change(sql.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
+        await run.change(sql.shortenTask, taskId, await run.change(sql.removeAt, taskId, key));
+        await run.change(sql.trim, taskId);
+        return true;
+      }),
 
-    async rewriteTaskRow(taskId) {
-      const rewritten = await call(({ connection, sql }) =>
-        connection.atomically(async (run) => {
-          await run.rows(sql.lock, taskId);
-          const row = await taskRow(run, sql, taskId);
-          const reason = damageInTaskRow(row);
-          if (reason === undefined) return false;
-          await run.change(sql.quarantineTask, taskId, new Date().toISOString(), reason);
-          await run.change(sql.replaceTask, taskId, ...taskRowOf(row));
-          return true;
-        }),
-      );
-      return rewritten ?? false;
-    },
+    rewriteTaskRow: (taskId) =>
+      underLock(taskId, async (run, { sql }) => {
+        const row = await taskRow(run, sql, taskId);
+        const reason = damageInTaskRow(row);
+        if (reason === undefined) return false;
+        await run.change(sql.quarantineTask, taskId, new Date().toISOString(), reason);
+        await run.change(sql.replaceTask, taskId, ...taskRowOf(row));
+        return true;
+      }),
   };
 }
 

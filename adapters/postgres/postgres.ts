@@ -132,8 +132,8 @@ export class PostgresAdapter implements StorageAdapter {
     const source = pool ?? (() => newPool(url ?? ""));
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
-    const histories = new PostgresHistories(sql);
-    const reader = new PostgresReader(sql, histories, place);
+    const histories = new PostgresHistories(this.#connection, sql);
+    const reader = new PostgresReader(this.#connection, sql, histories, place);
     const leases = new PostgresLeases(this.#connection, sql);
     const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases }, { retryForMs });
     this.#tables = { connection: this.#connection, sql, reader, leases, writer, groupCommit: new GroupCommit(writer) };
@@ -160,7 +160,7 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#read(({ reader, connection }) => reader.get(connection, taskId, id));
+    return this.#read(({ reader }) => reader.get(taskId, id));
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
@@ -168,24 +168,20 @@ export class PostgresAdapter implements StorageAdapter {
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
-      this.#read(({ reader, connection }) =>
-        reader.checkpoints(connection, rest, rows, isOne && rest === query ? 1 : PAGE_BYTES),
-      ),
+      this.#read(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
     );
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return inPages(query, PAGE_ROWS, (rest, rows) =>
-      this.#read(({ reader, connection }) => reader.summaries(connection, rest, rows)),
-    );
+    return inPages(query, PAGE_ROWS, (rest, rows) => this.#read(({ reader }) => reader.summaries(rest, rows)));
   }
 
   async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
     this.#assertOpen();
     yield* tasksInPages(query, {
-      ids: async (...part) => (await this.#read(({ reader, connection }) => reader.taskIds(connection, ...part))) ?? [],
-      tasks: async (ids) => (await this.#read(({ reader, connection }) => reader.tasks(connection, ids))) ?? [],
-      summaries: (...part) => this.#read(({ reader, connection }) => reader.summaries(connection, ...part)),
+      ids: async (...part) => (await this.#read(({ reader }) => reader.taskIds(...part))) ?? [],
+      tasks: async (ids) => (await this.#read(({ reader }) => reader.tasks(ids))) ?? [],
+      summaries: (...part) => this.#read(({ reader }) => reader.summaries(...part)),
     });
   }
 

@@ -16,7 +16,7 @@ import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
 import { type Entry, idRange, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
 import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
-import type { Statements } from "./connection.js";
+import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
 
@@ -36,37 +36,44 @@ export function numberIn(value: unknown): unknown {
 
 /** Reads the tables. A CorruptRecord stands for a row that makes no sense; the other rows are given. */
 export class PostgresReader {
+  readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #histories: PostgresHistories;
   readonly #place: string;
 
   /** @param place - Where the tables are, for messages. */
-  constructor(sql: PostgresStatements, histories: PostgresHistories, place: string) {
+  constructor(connection: PostgresConnection, sql: PostgresStatements, histories: PostgresHistories, place: string) {
+    this.#connection = connection;
     this.#sql = sql;
     this.#histories = histories;
     this.#place = place;
   }
 
-  async get(from: Statements, taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await from.rows(this.#sql.wholeById, taskId, digestOf(id));
+  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    const [row] = await this.#connection.rows(this.#sql.wholeById, taskId, digestOf(id));
     return row && this.#wholeOf(taskId, row);
   }
 
   /** The checkpoint with that sequence. */
-  async at(from: Statements, taskId: string, sequence: unknown): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await from.rows(this.#sql.wholeAt, taskId, sequence);
+  async at(run: Statements, taskId: string, sequence: unknown): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    const [row] = await run.rows(this.#sql.wholeAt, taskId, sequence);
     return row && this.#wholeOf(taskId, row);
   }
 
   /** The checkpoint of that id, with its seal, which isn't checked. */
-  async sealed(from: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
-    const [row] = await from.rows(this.#sql.byId, taskId, digestOf(id));
+  async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
+    const [row] = await run.rows(this.#sql.byId, taskId, digestOf(id));
     return row && this.#sealedOf(taskId, row);
   }
 
   /** Of at most so many rows, the summaries that the query asks for. */
-  async summaries(from: Statements, query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
-    const found = await from.rows(this.#sql.summaries[query.order], ...rangeOf(query), rows, query.skip ?? 0);
+  async summaries(query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
+    const found = await this.#connection.rows(
+      this.#sql.summaries[query.order],
+      ...rangeOf(query),
+      rows,
+      query.skip ?? 0,
+    );
     const entries = found.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
     return {
       entries: entries.filter(({ found }) => isCorrupt(found) || matchesQuery(found, query)),
@@ -75,16 +82,11 @@ export class PostgresReader {
   }
 
   /** Of at most so many rows, the whole checkpoints that the query asks for: the first, and more up to so many bytes. */
-  async checkpoints(
-    from: Statements,
-    query: CheckpointQuery,
-    rows: number,
-    bytes: number,
-  ): Promise<Page<StoredCheckpoint>> {
+  async checkpoints(query: CheckpointQuery, rows: number, bytes: number): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
-    if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(from, query);
+    if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);
     const filtered = [rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, bytes];
-    const found = await from.rows(this.#sql.checkpoints[order], ...rangeOf(query), ...filtered);
+    const found = await this.#connection.rows(this.#sql.checkpoints[order], ...rangeOf(query), ...filtered);
     const entries: Entry<StoredCheckpoint>[] = [];
     let weight = 0;
     for (const row of found) {
@@ -97,23 +99,24 @@ export class PostgresReader {
   }
 
   /** Ids of tasks that the query asks for by what their rows say. */
-  async taskIds(from: Statements, query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
+  async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
     const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
     const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#sql.acrossTasks;
     const part = [status, Number.isFinite(limit) ? limit : null, skip];
     const rows =
       order === "taskId"
-        ? await from.rows(idsByTaskId, ...part, ...idRange(query))
+        ? await this.#connection.rows(idsByTaskId, ...part, ...idRange(query))
         : prefix === ""
-          ? await from.rows(idsByRecency, ...part)
-          : await from.rows(idsByRecencyInRange, ...part, ...idRange(query));
+          ? await this.#connection.rows(idsByRecency, ...part)
+          : await this.#connection.rows(idsByRecencyInRange, ...part, ...idRange(query));
     return rows.map(([taskId]) => String(taskId));
   }
 
   /** Those of the tasks that have checkpoints, in the order of their ids. */
-  async tasks(from: Statements, taskIds: readonly string[]): Promise<readonly TaskFound[]> {
+  async tasks(taskIds: readonly string[]): Promise<readonly TaskFound[]> {
     const rows = new Map<unknown, SqlRow>();
-    for (const [taskId, ...row] of await from.rows(this.#sql.acrossTasks.tasks, taskIds)) rows.set(taskId, row);
+    for (const [taskId, ...row] of await this.#connection.rows(this.#sql.acrossTasks.tasks, taskIds))
+      rows.set(taskId, row);
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = rows.get(taskId) ?? [];
       // Somebody has removed its checkpoints since.
@@ -136,10 +139,10 @@ export class PostgresReader {
   }
 
   /** The first row of the range. Its text needn't be read if it is the one that is remembered. */
-  async #first(from: Statements, query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
+  async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#histories.knownOf(taskId);
-    const rows = await from.rows(this.#sql.checkpoint[order], ...rangeOf(query), known?.sha256 ?? "");
+    const rows = await this.#connection.rows(this.#sql.checkpoint[order], ...rangeOf(query), known?.sha256 ?? "");
     const entries = rows.map((row) => {
       const found = this.#wholeOf(taskId, row, ({ sequence, payload: { sha256 } }, pieces) => {
         if (known?.sha256 === sha256) return known.text.toString();

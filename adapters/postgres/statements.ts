@@ -33,14 +33,14 @@ export function statementsOn(schema: string) {
       FROM ${pieces} p WHERE p.task_id = $1
         AND p.number >= (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND ${WHOLE} AND number <= ${sequence})
         AND p.number <= (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= ${sequence}))`;
-  const piecesIfNeeded = `CASE WHEN c.body IS NULL THEN ${piecesOf("c.sequence")} END`;
-  const whole = `c.is_text, c.body, ${piecesIfNeeded}`;
+  const itsPieces = piecesOf("c.sequence");
+  const whole = `c.is_text, c.body, CASE WHEN c.body IS NULL THEN ${itsPieces} END`;
   /** $4: the digest of a text that the caller has. */
-  const wholeOrKnown = `c.is_text, c.body, CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${piecesOf("c.sequence")} END`;
+  const wholeOrKnown = `c.is_text, c.body, CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${itsPieces} END`;
   /** A row that isn't asked for comes without its body, and weighs nothing. $8: the page's budget of bytes. */
   const page = (order: "ASC" | "DESC") => `
     SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN c.body END,
-      CASE WHEN c.weight > 0 AND c.body IS NULL THEN ${piecesOf("c.sequence")} END, c.weight
+      CASE WHEN c.weight > 0 AND c.body IS NULL THEN ${itsPieces} END, c.weight
     FROM (SELECT r.*, sum(r.weight) OVER (ORDER BY r.sequence ${order}) - r.weight AS before FROM (
       SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
         ELSE 0 END AS weight FROM ${checkpoints} c ${inRange(order)}) r) c

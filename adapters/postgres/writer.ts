@@ -59,7 +59,7 @@ export class PostgresWriter {
    */
   async append({ draft, condition }: Append): Promise<number> {
     const { taskId, payload } = draft;
-    if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(this.#connection, taskId);
+    if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(taskId);
     let placed = await this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
     let wasTaken = false;
@@ -68,7 +68,7 @@ export class PostgresWriter {
       const outcome = await this.#tryAppend(draft, placed, condition);
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
-      if (placed.after !== undefined && (await this.#histories.load(this.#connection, taskId, placed.after))) {
+      if (placed.after !== undefined && (await this.#histories.load(taskId, placed.after))) {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }

@@ -194,14 +194,10 @@ export class SqliteAdapter implements StorageAdapter {
     return store && work(store);
   }
 
-  #call<Result>(call: () => Promise<Result>): Promise<Result> {
-    this.#appends.flush();
-    return this.#explained(this.#called(call));
-  }
-
-  async #called<Result>(call: () => Promise<Result>): Promise<Result> {
+  async #call<Result>(call: () => Promise<Result>): Promise<Result> {
     this.#assertOpen();
-    return call();
+    this.#appends.flush();
+    return this.#explained(call());
   }
 
   async #explained<Result>(called: Promise<Result>): Promise<Result> {
