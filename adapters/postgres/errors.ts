@@ -2,20 +2,12 @@ import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src
 
 /** The code of all that PgBouncer says itself: most often, that its connection to the server broke. */
 const POOLER = "08P01";
+/** No server at that address (ENOENT: no socket), or behind that pooler. */
+const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
 /** The connection broke, or none could be made: the call may have been carried out. */
 const LOST = [
-  ...["08000", "08001", "08003", "08004", "08006", POOLER, "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
-  ...[
-    "ECONNREFUSED",
-    "ECONNRESET",
-    "EPIPE",
-    "ETIMEDOUT",
-    "EHOSTUNREACH",
-    "ENETUNREACH",
-    "EAI_AGAIN",
-    "ENOTFOUND",
-    "ENOENT",
-  ],
+  ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
+  ...["ECONNRESET", "EPIPE", "ETIMEDOUT", ...UNREACHABLE],
 ];
 /** What pg says without a code. */
 const LOST_MESSAGE =
@@ -24,8 +16,6 @@ const LOST_MESSAGE =
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** The server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
-/** No server at that address (ENOENT: no socket), or behind that pooler. */
-const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 
 /** The connection is lost, so nobody knows what became of a COMMIT. */

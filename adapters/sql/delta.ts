@@ -43,16 +43,16 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
  * @throws {RangeError} A delta is damaged, or belongs to another base.
  */
 export function withDeltas(base: Buffer, deltas: readonly Buffer[]): Buffer {
+  if (deltas.length === 0) return base;
   const all = deltas.map(editsIn);
-  const last = all.at(-1);
-  if (last === undefined) return base;
-  const text = Buffer.allocUnsafe(last.textLength);
-  let missing: readonly Span[] = [{ at: 0, from: 0, length: text.length }];
-  for (let index = all.length - 1; index >= 0; index--) {
-    const delta = all[index] ?? last;
-    if (delta.baseLength !== (all[index - 1]?.textLength ?? base.length)) throw new RangeError(MISFIT);
-    missing = afterInserts(text, missing, delta);
+  let length = base.length;
+  for (const { baseLength, textLength } of all) {
+    if (baseLength !== length) throw new RangeError(MISFIT);
+    length = textLength;
   }
+  const text = Buffer.allocUnsafe(length);
+  let missing: readonly Span[] = [{ at: 0, from: 0, length }];
+  for (const delta of all.reverse()) missing = afterInserts(text, missing, delta);
   for (const { at, from, length } of missing) base.copy(text, at, from, from + length);
   return text;
 }
