@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 import type { Payload } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
-  BrokenHistoryError,
   bundleOf,
   deltaAfter,
   FORM,
@@ -13,6 +12,7 @@ import {
   SMALLEST_BYTES,
   staysAlone,
   textAt,
+  textIfIntact,
   wholeOffLoop,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
@@ -76,7 +76,7 @@ export class PostgresHistories {
   /** The payload is stored under that sequence. */
   stored(taskId: string, { text, first }: PlacedPiece, sequence: number, sha256: string): void {
     const before = this.#remembered.get(taskId);
-    if (text) this.#remembered.set(taskId, { ...text, number: sequence, sha256, first: first ?? sequence, alone: 0 });
+    if (text) this.#remember(taskId, text, { number: sequence, first: first ?? sequence, sha256 });
     else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
@@ -114,10 +114,12 @@ export class PostgresHistories {
     if ((last ?? "") === after.toString("hex")) return false;
     // Somebody else in this process may have looked meanwhile.
     if (typeof last === "string" && this.#remembered.get(taskId)?.sha256 === last) return true;
-    const found = this.#read(pieces);
+    const all = piecesIn(pieces);
+    const number = all.at(-1)?.number ?? 0;
+    const text = textIfIntact(number, all);
     // A damaged text would make every text after it another one.
-    if (found !== undefined && hash("sha256", found.text) === last) {
-      this.#remembered.set(taskId, { ...found, sha256: last });
+    if (text !== undefined && hash("sha256", text.text) === last) {
+      this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256: last });
     } else this.#remembered.delete(taskId);
     return true;
   }
@@ -143,24 +145,15 @@ export class PostgresHistories {
 
   /** The same of a task's newest checkpoint, which the next payload probably resembles. */
   newestTextOf(taskId: string, sequence: number, sha256: string, pieces: unknown): string {
-    const text = taskTextAt(sequence, piecesIn(pieces));
-    this.#remembered.set(taskId, { ...text, sha256 });
+    const all = piecesIn(pieces);
+    const text = textAt(sequence, all);
+    this.#remember(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256 });
     return text.text.toString();
   }
 
-  #read(pieces: unknown): Omit<TaskText, "sha256"> | undefined {
-    try {
-      const all = piecesIn(pieces);
-      return taskTextAt(all.at(-1)?.number ?? 0, all);
-    } catch (error) {
-      if (error instanceof BrokenHistoryError) return undefined;
-      throw error;
-    }
+  #remember(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256">): void {
+    this.#remembered.set(taskId, { ...text, ...place, alone: 0 });
   }
-}
-
-function taskTextAt(number: number, pieces: readonly Piece[]): Omit<TaskText, "sha256"> {
-  return { ...textAt(number, pieces), number, first: pieces[0]?.number ?? number, alone: 0 };
 }
 
 /** Each piece: its number (8 bytes), form (4), length (4), body. */

@@ -148,6 +148,16 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
   }
 }
 
+/** The same; `undefined` if it can't be read. */
+export function textIfIntact(number: number, pieces: readonly Piece[]): HistoryText | undefined {
+  try {
+    return textAt(number, pieces);
+  } catch (error) {
+    if (error instanceof BrokenHistoryError) return undefined;
+    throw error;
+  }
+}
+
 function sizeOf(bodies: readonly Buffer[]): number {
   return bodies.reduce((sum, { length }) => sum + length, 0);
 }

@@ -1,7 +1,6 @@
 import type { Payload } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
-  BrokenHistoryError,
   bundleOf,
   deltaAfter,
   FORM,
@@ -12,6 +11,7 @@ import {
   SMALLEST_BYTES,
   staysAlone,
   textAt,
+  textIfIntact,
   wholeOf,
 } from "../sql/history.js";
 import { Remembered } from "../sql/remembered.js";
@@ -66,7 +66,7 @@ export class SqliteHistories {
    * @param near - The number of that checkpoint.
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
-    const next = near === undefined ? undefined : this.#after(this.#last(rangeOf(near)));
+    const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
     if (typeof body !== "string" || body.length < SMALLEST_BYTES) {
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
@@ -93,7 +93,7 @@ export class SqliteHistories {
     const history = historyOf(number);
     const remembered = this.#remembered.get(history);
     if (remembered?.number === number && remembered.sha256 === sha256) return remembered.text.toString();
-    const found = this.#read(number);
+    const found = textAt(number, this.#pieces(number));
     if (number >= (remembered?.number ?? 0)) this.#remember(number, found, sha256);
     return found.text.toString();
   }
@@ -118,18 +118,13 @@ export class SqliteHistories {
   }
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
-    const newest = this.#after(this.#last(ALL));
+    const newest = numberAfter(this.#last(ALL));
     return newest === next ? undefined : deltaAt(newest, this.#lastText(newest), bytes);
   }
 
   /** The last number in a range that has something; 0 if nothing is there. */
   #last([first, last]: Range): number {
     return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
-  }
-
-  /** The next number in the same history. `undefined` if that is full. */
-  #after(last: number): number | undefined {
-    return last % PLACES > 0 ? last + 1 : undefined;
   }
 
   /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
@@ -140,16 +135,8 @@ export class SqliteHistories {
     const remembered = this.#remembered.get(historyOf(next));
     // Another process may have removed that text, and stored another one in its place.
     if (remembered?.number === number && remembered.sha256 === hexOf(sha256)) return remembered;
-    try {
-      return { ...this.#read(number), number };
-    } catch (error) {
-      if (error instanceof BrokenHistoryError) return undefined;
-      throw error;
-    }
-  }
-
-  #read(number: number): HistoryText {
-    return textAt(number, this.#pieces(number));
+    const text = textIfIntact(number, this.#pieces(number));
+    return text && { ...text, number };
   }
 
   #pieces(number: number): readonly Piece[] {
@@ -183,6 +170,11 @@ function deltaAt(number: number | undefined, before: HistoryText | undefined, by
 type Range = readonly [first: number, last: number];
 
 const ALL: Range = [1, Number.MAX_SAFE_INTEGER];
+
+/** The next number in the same history. `undefined` if that is full. */
+function numberAfter(last: number): number | undefined {
+  return last % PLACES > 0 ? last + 1 : undefined;
+}
 
 /** The first number of the history that has this one. The first history has 1 to {@link PLACES}, and so on. */
 function historyOf(number: number): number {
