@@ -92,7 +92,7 @@ export class PostgresReader {
     for (const row of found) {
       const its = Number(row[WIDTH + 3]);
       weight += its;
-      if (!isCorrupt(this.#sealedOf(taskId, row)) && its === 0) continue;
+      if (its === 0 && !isCorrupt(this.#sealedOf(taskId, row))) continue;
       entries.push({ key: row[0], found: this.#wholeOf(taskId, row) });
     }
     return { entries, next: found.length < rows && weight < bytes ? undefined : lastOf(found) };
@@ -114,9 +114,8 @@ export class PostgresReader {
 
   /** Those of the tasks that have checkpoints, in the order of their ids. */
   async tasks(taskIds: readonly string[]): Promise<readonly TaskFound[]> {
-    const rows = new Map<unknown, SqlRow>();
-    for (const [taskId, ...row] of await this.#connection.rows(this.#sql.acrossTasks.tasks, taskIds))
-      rows.set(taskId, row);
+    const found = await this.#connection.rows(this.#sql.acrossTasks.tasks, taskIds);
+    const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = rows.get(taskId) ?? [];
       // Somebody has removed its checkpoints since.

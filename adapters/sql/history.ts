@@ -3,9 +3,8 @@ import { deflateRaw, deflateRawSync, inflateRawSync } from "node:zlib";
 import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
 
 /**
- * A history is a row of at most so many payloads, each stored as what changed since the one before it. The first is whole,
- * and every {@link FOLD} deltas become one bundle, which takes less space and is read at once. It has the number of its
- * last delta.
+ * A history is a row of at most so many payloads, each stored as what changed since the one before it. The first is whole.
+ * Every {@link FOLD} deltas become one bundle, which takes less space, is read at once, and has the number of the last.
  */
 export const PLACES = 1024;
 
