@@ -113,12 +113,17 @@ export class SqliteHistories {
     this.#remembered.clear();
   }
 
+  /** The last number of all; 0 if there is none. */
+  get newest(): number {
+    return this.#last(ALL);
+  }
+
   #newHistory(): number {
-    return historyOf(this.#last(ALL) + PLACES);
+    return historyOf(this.newest + PLACES);
   }
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
-    const newest = numberAfter(this.#last(ALL));
+    const newest = numberAfter(this.newest);
     return newest === next ? undefined : deltaAt(newest, this.#lastText(newest), bytes);
   }
 

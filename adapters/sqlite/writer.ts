@@ -165,7 +165,9 @@ export class SqliteWriter {
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
     const source = condition?.sharesWith;
-    const shared = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
+    const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
+    // Of a source that isn't there, or not yet, another fork may be the newest.
+    const shared = source && (sourceNumber ?? this.#histories.newest);
     const resembles = [shared, near].find((number) => typeof number === "number");
     const placed = this.#histories.place(payload, resembles);
     const columns = columnsOf(draft).slice(0, -1);
