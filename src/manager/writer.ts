@@ -175,16 +175,16 @@ export class CheckpointWriter<Schema extends StateSchema> {
     this.#queues.set(taskId, queue);
     const turn: Turn = {};
     queue.add(turn);
-    return new Promise((resolve, reject) => {
-      const isReady = (call: () => void) => {
-        turn.call = call;
+    return new Promise((resolve) => {
+      const isReady = (appended: () => Promise<Result>) => {
+        turn.call = () => resolve(appended());
         callReady(queue);
         if (queue.size === 0) this.#queues.delete(taskId);
       };
-      const appended = async (ready: Made) => append(ready);
       Promise.resolve(made).then(
-        (ready) => isReady(() => resolve(appended(ready))),
-        (error) => isReady(() => reject(error)),
+        (ready) => isReady(async () => append(ready)),
+        // It fails as its draft did.
+        () => isReady(async () => append(await made)),
       );
     });
   }
