@@ -4,7 +4,7 @@ import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundErro
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
 import { safeLogger } from "../../src/manager/logger.js";
 import { interruptibly } from "../processes/interruption.js";
-import { isBeingRun, RunLock, runLockPath } from "../processes/run-lock.js";
+import { isStillBeingRun, RunLock, runLockPath } from "../processes/run-lock.js";
 import { OneshotError } from "./errors.js";
 import { safeListener, type WorkstreamFailure } from "./events.js";
 import { FeatureJournal } from "./feature-journal.js";
@@ -116,7 +116,7 @@ async function findStart(
     if (restart && error instanceof CheckpointCorruptError) return undefined;
     throw error;
   });
-  if (isBeingRun(lockPath)) throw alreadyRun(feature, found?.state);
+  if (await isStillBeingRun(lockPath)) throw alreadyRun(feature, found?.state);
   if (found === undefined) {
     if (!resume) return undefined;
     throw new CheckpointNotFoundError(

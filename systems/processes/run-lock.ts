@@ -34,6 +34,15 @@ export function isBeingRun(path: string): boolean {
   }
 }
 
+/** The same, where a run that was just killed doesn't count, though what it has forked still holds its pipe. */
+export async function isStillBeingRun(path: string): Promise<boolean> {
+  for (let waits = 0; isBeingRun(path); waits++) {
+    if (waits === MAX_WAITS) return true;
+    await delay(POLL_MS);
+  }
+  return false;
+}
+
 /**
  * A task's lock: a named pipe that its run holds open for reading. The kernel closes it with the process, however that
  * dies, so nothing goes stale and the next run takes over at once. The watchdogs of the run's commands hold it open for

@@ -1,7 +1,7 @@
 import type { SetAside } from "../../adapters/files/task-file.js";
 import type { Checkpoint, CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { isBeingRun, RunLock } from "../processes/run-lock.js";
+import { isStillBeingRun, RunLock } from "../processes/run-lock.js";
 import type { Position } from "./next-step.js";
 import type { LoadedPrp } from "./prp-document.js";
 import type { CheckpointExecutionState, Work, WorkProgress } from "./schema.js";
@@ -69,7 +69,7 @@ export class RunJournal {
     const { taskId } = prp;
     const found = await findNewest(session, taskId, restart);
     const path = session?.lockPath(taskId);
-    if (path !== undefined && isBeingRun(path)) throw beingExecuted(taskId);
+    if (path !== undefined && (await isStillBeingRun(path))) throw beingExecuted(taskId);
     if (!restart) assertMayBegin(taskId, found.newest, resume);
     if (session === undefined || path === undefined) {
       return new RunJournal({ session, prp, lock: undefined }, found, onWait);

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { describe, expect, it } from "vitest";
-import { isBeingRun, RunLock, runLockPath } from "../../../systems/processes/run-lock.js";
+import { isBeingRun, isStillBeingRun, RunLock, runLockPath } from "../../../systems/processes/run-lock.js";
 import { bundled } from "../../support/bundled.mjs";
 import { deferred } from "../../support/deferred.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -34,6 +34,15 @@ describe("a task's lock", () => {
     lock.release();
     expect(isBeingRun(path)).toBe(false);
     expect(await readdir(join(folder, "session"))).toEqual([]);
+  });
+
+  it("is no longer held once what a killed run has forked is executed", async () => {
+    const { path } = await lockOf();
+    const lock = await taken(path);
+    expect(await isStillBeingRun(path)).toBe(true);
+    const looked = isStillBeingRun(path);
+    lock.release();
+    expect(await looked).toBe(false);
   });
 
   it("has a place of its own for each task, whatever the task's name", async () => {
