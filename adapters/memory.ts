@@ -1,5 +1,6 @@
 import {
   type AppendCondition,
+  type AppendOptions,
   type CheckpointQuery,
   checkExpected,
   compareTasks,
@@ -63,13 +64,13 @@ export class MemoryAdapter implements StorageAdapter {
   readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+  async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     const task = this.#task(draft.taskId) ?? { records: new Map(), newest: undefined, lastSequence: 0 };
     checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
     const existing = task.records.get(draft.id);
     if (existing) return sequenceOfSame(existing, draft);
 
-    const sequence = nextSequence(draft.taskId, positionOf(task), condition);
+    const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
     this.#put(task, copyOf(sealDraft(draft, sequence)));
     task.lastSequence = sequence;
     this.#tasks.set(draft.taskId, task);

@@ -2,6 +2,7 @@ import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import {
   type AppendCondition,
+  type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
@@ -101,13 +102,16 @@ export abstract class FolderStore implements StorageAdapter {
   /** What a task's folder holds now. @param lock - For a write. Without it, for a read. */
   protected abstract load(folder: string, lock?: FolderLock): Task;
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+  async append(draft: CheckpointDraft, condition?: AppendCondition, options: AppendOptions = {}): Promise<number> {
     const { taskId, id } = draft;
     const copy = copyOf(draft);
+    const { sequence: exact } = options;
     return this.#write(taskId, "save to", condition, async (task, lock) => {
       const entry = task.find(id);
       const stored = entry?.checkpoint();
-      const sequence = stored ? sequenceOfStored(stored, copy) : nextSequence(taskId, task, condition);
+      const sequence = stored
+        ? sequenceOfStored(stored, copy)
+        : nextSequence(taskId, task, condition, { sequence: exact });
       // The process that stored it may have died before it was durable. Now it will be.
       if (stored) await syncFolder(this.folderOf(taskId));
       else await task.append(sealDraft(copy, sequence), lock);

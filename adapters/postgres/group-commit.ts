@@ -29,7 +29,7 @@ export class GroupCommit {
   /** The caller waits for the append of a task before it gives the next one. */
   append(append: Append): Promise<number> {
     // A sequence that the caller chooses: a copy or an import, one after another.
-    if (append.condition.sequence !== undefined || this.#writer.isFoldDue(append)) return this.#writer.append(append);
+    if (append.options.sequence !== undefined || this.#writer.isFoldDue(append)) return this.#writer.append(append);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...append, resolve, reject });
       if (this.#isWoken) return;

@@ -1,5 +1,6 @@
 import {
   type AppendCondition,
+  type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
@@ -140,10 +141,11 @@ export class PostgresAdapter implements StorageAdapter {
     this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.#read(work)));
   }
 
-  append(draft: CheckpointDraft, condition: AppendCondition = {}): Promise<number> {
+  append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
     // Before the first wait: the caller may change what it gave as soon as it has its promise.
     const copy = copyOf(draft);
-    const given = { draft: this.#underWay.size < FEW ? copy : compacted(copy), condition: { ...condition } };
+    const own = this.#underWay.size < FEW ? copy : compacted(copy);
+    const given = { draft: own, condition: { ...condition }, options: { ...options } };
     // What is under way holds `given` alone.
     const { taskId } = draft;
     const before = this.#appends.get(taskId);
@@ -222,9 +224,9 @@ export class PostgresAdapter implements StorageAdapter {
   async #append(append: Append): Promise<number> {
     if (!(await this.#looked())) {
       // A refused append makes no tables.
-      const { draft, condition } = append;
+      const { draft, condition, options } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
-      nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
+      nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
     }
     return (await this.#madeTables()).groupCommit.append(append);
   }

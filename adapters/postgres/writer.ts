@@ -1,4 +1,10 @@
-import { type AppendCondition, checkExpected, nextSequence, sequenceOfSame } from "../../src/contract/adapter.js";
+import {
+  type AppendCondition,
+  type AppendOptions,
+  checkExpected,
+  nextSequence,
+  sequenceOfSame,
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -24,6 +30,7 @@ import { toColumn } from "./text.js";
 export interface Append {
   readonly draft: CheckpointDraft;
   readonly condition: AppendCondition;
+  readonly options: AppendOptions;
 }
 
 /** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
@@ -57,7 +64,8 @@ export class PostgresWriter {
    * One statement, and one round trip. Its answer may be lost: then the same statement finds the id taken, and the
    * checkpoint under that id is this one.
    */
-  async append({ draft, condition }: Append): Promise<number> {
+  async append(append: Append): Promise<number> {
+    const { draft, condition, options } = append;
     const { taskId, payload } = draft;
     if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(taskId);
     let placed = await this.#histories.place(taskId, payload);
@@ -65,7 +73,7 @@ export class PostgresWriter {
     let wasTaken = false;
     // Twice at least: the first attempt may only show that another process has stored a text.
     for (let attempt = 0; attempt < 2 || performance.now() < deadline; attempt++) {
-      const outcome = await this.#tryAppend(draft, placed, condition);
+      const outcome = await this.#tryAppend(append, placed);
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
       if (placed.after !== undefined && (await this.#histories.load(taskId, placed.after))) {
@@ -82,7 +90,7 @@ export class PostgresWriter {
         return same;
       }
       await this.#leases.check(this.#connection, taskId, condition);
-      nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition);
+      nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition, options);
       // Another process has written to this task or removed it meanwhile; or the key is of a row that the task's doesn't count.
       if (outcome === "taken" && wasTaken) throw damagedTask(taskId);
       wasTaken = outcome === "taken";
@@ -148,13 +156,10 @@ export class PostgresWriter {
     }
   }
 
-  async #tryAppend(
-    draft: CheckpointDraft,
-    placed: PlacedPiece,
-    condition: AppendCondition,
-  ): Promise<number | "taken" | undefined> {
+  async #tryAppend({ draft, condition, options }: Append, placed: PlacedPiece): Promise<number | "taken" | undefined> {
     const { taskId, payload } = draft;
-    const { expectedSequence = null, sequence = null, fencingToken } = condition;
+    const { expectedSequence = null, fencingToken } = condition;
+    const { sequence = null } = options;
     const { append, appendUnderLease } = this.#sql;
     const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
     try {

@@ -1,5 +1,4 @@
-import type { AppendCondition } from "../../src/contract/adapter.js";
-import { type CheckpointDraft, copyOf } from "../../src/contract/checkpoint.js";
+import { copyOf } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
 /** The most appends of one transaction, and about the most text: what waits takes no more memory. */
@@ -28,10 +27,10 @@ export class GroupCommit {
     this.#commit = commit;
   }
 
-  append(draft: CheckpointDraft, condition: AppendCondition | undefined): Promise<number> {
+  append({ draft, condition, options }: Append): Promise<number> {
     return new Promise((resolve, reject) => {
-      // The caller may change both as soon as it has its promise.
-      this.#appends.push({ draft: copyOf(draft), condition: { ...condition } });
+      // The caller may change all of them as soon as it has its promise.
+      this.#appends.push({ draft: copyOf(draft), condition: { ...condition }, options: { ...options } });
       this.#callers.push({ resolve, reject });
       this.#bytes += draft.sizeBytes;
       if (this.#appends.length === MOST || this.#bytes >= MOST_BYTES) this.flush();

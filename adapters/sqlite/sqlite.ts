@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import {
   type AppendCondition,
+  type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
@@ -108,9 +109,9 @@ export class SqliteAdapter implements StorageAdapter {
     this.maintenance = new SqlMaintenance(maintainedTables(access));
   }
 
-  append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+  append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
     if (this.#closing !== undefined) return Promise.reject(new ClosedError("The sqlite adapter"));
-    return this.#appends.append(draft, condition);
+    return this.#appends.append({ draft, condition, options });
   }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
@@ -229,10 +230,10 @@ function storeIn(database: SqliteConnection, path: string) {
 }
 
 /** What an append that nothing stored would allow meets. */
-function refusalByNothing({ draft, condition }: Append): Outcome | undefined {
+function refusalByNothing({ draft, condition, options }: Append): Outcome | undefined {
   try {
     checkLease(draft.taskId, NO_LEASE, condition);
-    nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition);
+    nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
     return undefined;
   } catch (error) {
     return { error };

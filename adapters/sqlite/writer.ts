@@ -1,4 +1,10 @@
-import { type AppendCondition, checkExpected, nextSequence, sequenceOfSame } from "../../src/contract/adapter.js";
+import {
+  type AppendCondition,
+  type AppendOptions,
+  checkExpected,
+  nextSequence,
+  sequenceOfSame,
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -51,7 +57,8 @@ const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 /** An append that is asked for. */
 export interface Append {
   readonly draft: CheckpointDraft;
-  readonly condition: AppendCondition | undefined;
+  readonly condition: AppendCondition;
+  readonly options: AppendOptions;
 }
 
 /** What became of an append. */
@@ -93,9 +100,9 @@ export class SqliteWriter {
 
   #appendTogether(appends: readonly Append[]): readonly Outcome[] {
     return this.#database.atomically(() =>
-      appends.map(({ draft, condition }): Outcome => {
+      appends.map((append): Outcome => {
         try {
-          return { sequence: this.#append(draft, condition) };
+          return { sequence: this.#append(append) };
         } catch (error) {
           // Conditions are checked before anything is written. Any other error undoes the whole transaction.
           if (error instanceof CheckpointError) return { error };
@@ -154,7 +161,7 @@ export class SqliteWriter {
     return removed;
   }
 
-  #append(draft: CheckpointDraft, condition: AppendCondition | undefined): number {
+  #append({ draft, condition, options }: Append): number {
     checkLeaseIn(this.#database, draft.taskId, condition);
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, newest, near] = this.#database.one(POSITION, taskId, id, taskId, taskId, taskId) ?? [];
@@ -163,8 +170,8 @@ export class SqliteWriter {
     }
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
-    const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition));
-    const source = condition?.sharesWith;
+    const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
+    const source = options.sharesWith;
     const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
     // Of a source that isn't there, or not yet, another fork may be the newest.
     const shared = source && (sourceNumber ?? this.#histories.newest);

@@ -11,6 +11,7 @@ import {
 import {
   type AdapterCapabilities,
   type AppendCondition,
+  type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
   checkExpected,
@@ -58,7 +59,7 @@ export class UnstorageAdapter implements StorageAdapter {
     this.#records = new Records(storage);
   }
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
+  async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     // Before anything is awaited: the caller may change its draft while the call waits for its turn.
     const own = structuredClone(draft);
     const { taskId, id } = own;
@@ -68,7 +69,7 @@ export class UnstorageAdapter implements StorageAdapter {
       if (existing) return sequenceOfSame(existing, own);
 
       const position = { newestSequence: newestSequence(headers), lastSequence };
-      const sequence = nextSequence(taskId, position, condition);
+      const sequence = nextSequence(taskId, position, condition, options);
       const { payload, ...header } = sealDraft(own, sequence);
       const { body, ...digest } = payload;
       await this.#records.storePayload(taskId, sequence, body);

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import type {
   AdapterCapabilities,
   AppendCondition,
+  AppendOptions,
   CheckpointQuery,
   CorruptRecord,
   StorageAdapter,
@@ -83,8 +84,8 @@ export class OtherProcess implements StorageAdapter {
     return other;
   }
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number> {
-    return this.#call({ method: "append", args: [draft, condition] });
+  async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
+    return this.#call({ method: "append", args: [draft, condition, options] });
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {

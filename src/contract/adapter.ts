@@ -28,13 +28,16 @@ export interface AppendCondition {
   readonly expectedSequence?: number | undefined;
   /** The token of the task's lease, which the writer must hold now. Only for adapters with `leases`. */
   readonly fencingToken?: number | undefined;
-  /** The exact sequence to take, above the last one given: for copy, import and repair. Append only. */
+}
+
+/** How an append is made. */
+export interface AppendOptions {
+  /** The exact sequence to take, above the last one given: for copy, import and repair. (case: append.exact-sequence) */
   readonly sequence?: number | undefined;
   /**
-   * A hint, not a condition: a checkpoint, perhaps of another task, whose payload the draft's may share or resemble. An
-   * adapter may ignore it, and MUST ignore it where that checkpoint is gone or damaged. What it stores reads the same with
-   * and without it, also after that checkpoint was removed. Append only.
-   * (cases: append.shares-with, corrupt.shares-with)
+   * A hint: a checkpoint, perhaps of another task, whose payload the draft's may share or resemble. An adapter may ignore
+   * it, and MUST ignore it where that checkpoint is gone or damaged. A checkpoint reads the same with and without the hint,
+   * also after the other one was removed. (cases: append.shares-with, corrupt.shares-with)
    */
   readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
 }
@@ -109,10 +112,10 @@ export interface StorageAdapter {
    *   is checked, so that a caller who lost the answer can retry. Another draft under that id MUST be refused:
    *   `sequenceOfSame` compares the two. (cases: append.idempotent, append.id-taken)
    *
-   * @throws {CheckpointConflictError} The condition doesn't hold, or the id is taken; nothing was stored.
+   * @throws {CheckpointConflictError} The condition doesn't hold, or the id or the exact sequence is taken; nothing was stored.
    * @throws {StorageError} The backend failed; what was acknowledged before is intact.
    */
-  append(draft: CheckpointDraft, condition?: AppendCondition): Promise<number>;
+  append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
 
   /**
    * The checkpoint of that id, a CorruptRecord if it can't be read, `undefined` if there is none. The adapter doesn't
@@ -203,12 +206,16 @@ export interface TaskPosition {
 /**
  * The sequence that an append takes. For adapters; call it in the same atomic step as the write.
  *
- * @throws {CheckpointConflictError} The condition doesn't hold.
+ * @throws {CheckpointConflictError} The condition doesn't hold, or the exact sequence isn't free.
  * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.
  */
-export function nextSequence(taskId: string, position: TaskPosition, condition: AppendCondition = {}): number {
+export function nextSequence(
+  taskId: string,
+  position: TaskPosition,
+  condition: AppendCondition = {},
+  { sequence }: AppendOptions = {},
+): number {
   checkExpected(taskId, position.newestSequence, condition);
-  const { sequence } = condition;
   if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
     throw new StorageError(
       `Task ${JSON.stringify(taskId)} has no sequence left: its last one is ${position.lastSequence}, the highest there is. ` +

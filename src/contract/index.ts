@@ -11,6 +11,7 @@ export type { PayloadOwner, Transform, TransformContext } from "../codec/transfo
 export {
   type AdapterCapabilities,
   type AppendCondition,
+  type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
@@ -37,6 +38,7 @@ export {
   copyOf,
   copyOfPayload,
   damageIn,
+  isPassing,
   type JsonObject,
   type JsonValue,
   type Payload,

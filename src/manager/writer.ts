@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { type EncodedState, encodeJson } from "../codec/json.js";
 import { type MadePayload, makePayload, openPayload, payloadFor } from "../codec/payload.js";
-import { type AppendCondition, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
+import { type AppendCondition, type AppendOptions, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -62,7 +62,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     taskId: string,
     draft: Promise<CheckpointDraft>,
     options: SaveOptions,
-    sharesWith: NonNullable<AppendCondition["sharesWith"]>,
+    sharesWith: NonNullable<AppendOptions["sharesWith"]>,
   ): Promise<CheckpointSummary> {
     return this.#inOrder(taskId, draft, (whole) => this.#append(whole, options, { sharesWith }));
   }
@@ -83,12 +83,16 @@ export class CheckpointWriter<Schema extends StateSchema> {
   #append(
     draft: CheckpointDraft,
     options: SaveOptions,
-    hint: Pick<AppendCondition, "sharesWith">,
+    appendOptions: AppendOptions,
     digest?: string,
   ): Promise<CheckpointSummary> {
     const { expectedSequence, lease } = options;
-    const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease), ...hint };
-    return this.#saved(summaryOf({ ...draft, sequence: 0 }), this.#store(draft, condition, digest), options);
+    const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease) };
+    return this.#saved(
+      summaryOf({ ...draft, sequence: 0 }),
+      this.#store(draft, condition, appendOptions, digest),
+      options,
+    );
   }
 
   /** Holds no payload while it waits: a program may have thousands of saves under way. */
@@ -97,8 +101,13 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
   }
 
-  #store(draft: CheckpointDraft, condition: AppendCondition, digest: string | undefined): Promise<number> {
-    const stored = this.#options.storage.append(draft, condition);
+  #store(
+    draft: CheckpointDraft,
+    condition: AppendCondition,
+    options: AppendOptions,
+    digest: string | undefined,
+  ): Promise<number> {
+    const stored = this.#options.storage.append(draft, condition, options);
     return digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
   }
 

@@ -50,7 +50,12 @@ function chosen(step) {
   if (kind < 78) {
     const other = taskId === "one" ? "two" : "one";
     stored.get(other)?.push({ id, body: found.body });
-    return /** @type {const} */ (["append", draft(other, id, found.body), { sharesWith: { taskId, id: found.id } }]);
+    return /** @type {const} */ ([
+      "append",
+      draft(other, id, found.body),
+      {},
+      { sharesWith: { taskId, id: found.id } },
+    ]);
   }
   if (kind < 84) {
     const { payload } = draft(taskId, found.id, JSON.stringify({ replaced: found.body }));

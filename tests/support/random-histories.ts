@@ -96,7 +96,7 @@ export async function checkRandomHistories(
           expect(await adapter.remove(taskId, [id])).toBe(1);
           kept.delete(id);
         } else if (op.do === "fork") {
-          await adapter.append(draft(other.taskId, `c${step}`, { body }), { sharesWith: { taskId, id } });
+          await adapter.append(draft(other.taskId, `c${step}`, { body }), {}, { sharesWith: { taskId, id } });
           other.kept.set(`c${step}`, body);
         } else {
           const replacement = draft(taskId, id, { body: JSON.stringify({ replaced: body }) }).payload;

@@ -32,7 +32,7 @@ export class RecordPlacer {
         if (relation !== "different") return relation === "same" ? "present" : "otherStatus";
       }
     }
-    const given = await this.#storage.append(draftOf(record), { sequence, sharesWith: originOf(record) });
+    const given = await this.#storage.append(draftOf(record), {}, { sequence, sharesWith: originOf(record) });
     if (given !== sequence) {
       throw new CheckpointConflictError(
         `Checkpoint ${record.id} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,

@@ -1,4 +1,4 @@
-import type { AppendCondition } from "../../contract/adapter.js";
+import type { AppendOptions } from "../../contract/adapter.js";
 import type { CheckpointDraft } from "../../contract/checkpoint.js";
 import { ascending, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
@@ -87,11 +87,11 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       const refuses = (sequence: number, why: string, expectedSequence?: number) =>
         refused(
           "CHECKPOINT_CONFLICT",
-          adapter.append(draft("t", "refused"), { sequence, expectedSequence }),
+          adapter.append(draft("t", "refused"), { expectedSequence }, { sequence }),
           `the exact sequence ${sequence} MUST be refused where ${why}`,
         );
 
-      same(await adapter.append(draft("t", "c7"), { sequence: 7 }), 7, "append MUST take the given sequence");
+      same(await adapter.append(draft("t", "c7"), {}, { sequence: 7 }), 7, "append MUST take the given sequence");
       adapter = await store.carryOn(adapter);
       const next = await adapter.append(draft("t", "next"));
       ascending([7, next], "the next append MUST go on from there");
@@ -100,10 +100,10 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       await adapter.remove("t", ["next"]);
       await refuses(next, "it was given before, though its checkpoint was removed");
       await refuses(next + 5, "the rest of the condition doesn't hold", next);
-      const last = await adapter.append(draft("t", "last"), { sequence: next + 5, expectedSequence: 7 });
+      const last = await adapter.append(draft("t", "last"), { expectedSequence: 7 }, { sequence: next + 5 });
       same(last, next + 5, "append MUST take the given sequence");
       // Sequences compared as text, or stored in 32 bits, would be misplaced or lost.
-      const huge = await adapter.append(draft("t", "huge"), { sequence: 2 ** 40 });
+      const huge = await adapter.append(draft("t", "huge"), {}, { sequence: 2 ** 40 });
       ascending([last, huge, await adapter.append(draft("t", "beyond"))], "large sequences MUST work like small ones");
       same(
         await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
@@ -123,8 +123,8 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       const sources = [draft("source", "text", { body: text }), draft("source", "bytes", { body: bytes })];
       for (const one of sources) await adapter.append(one);
       const stored: Appended[] = [];
-      const appendSharing = async (one: CheckpointDraft, sharesWith: NonNullable<AppendCondition["sharesWith"]>) => {
-        stored.push({ ...one, sequence: await adapter.append(one, { sharesWith }) });
+      const appendSharing = async (one: CheckpointDraft, sharesWith: NonNullable<AppendOptions["sharesWith"]>) => {
+        stored.push({ ...one, sequence: await adapter.append(one, {}, { sharesWith }) });
       };
 
       // The same, something like it, something else; then what isn't there, or has another kind of body.

@@ -177,7 +177,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         let adapter = await store.damage(await store.open(), part, "source", part);
         const shared: Appended[] = [];
         for (const one of [draft(`${part}-same`, "c1", { body }), draft(`${part}-like`, "c1", { body: like })]) {
-          const sequence = await adapter.append(one, { sharesWith: { taskId: part, id: "source" } });
+          const sequence = await adapter.append(one, {}, { sharesWith: { taskId: part, id: "source" } });
           shared.push({ ...one, sequence });
         }
         adapter = await store.reopen(adapter);

@@ -51,10 +51,10 @@ describe("a history of states that grow", () => {
     const branch = JSON.stringify({ ...JSON.parse(forked), turn: "of a branch" });
     for (let fork = 1; fork <= 50; fork++) {
       const taskId = `fork-${fork}`;
-      await adapter.append(draft(taskId, "begun", { body: forked }), { sharesWith: { taskId: "t", id: "c100" } });
+      await adapter.append(draft(taskId, "begun", { body: forked }), {}, { sharesWith: { taskId: "t", id: "c100" } });
       await adapter.append(draft(taskId, "next", { body: branch }));
     }
-    await adapter.append(draft("gone", "begun", { body: forked }), { sharesWith: { taskId: "t", id: "nobody" } });
+    await adapter.append(draft("gone", "begun", { body: forked }), {}, { sharesWith: { taskId: "t", id: "nobody" } });
     expect(await adapter.removeTasks("t")).toBe(200);
     await adapter.close();
     expect(statSync(path).size).toBeLessThan(10 * forked.length);
@@ -73,7 +73,9 @@ describe("a history of states that grow", () => {
     const texts = messages(500);
     const next = Array.from({ length: 1000 }, () => forked.replace("[", `["${texts.next().value}",`));
     const sharesWith = { taskId: "t", id: "c200" };
-    await Promise.all(next.map((_, fork) => adapter.append(draft(`f${fork}`, "c1", { body: forked }), { sharesWith })));
+    await Promise.all(
+      next.map((_, fork) => adapter.append(draft(`f${fork}`, "c1", { body: forked }), {}, { sharesWith })),
+    );
     await Promise.all(next.map((body, fork) => adapter.append(draft(`f${fork}`, "c2", { body }))));
     expect(await sizeAfterClosing(path, adapter)).toBeLessThan(16 * forked.length);
     const again = openAdapter({ path });
@@ -85,7 +87,7 @@ describe("a history of states that grow", () => {
     const [common = ""] = take(messages(400_000), 1);
     await adapter.append(draft("a", "c0", { body: JSON.stringify([common]) }));
     const sharesWith = { taskId: "a", id: "c0" };
-    await adapter.append(draft("b", "c0", { body: JSON.stringify([common]) }), { sharesWith });
+    await adapter.append(draft("b", "c0", { body: JSON.stringify([common]) }), {}, { sharesWith });
     const texts = messages(1000);
     const said: Record<string, string[]> = { a: [common], b: [common] };
     for (let turn = 1; turn <= 100; turn++) {

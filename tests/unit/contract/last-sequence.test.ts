@@ -31,7 +31,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
       stateVersion: 1,
     } as const;
     const made = await makePayload({ n: 0 }, { context: draft });
-    await storage.append({ ...draft, ...made }, { sequence: Number.MAX_SAFE_INTEGER });
+    await storage.append({ ...draft, ...made }, {}, { sequence: Number.MAX_SAFE_INTEGER });
     for (const others of [[], ["u", "v"]]) {
       const saved = others.map((taskId) => manager.save(taskId, { n: 1 }));
       const refused = manager.save("t", { n: 1 });

@@ -22,14 +22,14 @@ function memoryWithGate() {
   const storage: StorageAdapter = {
     name: "gated",
     capabilities: memory.capabilities,
-    append: async (draft, condition) => {
+    append: async (...args) => {
       gate.appends += 1;
       gate.atOnce += 1;
       gate.mostAtOnce = Math.max(gate.mostAtOnce, gate.atOnce);
       try {
         await gate.hold;
         if (gate.failWith !== undefined) throw gate.failWith;
-        return await memory.append(draft, condition);
+        return await memory.append(...args);
       } finally {
         gate.atOnce -= 1;
       }

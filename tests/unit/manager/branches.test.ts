@@ -11,7 +11,7 @@ import {
   gzip,
   type StorageAdapter,
 } from "waymark";
-import { type AppendCondition, damageIn, isCorrupt } from "waymark/adapter";
+import { damageIn, isCorrupt } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
@@ -39,15 +39,15 @@ async function taskOfTwo(storage: StorageAdapter, options: Partial<CheckpointMan
   return { manager, first, state };
 }
 
-/** The conditions that appends get. */
-function conditionsOf(storage: StorageAdapter): (AppendCondition | undefined)[] {
-  const conditions: (AppendCondition | undefined)[] = [];
+/** The conditions and options that appends get. */
+function appendsOf(storage: StorageAdapter): unknown[] {
+  const appends: unknown[] = [];
   const append = storage.append.bind(storage);
-  storage.append = (draft, condition) => {
-    conditions.push(condition);
-    return append(draft, condition);
+  storage.append = (draft, ...rest) => {
+    appends.push(rest);
+    return append(draft, ...rest);
   };
-  return conditions;
+  return appends;
 }
 
 const STORAGES: Record<string, (folder: string) => StorageAdapter> = {
@@ -123,7 +123,7 @@ describe("fork", () => {
   it("takes the stored bytes as they are, and tells the storage whose they are", async () => {
     const storage = new MemoryAdapter();
     const { first } = await taskOfTwo(storage, { transforms: [gzip({ level: 9 })] });
-    const conditions = conditionsOf(storage);
+    const appends = appendsOf(storage);
     // Made again, they would be larger; and the schema would refuse the state.
     const schema = { "~standard": { version: 1, vendor: "test", validate: () => ({ issues: [{ message: "no" }] }) } };
     const manager = managerOn(storage, { transforms: [gzip({ level: 0 })], schema: schema as never, stateVersion: 7 });
@@ -135,7 +135,10 @@ describe("fork", () => {
       expect([record.payload, record.stateVersion, damageIn(record)]).toEqual([payload, 1, undefined]);
     }
     const sharesWith = { taskId: "t", id: first.id };
-    expect(conditions).toEqual([{ expectedSequence: 0, sharesWith }, { sharesWith }]);
+    expect(appends).toEqual([
+      [{ expectedSequence: 0 }, { sharesWith }],
+      [{}, { sharesWith }],
+    ]);
   });
 
   it("is refused if the new task has checkpoints, and stores nothing", async () => {

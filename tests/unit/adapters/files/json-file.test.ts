@@ -64,8 +64,8 @@ describe("a checkpoint's file", () => {
   it("is named so that folders show checkpoints in their order, and that any id makes a name", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "b/1"));
-    await adapter.append(draft("t", "a".repeat(300)), { sequence: 10 });
-    await adapter.append(draft("t", "c"), { sequence: 1_234_567_890_123 });
+    await adapter.append(draft("t", "a".repeat(300)), {}, { sequence: 10 });
+    await adapter.append(draft("t", "c"), {}, { sequence: 1_234_567_890_123 });
     expect(filesIn(join(root, "t"))).toEqual([
       "000000000001-b%2F1.json",
       expect.stringMatching(/^000000000010-a{100}~[0-9a-f]{64}\.json$/),

@@ -65,7 +65,7 @@ describe("appends at the same moment", () => {
       adapter.append(draft("task-5", "c1", { body: '"another"' })),
       adapter.append(draft("new", "c1"), { expectedSequence: 0 }),
       adapter.append(draft("new-too", "c1"), { expectedSequence: 3 }),
-      adapter.append(draft("task-6", "c2"), { sequence: 40 }),
+      adapter.append(draft("task-6", "c2"), {}, { sequence: 40 }),
       adapter.append(draft("task-8", "c2"), { fencingToken: expired.token }),
       adapter.append(draft("task-7", "nul \0 and \x01", { body: '"ü"', label: 'quo"te \\ \0' })),
     ]);
