@@ -8,6 +8,7 @@ import { encrypt } from "waymark";
 import { openStorage } from "waymark/adapters";
 import type { WaymarkSaverOptions } from "waymark/langgraph";
 import { CHANNELS, checkpointsTask } from "waymark/langgraph/records";
+import { stopClock } from "../support/stopped-clock.js";
 import { agentOn, saverOn, thread, WITHOUT_LANGGRAPH } from "./langgraph-agent.js";
 import { newPlace, waymark, waymarkProcess } from "./waymark.js";
 
@@ -93,8 +94,9 @@ describe("waymark tasks", () => {
       .addEdge("helper", "mail")
       .compile({ checkpointer: saver });
     for (let turn = 1; turn <= 3; turn++) await graph.invoke({ log: ["hello"] }, thread("chat"));
+    stopClock().pass(3 * 60 * 60_000);
     expect((await run("tasks")).stdout).toMatch(
-      /^chat .* LangGraph, step \d+, with helper ×3, helper\|tools ×3, mail +just now$/m,
+      /^chat .* LangGraph, step \d+, with helper ×3, helper\|tools ×3, mail +3 hours ago$/m,
     );
   });
 
@@ -113,7 +115,10 @@ describe("waymark tasks", () => {
       error: { name: "TypeError", message: "the tool is out of order" },
     });
     expect(failed.thread.interrupts).toEqual([]);
-    expect((await run("resume")).stdout).toMatch(/^support-42 +step 2 +just now +failed +the tool is out of order$/m);
+    stopClock().pass(3 * 60 * 60_000);
+    expect((await run("resume")).stdout).toMatch(
+      /^support-42 +step 2 +3 hours ago +failed +the tool is out of order$/m,
+    );
 
     await agent.updateState(thread("support-42"), { log: ["by hand"] }, "sum");
     const [, updated] = await json("tasks");
@@ -178,8 +183,9 @@ describe("waymark tasks", () => {
 describe("waymark resume", () => {
   it("offers a thread that waits, with what it asks", async () => {
     const { run, agent, json } = await placeWithThread();
+    stopClock().pass(3 * 60 * 60_000);
     expect((await run("resume", "--limit", "1")).stdout).toMatch(
-      /^support-42 +step 1 +just now +paused +asks "Approve\?" and \{"question":"Send it\?"\}$/m,
+      /^support-42 +step 1 +3 hours ago +paused +asks "Approve\?" and \{"question":"Send it\?"\}$/m,
     );
     const tasks = (await agent.getState(thread("support-42"))).tasks.flatMap((task) => task.interrupts);
     const resume = Object.fromEntries(tasks.map(({ id = "" }) => [id, "yes"]));
@@ -313,9 +319,10 @@ describe("an encrypted thread", () => {
 
   it("is listed without the key, and shown and rekeyed with it", async () => {
     const { cwd, run, json } = await placeWithThread({ transforms });
+    stopClock().pass(3 * 60 * 60_000);
     const table = await run("tasks");
     expect([table.code, table.stderr]).toEqual([0, ""]);
-    expect(table.stdout).toMatch(/^support-42 +6 +unknown +LangGraph, loop, with mail +just now$/m);
+    expect(table.stdout).toMatch(/^support-42 +6 +unknown +LangGraph, loop, with mail +3 hours ago$/m);
     expect((await run("list", "supp", "--limit", "1")).stdout).toMatch(/^ +3 .* unknown +loop /m);
     expect((await run("resume")).stdout).toMatch(/^support-42 .* unknown +what it waits for can't be read$/m);
     const { stdout } = await run("show", "supp");
