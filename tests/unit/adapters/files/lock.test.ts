@@ -1,5 +1,16 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  watch,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
@@ -7,8 +18,11 @@ import { FolderLock, LockLostError, withLock } from "../../../../adapters/files/
 import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** What happens right before a folder with all that is in it is deleted. */
-const moments = vi.hoisted(() => ({ beforeDeletion: (_path: string): void => {} }));
+/** What happens right before a folder with all that is in it is deleted, and instead of a pause if that is set. */
+const moments = vi.hoisted(() => ({
+  beforeDeletion: (_path: string): void => {},
+  insteadOfPause: undefined as ((ms: number) => void) | undefined,
+}));
 
 vi.mock("node:fs", async (original) => {
   const real: typeof import("node:fs") = await original();
@@ -19,8 +33,15 @@ vi.mock("node:fs", async (original) => {
   return { ...real, rmSync: deleteFolder, default: real };
 });
 
+vi.mock("node:timers/promises", async (original) => {
+  const real: typeof import("node:timers/promises") = await original();
+  const pause = async (ms: number) => (moments.insteadOfPause ? moments.insteadOfPause(ms) : real.setTimeout(ms));
+  return { ...real, setTimeout: pause, default: real };
+});
+
 afterEach(() => {
   moments.beforeDeletion = () => {};
+  moments.insteadOfPause = undefined;
 });
 
 /** The lock as another process has it: with another owner. */
@@ -69,9 +90,15 @@ describe("FolderLock", () => {
   it("is given to the one that waits as soon as it is free", async () => {
     const { acquire } = await newLock();
     const first = await acquire();
-    const second = acquire(10_000);
-    first.release();
-    await second;
+    const pauses: number[] = [];
+    moments.insteadOfPause = (ms) => {
+      pauses.push(ms);
+      if (pauses.length === 100) first.release();
+    };
+    await acquire(600_000);
+    // It looks again and again, after a moment each time, and finds it free at the first look after the release.
+    expect(pauses).toHaveLength(100);
+    expect(Math.max(...pauses)).toBeLessThan(50);
   });
 
   it("says who holds it when the wait is over, and that nothing was changed", async () => {
@@ -179,8 +206,12 @@ describe("the theft of a lock", () => {
     const { acquire, path, target, claims } = await newLock();
     const lock = await acquire();
     makeStale(path);
+    const watcher = watch(path);
+    onTestFinished(() => watcher.close());
+    const renewed = once(watcher, "change");
     await vi.advanceTimersByTimeAsync(2_000);
-    await vi.waitUntil(() => statSync(join(path, claims()[0] ?? "")).mtimeMs > Date.now() - 30_000);
+    await renewed;
+    expect(statSync(join(path, claims()[0] ?? "")).mtimeMs).toBeGreaterThan(Date.now() - 30_000);
     await expect(acquire()).rejects.toBeInstanceOf(StorageError);
     await lock.write(target, Buffer.from("x"));
     expect(readFileSync(target, "utf8")).toBe("x");

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { inspect } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
@@ -43,7 +44,13 @@ describe("the options of PostgresAdapter", () => {
   });
 
   it("connects at the first use, not before", async () => {
-    await new PostgresAdapter({ url: LOCAL }).close();
+    const { url, schema } = await newSchema();
+    const pool = newPool(url);
+    const adapter = openAdapter({ pool, schema });
+    await nextTurn();
+    expect(pool.totalCount).toBe(0);
+    await adapter.get("t", "c1");
+    expect(pool.totalCount).toBeGreaterThan(0);
   });
 
   it("takes a pool of the user's, and leaves it open", async () => {
