@@ -1,14 +1,4 @@
-import { describe, it } from "vitest";
-import { registerConformance } from "waymark/conformance";
-import { tempFolder } from "../support/temp-folder.js";
+import { registerTaskFile } from "./task-file.js";
 
-registerConformance(
-  { describe, it },
-  {
-    name: "task-file",
-    module: new URL("./stores/task-file.js", import.meta.url),
-    capabilities: { durable: true, multiProcess: true },
-    offers: ["leases", "maintenance", "replacePayload"],
-    newLocation: tempFolder,
-  },
-);
+// json-file, whose lock and commit are the same ones, runs all of the suite.
+registerTaskFile("quick");

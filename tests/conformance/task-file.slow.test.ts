@@ -1,0 +1,3 @@
+import { registerTaskFile } from "./task-file.js";
+
+registerTaskFile("slow");
