@@ -1,7 +1,10 @@
-import { existsSync, readFileSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { project, startOneshot } from "./oneshot-project.js";
+import { inShell } from "./waymark.js";
 
 const TIMES = 20;
 
@@ -43,4 +46,94 @@ describe("waymark oneshot", () => {
     // Some of the kills must have hit the work itself, or this shows nothing.
     expect(midway).toBeGreaterThan(TIMES / 2);
   }, 300_000);
+
+  it("says what a resume right after a kill waits for, as soon as it waits", async () => {
+    const stubborn = "mkfifo go; trap 'cat go; touch ended' TERM; echo waiting; sleep 600 & wait";
+    const { cwd } = await project([{ id: "a", command: `test -e begun && exit; touch begun; ${stubborn}` }]);
+    const killed = startOneshot(cwd, "F01");
+    for await (const line of killed.lines) if (line === "a | waiting") killed.child.kill("SIGKILL");
+    await killed.ended;
+    const { child, ended, stderr } = startOneshot(cwd, "F01", "--resume");
+    child.stderr?.on("data", () => void writeFile(join(cwd, "go"), ""));
+    expect(await ended).toEqual([0, null]);
+    expect(stderr()).toBe('The last run of feature "F01" was killed; waiting until its commands have ended\n');
+    expect(existsSync(join(cwd, "ended"))).toBe(true);
+  });
+
+  it.each(["SIGTERM", "SIGHUP"] as const)(
+    "says at %s that it paused, and the line that continues it",
+    async (signal) => {
+      const { cwd } = await project([]);
+      const steps = [{ id: "a", command: "test -e go && exit; echo waiting; exec sleep 600" }];
+      writeFileSync(join(cwd, "it's my plan.json"), JSON.stringify({ workstreams: steps }));
+      const args = ["$HOME", "--plan", "it's my plan.json", "--restart", "--jobs", "2"];
+      const { child, ended, lines, stderr } = startOneshot(cwd, ...args);
+      for await (const line of lines) if (line === "a | waiting") child.kill(signal);
+      expect(await ended).toEqual([null, signal]);
+      const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
+      expect(resume).toBe("waymark oneshot '$HOME' --plan 'it'\\''s my plan.json' --jobs 2 --resume");
+      writeFileSync(join(cwd, "go"), "");
+      expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
+    },
+  );
+
+  it("saves paused at Ctrl-C, ends by the signal, and goes on with --resume", async () => {
+    const { cwd, oneshot, saved, left } = await project([
+      { id: "a", command: "echo a >> done" },
+      { id: "b", command: "test -e go || { echo waiting; exec sleep 600; }; echo b >> done" },
+    ]);
+    const { child, ended, lines } = startOneshot(cwd, "F01");
+    for await (const line of lines) if (line === "b | waiting") child.kill("SIGINT");
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(saved()).toMatchObject({ status: "paused", completed_ws: ["a"], current_ws: "b" });
+    writeFileSync(join(cwd, "go"), "");
+    expect(await oneshot("F01", "--resume")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\nb\n");
+    expect(left()).toEqual([]);
+  });
+
+  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
+    // The second one comes later than npm would send the first one again.
+    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
+    const { child, ended, lines, stderr } = startOneshot(cwd, "F01");
+    for await (const line of lines) if (/waiting|stopping/.test(line)) child.kill("SIGINT");
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(stderr()).toMatch(
+      /^Pausing, once its commands have ended\. Ctrl-C again ends it at once\.\nEnded at once: commands that don't end.* What was running is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
+    );
+    expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
+  });
+
+  it("tells in JSON that it was ended at once", async () => {
+    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const { cwd } = await project([{ id: "a", command: stubborn }]);
+    const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
+    let last = "";
+    for await (const line of lines) {
+      last = line;
+      if (/"line":"(waiting|stopping)"/.test(line)) child.kill("SIGINT");
+    }
+    expect(await ended).toEqual([null, "SIGINT"]);
+    expect(JSON.parse(last)).toEqual({
+      type: "ended",
+      status: "killed",
+      resume: "waymark oneshot F01 --json --resume",
+    });
+  });
+
+  it.each([
+    ["lines", []],
+    ["lines of JSON", ["--json"]],
+  ])("goes on when nobody reads its %s any more", async (_what, flags) => {
+    const { cwd, left } = await project([
+      { id: "a", command: "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done" },
+      { id: "b", command: "touch done" },
+    ]);
+    const { child, ended, lines } = startOneshot(cwd, "F01", ...flags);
+    await once(lines, "line");
+    child.stdout?.destroy();
+    expect(await ended).toEqual([0, null]);
+    expect([existsSync(join(cwd, "done")), left()]).toEqual([true, []]);
+  });
 });

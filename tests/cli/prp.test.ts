@@ -3,49 +3,9 @@ import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
-import { tempFolder } from "../support/temp-folder.js";
+import { stopClock } from "../support/stopped-clock.js";
+import { AGENT, project } from "./prp-project.js";
 import { eventsIn, inShell, start, waymark } from "./waymark.js";
-
-/** Notes that it was asked, and makes what the first gate looks for. */
-const AGENT = `#!/bin/sh
-cat > prompt
-echo coder >> log
-touch made
-echo '{"result":"success","message":"done"}'
-`;
-
-/** A folder with a PRP of two gates, the second of which waits for ever until there is a file \`go\`. */
-async function project() {
-  const cwd = await tempFolder();
-  const gates = [
-    "### Level 1: Made\n\n```sh\necho gate-1 >> log; test -e made\n```",
-    "### Level 2: Slow\n\n```sh\necho gate-2 >> log; test -e go || { echo waiting; exec sleep 600; }\n```",
-  ];
-  writeFileSync(join(cwd, "PRP.md"), `# Make it\n\n**PRP ID**: P1.M1\n\n## Validation Loop\n\n${gates.join("\n\n")}\n`);
-  writeFileSync(join(cwd, "agent"), AGENT, { mode: 0o755 });
-  const run = ["prp", "run", "PRP.md", "--coder", "./agent", "--session", "session"];
-  return {
-    cwd,
-    run: (...args: string[]) => waymark({ cwd }, [...run, ...args]),
-    status: (...args: string[]) => waymark({ cwd }, ["prp", "status", "--session", "session", ...args]),
-    log: () => readFileSync(join(cwd, "log"), "utf8").trim().split("\n"),
-    write: (name: string) => writeFileSync(join(cwd, name), ""),
-    /** Starts it, and ends it by a signal in the middle of gate 2. `said` gets what is on stderr. */
-    async interrupted(signal: NodeJS.Signals, said: string[] = [], ...args: string[]): Promise<unknown[]> {
-      const child = start({ cwd }, [...run, ...args], { stdio: ["ignore", "pipe", "pipe"] });
-      const ended = once(child, "exit");
-      child.stderr?.setEncoding("utf8").on("data", (text: string) => said.push(text));
-      if (child.stdout === null) throw new Error("It has a stdout.");
-      for await (const line of createInterface({ input: child.stdout })) {
-        if (line !== "waiting" && line !== "stopping") continue;
-        child.kill(signal);
-        // Its orphan may hold the pipe open.
-        if (signal === "SIGKILL") break;
-      }
-      return ended;
-    },
-  };
-}
 
 describe("waymark prp", () => {
   it("runs a PRP with a coder command, and shows its status", async () => {
@@ -102,40 +62,16 @@ describe("waymark prp", () => {
     await ended;
   });
 
-  it("saves paused at Ctrl-C, and ends by the signal", async () => {
-    const { run, status, log, write, interrupted } = await project();
-    expect(await interrupted("SIGINT")).toEqual([null, "SIGINT"]);
-    expect((await status()).stdout).toMatch(/P1\.M1 +paused +Paused: Gate 1 passed/);
-    write("go");
-    expect((await run("--restart")).code).toBe(0);
-    expect(log()).toEqual(["coder", "gate-1", "gate-2", "coder", "gate-1", "gate-2"]);
-  });
-
-  it.each(["SIGINT", "SIGHUP"] as const)(
-    "says at %s that it paused, and the line that continues it",
-    async (signal) => {
-      const { cwd, log, write, interrupted } = await project();
-      const said: string[] = [];
-      await interrupted(signal, said, "--task", "it's mine", "--restart");
-      const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(said.join("")) ?? [];
-      expect(resume).toBe("waymark prp run PRP.md --coder ./agent --session session --task 'it'\\''s mine' --resume");
-      write("go");
-      expect(inShell(cwd, resume)).toContain("Complete, after 0 fix attempts.");
-      expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
-    },
-  );
-
-  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
-    const { cwd, status, interrupted } = await project();
-    // The second one comes later than npm would send the first one again.
-    const stubborn = "#!/bin/sh\ntrap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
-    writeFileSync(join(cwd, "agent"), stubborn, { mode: 0o755 });
+  it("says at Ctrl-C that it paused, and the line that continues it", async () => {
+    const { cwd, status, log, write, interrupted } = await project();
     const said: string[] = [];
-    expect(await interrupted("SIGINT", said)).toEqual([null, "SIGINT"]);
-    expect(said.join("")).toMatch(
-      /^Pausing, once its commands have ended\. Ctrl-C again ends it at once\.\nEnded at once: commands that don't end.* What was running is not saved.* Continue with: waymark prp run .*\n$/,
-    );
-    expect((await status()).stdout).toMatch(/P1\.M1 +died/);
+    expect(await interrupted("SIGINT", said, "--task", "it's mine", "--restart")).toEqual([null, "SIGINT"]);
+    expect((await status()).stdout).toMatch(/it's mine +paused +Paused: Gate 1 passed/);
+    const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(said.join("")) ?? [];
+    expect(resume).toBe("waymark prp run PRP.md --coder ./agent --session session --task 'it'\\''s mine' --resume");
+    write("go");
+    expect(inShell(cwd, resume)).toContain("Complete, after 0 fix attempts.");
+    expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
   it("tells of a run in lines of JSON, the last one of which says how it ended", async () => {
@@ -179,22 +115,9 @@ describe("waymark prp", () => {
     expect([code, eventsIn(stdout).at(-1)]).toMatchObject([exitCode, { type: "ended", ...ending }]);
   });
 
-  it("goes on when nobody reads its lines of JSON any more", async () => {
-    const { cwd, log, write } = await project();
-    write("go");
-    const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--json"], {
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    const ended = once(child, "exit");
-    await once(child.stdout!, "data");
-    child.stdout?.destroy();
-    expect(await ended).toEqual([0, null]);
-    expect(log()).toEqual(["coder", "gate-1", "gate-2"]);
-  });
-
   it("sets checkpoints that can't be read aside at --restart, says so, and begins anew", async () => {
-    const { cwd, run, log, interrupted, write } = await project();
-    await interrupted("SIGINT");
+    const { cwd, run, log, unfinished, write } = await project();
+    await unfinished();
     const folder = join(cwd, "session", "artifacts", "P1.M1");
     const damaged = readFileSync(join(folder, "checkpoints.json"), "utf8").slice(1);
     writeFileSync(join(folder, "checkpoints.json"), damaged);
@@ -219,8 +142,8 @@ describe("waymark prp", () => {
   });
 
   it("starts over in a file with damaged checkpoints, and keeps them there", async () => {
-    const { cwd, run, interrupted, write } = await project();
-    await interrupted("SIGINT");
+    const { cwd, run, unfinished, write } = await project();
+    await unfinished();
     const path = join(cwd, "session", "artifacts", "P1.M1", "checkpoints.json");
     const text = readFileSync(path, "utf8");
     writeFileSync(path, text.replaceAll('"stage"', '"stge"'));
@@ -243,8 +166,8 @@ describe("waymark prp", () => {
   });
 
   it("says that a PRP has changed since its checkpoint, and what to do", async () => {
-    const { cwd, run, interrupted } = await project();
-    await interrupted("SIGINT");
+    const { cwd, run, unfinished } = await project();
+    await unfinished();
     appendFileSync(join(cwd, "PRP.md"), "More.\n");
     const { code, stderr } = await run("--resume");
     expect(code).toBe(6);
@@ -290,12 +213,14 @@ describe("waymark prp", () => {
   it("says that a PRP was complete before, when, and how to run it again", async () => {
     const { run, log, write } = await project();
     write("go");
+    const clock = stopClock();
     expect((await run()).stdout).toContain("Complete, after 0 fix attempts.");
+    clock.pass(3 * 60 * 60_000);
     const before = log();
     const again = await run("--resume");
     expect([again.code, again.stdout]).toEqual([
       0,
-      "Complete already (just now). Nothing was run; --restart runs it again.\n",
+      "Complete already (3 hours ago). Nothing was run; --restart runs it again.\n",
     ]);
     expect(log()).toEqual(before);
   });

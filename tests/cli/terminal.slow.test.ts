@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import displayWidth from "string-width";
 import { describe, expect, it } from "vitest";
@@ -245,14 +246,14 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
   it("says below the list that a feature pauses, while its commands refuse to end", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
-    const command = "trap 'until test -e go; do sleep 0.02; done; exit' TERM; echo waiting; sleep 600 & wait";
+    const command = "mkfifo go; trap 'cat go; exit' TERM; echo waiting; sleep 600 & wait";
     writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: [{ id: "a", command }] }));
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
       answer: [/› waiting/, "\u0003"],
       next: [
-        /a {2}trap[^✔↓]*\n[^\n]*Pausing, once its commands have ended\. Ctrl-C again ends it at once\./,
+        /a {2}mkfifo[^✔↓]*\n[^\n]*Pausing, once its commands have ended\. Ctrl-C again ends it at once\./,
         async () => {
-          writeFileSync(join(place.cwd, "go"), "");
+          await writeFile(join(place.cwd, "go"), "");
           return "";
         },
       ],
