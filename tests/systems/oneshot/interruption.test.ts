@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { runOneshot } from "waymark/oneshot";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { isAlive } from "../processes/processes.js";
@@ -99,57 +98,5 @@ describe("kill -9", () => {
 
     expect((await restarted).result.success).toBe(true);
     expect(await project.log()).toEqual(["a", "x"]);
-  });
-});
-
-describe("two processes", () => {
-  it("run one feature: the second is refused, whatever it asks for, and the first goes on", async () => {
-    const project = await Project.create();
-    const waits = { workstreams: [workstream("a", 'echo "pid $$"; while [ ! -e go ]; do sleep 0.01; done')] };
-    const first = project.spawn(waits, { agentId: "agent-1" });
-    await first.output.until(PID);
-
-    const second = await project.spawn(waits, { restart: true }).run;
-    expect(outcomeOf(second.stdout)).toMatchObject({
-      error: "CHECKPOINT_CONFLICT",
-      message: expect.stringContaining('run already by agent "agent-1"'),
-    });
-
-    await project.write("go");
-    expect(outcomeOf((await first.run).stdout)).toMatchObject({ result: { success: true } });
-    expect(await project.log()).toEqual(["a"]);
-  });
-
-  it("that resume one feature at once: one does", async () => {
-    const project = await Project.create();
-    const killed = project.spawn(plan);
-    await killed.output.until(PID);
-    killed.run.kill("SIGKILL");
-    await killed.run;
-    const waits = { workstreams: [workstream("b", "while [ ! -e go ]; do sleep 0.01; done")] };
-
-    const runs = [1, 2, 3].map(() => project.spawn(waits, { resume: true }).run);
-    let refused = 0;
-    const outcomes = await Promise.all(
-      runs.map(async (run) => {
-        const outcome = outcomeOf((await run).stdout);
-        if (outcome.error === "CHECKPOINT_CONFLICT") refused += 1;
-        if (refused === 2) await project.write("go");
-        return outcome;
-      }),
-    );
-
-    expect(outcomes.filter(({ result }) => result?.success)).toHaveLength(1);
-    expect(refused).toBe(2);
-    expect(await project.log()).toEqual(["a", "b", "b"]);
-  });
-
-  it("run different features of one folder side by side", async () => {
-    const project = await Project.create();
-    const other = runOneshot("F02", { baseDir: project.path, plan: chain("x", "y"), jobs: 2 });
-    const { result } = await project.run(chain("a", "b"), { jobs: 2 });
-
-    expect([result.success, (await other).success]).toEqual([true, true]);
-    expect(await project.files()).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { open, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { onTestFinished } from "vitest";
 import {
   CheckpointRepository,
   type OneshotEvent,
@@ -54,6 +55,20 @@ export class Project {
     const path = join(this.path, name);
     await writeFile(path, text);
     return path;
+  }
+
+  /**
+   * A pipe of that name. A command that does `read go < name` waits at it until one more may pass.
+   *
+   * @returns Lets one pass, or that many.
+   */
+  async gate(name: string): Promise<(count?: number) => Promise<void>> {
+    const path = join(this.path, name);
+    await execa("mkfifo", [path]);
+    // A pipe that is open for both, too, keeps nobody waiting for the other end.
+    const pipe = await open(path, "r+");
+    onTestFinished(() => pipe.close());
+    return async (count = 1) => void (await pipe.write("\n".repeat(count)));
   }
 
   /** Which workstreams have run, in order. */

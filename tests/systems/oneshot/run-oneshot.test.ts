@@ -85,8 +85,9 @@ describe("a run", () => {
 
   it("runs independent workstreams side by side with jobs, and no more than that many", async () => {
     const project = await Project.create();
+    for (const name of ["a-began", "b-began"]) await project.gate(name);
     // Each waits until the other has begun: one after the other, neither would come to an end.
-    const meet = (own: string, other: string) => `touch ${own}; while [ ! -e ${other} ]; do sleep 0.01; done`;
+    const meet = (own: string, other: string) => `echo > ${own}-began; read go < ${other}-began`;
     const plan = { workstreams: [workstream("a", meet("a", "b")), workstream("b", meet("b", "a")), workstream("c")] };
     let running = 0;
     let most = 0;
@@ -109,31 +110,44 @@ describe("a run", () => {
     const listen = (warning: Error) => warnings.push(warning);
     process.on("warning", listen);
     onTestFinished(() => void process.off("warning", listen));
-    const all = `while [ $(ls begun-* | wc -l) -lt ${ids.length} ]; do sleep 0.05; done`;
-    const plan = { workstreams: ids.map((id) => ({ id, command: `touch begun-${id}; ${all}` })) };
+    const pass = await project.gate("go");
+    let begun = 0;
+    const onEvent = (event: OneshotEvent) => {
+      if (event.type === "output" && ++begun === ids.length) void pass(ids.length);
+    };
+    const plan = { workstreams: ids.map((id) => ({ id, command: "echo begun; read go < go" })) };
 
-    const { result } = await project.run(plan, { jobs: ids.length });
+    const { result } = await project.run(plan, { jobs: ids.length, onEvent });
 
     expect(result.success).toBe(true);
     expect(warnings).toEqual([]);
   });
 
+  it("runs different features of one folder side by side", async () => {
+    const project = await Project.create();
+    const other = runOneshot("F02", { baseDir: project.path, plan: chain("x", "y"), jobs: 2 });
+    const { result } = await project.run(chain("a", "b"), { jobs: 2 });
+
+    expect([result.success, (await other).success]).toEqual([true, true]);
+    expect(await project.files()).toEqual([]);
+  });
+
   it("with jobs, the current workstream is the earliest running one in the plan's order", async () => {
     const project = await Project.create();
+    const pass = await project.gate("b-is-completed");
+    await project.gate("c-has-seen");
     const plan = {
       workstreams: [
-        { id: "a", command: "while [ ! -e go ]; do sleep 0.01; done" },
+        { id: "a", command: "read go < c-has-seen" },
         { id: "b", command: "true" },
-        {
-          id: "c",
-          // In the list of what is completed, b has a line of its own.
-          command:
-            "while ! grep -q '^ *\"b\"$' .sdp/checkpoints/F01.json; do sleep 0.01; done; cp .sdp/checkpoints/F01.json seen-c; touch go",
-        },
+        { id: "c", command: "read go < b-is-completed; cp .sdp/checkpoints/F01.json seen-c; echo > c-has-seen" },
       ],
     };
+    const onEvent = (event: OneshotEvent) => {
+      if (event.type === "workstreamFinished" && event.workstream === "b") void pass();
+    };
 
-    await project.run(plan, { jobs: 3 });
+    await project.run(plan, { jobs: 3, onEvent });
 
     expect(await seen(project, "c")).toMatchObject({ current_ws: "a", completed_ws: ["b"] });
   });
@@ -242,11 +256,14 @@ describe("a workstream that fails", () => {
 
   it("lets those that run come to their end, and counts them", async () => {
     const project = await Project.create();
-    const waits =
-      "while ! grep -q '\"failed\"' .sdp/checkpoints/F01.json; do sleep 0.01; done; cp .sdp/checkpoints/F01.json seen-b";
+    const pass = await project.gate("a-has-failed");
+    const waits = "read go < a-has-failed; cp .sdp/checkpoints/F01.json seen-b";
     const both = { workstreams: [{ id: "a", command: "exit 1" }, { id: "b", command: waits }, workstream("c")] };
+    const onEvent = ({ type }: OneshotEvent) => {
+      if (type === "workstreamFailed") void pass();
+    };
 
-    const { result } = await project.run(both, { jobs: 2 });
+    const { result } = await project.run(both, { jobs: 2, onEvent });
 
     expect(await seen(project, "b")).toMatchObject({ status: "failed", current_ws: "b" });
     expect(result).toMatchObject({ success: false, completed: ["b"], notStarted: ["c"] });
@@ -429,13 +446,14 @@ describe("a feature that has a checkpoint", () => {
 
   it("whose run is under way is refused with who runs it, and that run goes on", async () => {
     const project = await Project.create();
-    const waits = { workstreams: [workstream("a", "while [ ! -e go ]; do sleep 0.01; done")] };
+    const pass = await project.gate("go");
+    const waits = { workstreams: [workstream("a", "read go < go")] };
     let second: Promise<unknown> | undefined;
     const onEvent = ({ type }: OneshotEvent) => {
       if (type !== "workstreamStarted") return;
       second = Promise.allSettled(
         [{ resume: true }, { restart: true }, {}].map((options) => project.run(chain("x"), options)),
-      ).finally(() => project.write("go"));
+      ).finally(pass);
     };
 
     const { result } = await project.run(waits, { onEvent, agentId: "agent-1" });
@@ -455,7 +473,8 @@ describe("a feature that has a checkpoint", () => {
 
   it("of two runs that begin at once, is run by one", async () => {
     const project = await Project.create();
-    const waits = { workstreams: [workstream("a", "while [ ! -e go ]; do sleep 0.01; done")] };
+    const pass = await project.gate("go");
+    const waits = { workstreams: [workstream("a", "read go < go")] };
     const runs = [1, 2, 3].map(() => project.run(waits));
     const settled = Promise.allSettled(runs);
     // Two are refused, and then the third may end.
@@ -463,7 +482,7 @@ describe("a feature that has a checkpoint", () => {
     for (const run of runs) {
       run.catch(async () => {
         refused += 1;
-        if (refused === 2) await project.write("go");
+        if (refused === 2) await pass();
       });
     }
 
@@ -475,14 +494,14 @@ describe("a feature that has a checkpoint", () => {
   it("that somebody else changes while it runs: what runs is ended, and the run says so", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
+    const pass = await project.gate("go");
     let change: Promise<void> | undefined;
     const onEvent = ({ type }: OneshotEvent) => {
-      if (type === "workstreamStarted")
-        change ??= project.repository.save(left(["z"])).then(() => void project.write("go"));
+      if (type === "workstreamStarted") change ??= project.repository.save(left(["z"])).then(() => pass());
     };
     const plan = {
       workstreams: [
-        { id: "a", command: "while [ ! -e go ]; do sleep 0.01; done" },
+        { id: "a", command: "read go < go" },
         { id: "b", command: "sleep 1000" },
       ],
     };
