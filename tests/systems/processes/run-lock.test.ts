@@ -104,7 +104,7 @@ describe("a task's lock", () => {
   it("can be taken while another run releases it", async () => {
     const { path } = await lockOf();
     const takeAndRelease = async () => {
-      for (let turn = 0; turn < 25; turn++) {
+      for (let turn = 0; turn < 6; turn++) {
         const lock = await RunLock.take(path);
         if (lock === undefined) continue;
         await lock.claim(() => undefined);

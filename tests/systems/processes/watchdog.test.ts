@@ -63,9 +63,11 @@ describe("a runner that dies takes its command with it", () => {
   });
 
   it("also while what the command left behind is being ended", async () => {
-    const stubborn = "(trap '' TERM; echo stubborn; sleep 1000; sleep 1000) &";
-    const { runner, output, alive } = await spawnRunner(`${stubborn} sleep 0.05`, 400);
-    await output.until(/stubborn/);
+    const folder = await tempFolder();
+    const left = "trap 'echo told to end' TERM; echo > begun; while :; do sleep 1000; done";
+    const command = `cd ${folder}; mkfifo begun; (${left}) & read line < begun`;
+    const { runner, output, alive } = await spawnRunner(command, 400);
+    await output.until(/told to end/);
     runner.kill("SIGKILL");
 
     await alive.closed;

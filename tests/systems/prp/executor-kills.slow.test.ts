@@ -122,3 +122,22 @@ describe("a run that was killed in the moment in which a checkpoint was acknowle
     expect(await session.stages()).toEqual(["pre-execution", "coder-response", "validation-gate-1", "failed"]);
   });
 });
+
+describe("a run that is paused", () => {
+  it.each(["SIGTERM", "SIGHUP"] as const)("by %s ends as that signal would have it", async (signal) => {
+    const session = await Session.create();
+    await session.write("block", "gate-3");
+    const run = session.spawn();
+    const pid = await blocked(run);
+    run.kill(signal);
+
+    expect((await run).signal).toBe(signal);
+    expect(isAlive(pid)).toBe(false);
+    expect(await session.latest()).toMatchObject({
+      label: expect.stringMatching(/^Paused: Gate 2 passed \(gate 3 so far: /),
+    });
+    await session.remove("block");
+    expect((await session.executor().execute(session.prpPath)).success).toBe(true);
+    expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
+  });
+});

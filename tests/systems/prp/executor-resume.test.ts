@@ -293,14 +293,14 @@ describe("a run that is paused", () => {
     });
   });
 
-  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("by %s ends as that signal would have it", async (signal) => {
+  it("by SIGINT ends as that signal would have it", async () => {
     const session = await Session.create();
     await session.write("block", "gate-3");
     const run = session.spawn();
     const pid = await blocked(run);
-    run.kill(signal);
+    run.kill("SIGINT");
 
-    expect((await run).signal).toBe(signal);
+    expect((await run).signal).toBe("SIGINT");
     expect(isAlive(pid)).toBe(false);
     expect(await session.latest()).toMatchObject({
       label: expect.stringMatching(/^Paused: Gate 2 passed \(gate 3 so far: /),
