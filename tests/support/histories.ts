@@ -14,17 +14,17 @@ export function* messages(bytes: number): Generator<string, never> {
   }
 }
 
-/** States of an agent: each has one message more than the one before. */
-export function* turns(): Generator<string, never> {
-  const texts = messages(500);
+/** States of an agent: each has one message more than the one before, of that many bytes. */
+export function* turns(bytes = 500): Generator<string, never> {
+  const texts = messages(bytes);
   for (const all: string[] = []; ; ) {
     all.push(texts.next().value);
     yield JSON.stringify({ messages: all, turn: all.length });
   }
 }
 
-export async function saveTurns(adapter: StorageAdapter, count: number): Promise<readonly string[]> {
-  const bodies = [...take(turns(), count)];
+export async function saveTurns(adapter: StorageAdapter, count: number, bytes?: number): Promise<readonly string[]> {
+  const bodies = [...take(turns(bytes), count)];
   for (const [index, body] of bodies.entries()) await adapter.append(draft("t", `c${index + 1}`, { body }));
   return bodies;
 }
@@ -38,4 +38,12 @@ export async function bodyOf(adapter: StorageAdapter, taskId: string, id: string
   if (found === undefined || isCorrupt(found)) return String(found?.reason);
   expect(damageIn(found)).toBeUndefined();
   return String(found.payload.body);
+}
+
+/** The state of the newest checkpoint of "t", as text. */
+export async function newest(adapter: StorageAdapter): Promise<unknown> {
+  for await (const found of adapter.read({ taskId: "t", order: "newest", limit: 1 })) {
+    return isCorrupt(found) ? found.reason : found.payload.body;
+  }
+  return undefined;
 }

@@ -90,6 +90,15 @@ export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresP
   };
 }
 
+/** Rows and bytes of the pieces of histories. */
+export async function piecesOf({ url, schema }: { url: string; schema: string }) {
+  const [found] = await administer(
+    url,
+    `SELECT count(*)::int AS rows, coalesce(sum(length(body)), 0)::int AS bytes FROM "${schema}".pieces`,
+  );
+  return found as { rows: number; bytes: number };
+}
+
 export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   const collected: Item[] = [];
   for await (const item of items) collected.push(item);
