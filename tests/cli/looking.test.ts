@@ -8,7 +8,7 @@ import { CheckpointManager, encrypt, gzip } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { stopClock } from "../support/stopped-clock.js";
 import { tempFolder } from "../support/temp-folder.js";
-import { cleanEnv, newPlace, WAYMARK, waymark, waymarkProcess } from "./waymark.js";
+import { inShell, newPlace, waymark, waymarkProcess } from "./waymark.js";
 
 /** What a project's configuration imports. */
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
@@ -368,20 +368,14 @@ describe("waymark bisect", () => {
       await manager.close();
       const bisect = (command: string) =>
         waymark({ cwd }, ["bisect", "--storage", "sqlite:checkpoints.db", "--command", command, "--", taskId]);
-      const inShell = (command = "") =>
-        execFileSync("bash", ["-c", `waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }; ${command}`], {
-          cwd,
-          env: cleanEnv(),
-          encoding: "utf8",
-        });
 
       const { stdout } = await bisect("grep -q 1");
-      const [, see] = /^See: (waymark diff .*)$/m.exec(stdout) ?? [];
-      expect(inShell(see)).toMatch(/^--- @1 .*\n\+\+\+ @2 .*\n~ n: 1 => 2\n$/);
+      const [, see = ""] = /^See: (waymark diff .*)$/m.exec(stdout) ?? [];
+      expect(await inShell(cwd, see, "bash")).toMatch(/^--- @1 .*\n\+\+\+ @2 .*\n~ n: 1 => 2\n$/);
 
       const { stderr } = await bisect("no-such-command; exit 127");
-      const [, byHand] = /Try it by hand: (waymark show .*) \| no-such-command; exit 127$/m.exec(stderr) ?? [];
-      expect(JSON.parse(inShell(byHand))).toEqual({ n: 1 });
+      const [, byHand = ""] = /Try it by hand: (waymark show .*) \| no-such-command; exit 127$/m.exec(stderr) ?? [];
+      expect(JSON.parse(await inShell(cwd, byHand, "bash"))).toEqual({ n: 1 });
       expect(readdirSync(cwd)).not.toContain("owned");
     },
   );

@@ -73,7 +73,7 @@ describe("waymark oneshot", () => {
       const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
       expect(resume).toBe("waymark oneshot '$HOME' --plan 'it'\\''s my plan.json' --jobs 2 --resume");
       writeFileSync(join(cwd, "go"), "");
-      expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
+      expect(await inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
     },
   );
 

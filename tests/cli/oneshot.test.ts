@@ -106,7 +106,7 @@ describe("waymark oneshot", () => {
     });
     expect((await oneshot("status")).stdout).toBe((await oneshot("list")).stdout);
     writeFileSync(join(cwd, "mended"), "");
-    expect(inShell(cwd, json.resume)).toContain("Completed: 2 of 2 workstreams.");
+    expect(await inShell(cwd, json.resume)).toContain("Completed: 2 of 2 workstreams.");
   });
 
   it("says of a feature whether it is being run, or its run was killed", async () => {
@@ -151,7 +151,7 @@ describe("waymark oneshot", () => {
       expect((await oneshot("run", feature, "--plan", ".sdp/plans/F01.json")).code).toBe(1);
       const { resume } = JSON.parse((await oneshot("status", feature, "--json")).stdout);
       writeFileSync(join(cwd, "mended"), "");
-      expect(inShell(cwd, resume)).toContain(`${feature}: resumed, 0 of 1 workstream completed\n`);
+      expect(await inShell(cwd, resume)).toContain(`${feature}: resumed, 0 of 1 workstream completed\n`);
     },
   );
 
@@ -426,7 +426,7 @@ describe("waymark oneshot", () => {
     const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(stderr()) ?? [];
     expect(resume).toBe("waymark oneshot '$HOME' --plan 'it'\\''s my plan.json' --jobs 2 --resume");
     writeFileSync(join(cwd, "go"), "");
-    expect(inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
+    expect(await inShell(cwd, resume)).toContain("$HOME: resumed, 0 of 1 workstream completed\n");
   });
 
   it("has its features completed", async () => {

@@ -22,7 +22,7 @@ describe("waymark prp", () => {
     const [, resume = ""] = /\nPaused\. Continue with: (.*)\n$/.exec(said.join("")) ?? [];
     expect(resume).toBe("waymark prp run PRP.md --coder ./agent --session session --task 'it'\\''s mine' --resume");
     write("go");
-    expect(inShell(cwd, resume)).toContain("Complete, after 0 fix attempts.");
+    expect(await inShell(cwd, resume)).toContain("Complete, after 0 fix attempts.");
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 

@@ -62,12 +62,6 @@ export function eventsIn(stdout: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line));
 }
 
-/** Runs a line that the command has printed, in a shell where `waymark` is the command. */
-export function inShell(cwd: string, line: string): string {
-  const command = `waymark() { "${process.execPath}" "${WAYMARK}" "$@"; }; ${line}`;
-  return execFileSync("sh", ["-c", command], { cwd, env: cleanEnv(), encoding: "utf8" });
-}
-
 let last: Promise<unknown> = Promise.resolve();
 
 /** Runs `waymark` to its end in this process, with no terminal anywhere. Runs of one file follow each other. */
@@ -98,6 +92,14 @@ class Collected extends Writable {
     this.text += chunk.toString();
     done();
   }
+}
+
+/** Runs a line that the command has printed, with the words that a shell makes of it. Gives what is on stdout. */
+export async function inShell(cwd: string, line: string, shell = "sh"): Promise<string> {
+  const words = execFileSync(shell, ["-c", `waymark() { printf '%s\\0' "$@"; }; ${line}`], { cwd, encoding: "utf8" });
+  const { code, stdout, stderr } = await waymark({ cwd }, words.split("\0").slice(0, -1));
+  if (code !== 0) throw new Error(`It exited with ${code}: ${stderr}`);
+  return stdout;
 }
 
 /** A folder with a storage, named by WAYMARK_STORAGE, and a manager on it. The test closes the manager. */
