@@ -10,3 +10,14 @@ export function stopClock() {
     },
   };
 }
+
+/** The timeouts of this process run out when the test says so, however long what they are for takes to begin. */
+export function stopTimeouts() {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  return {
+    pass(ms: number): void {
+      vi.advanceTimersByTime(ms);
+    },
+  };
+}

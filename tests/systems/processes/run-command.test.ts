@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ProcessStartError } from "../../../systems/processes/command.js";
 import { openSink } from "../../../systems/prp/output.js";
 import { recordingLogger } from "../../support/recording-logger.js";
+import { stopTimeouts } from "../../support/stopped-clock.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { isAlive, LifeLine, run } from "./processes.js";
 
@@ -107,9 +108,13 @@ describe("a command", () => {
 
   it("is ended with its whole group at its timeout, those that ignore SIGTERM too", async () => {
     const alive = await LifeLine.create();
-    const command = `exec 9>${alive.path}; trap "" TERM; bash -c 'sleep 1000; sleep 1000' & wait`;
-    const { exitCode, timedOut, stderr } = await run(command, { timeoutMs: 300, killGraceMs: 40 }).result;
+    const command = `exec 9>${alive.path}; trap "" TERM; bash -c 'sleep 1000; sleep 1000' & echo ready; wait`;
+    const timeouts = stopTimeouts();
+    const { stdout, result } = run(command, { timeoutMs: 300, killGraceMs: 40 });
+    await stdout.until(/ready/);
+    timeouts.pass(300);
 
+    const { exitCode, timedOut, stderr } = await result;
     expect({ exitCode, timedOut }).toEqual({ exitCode: null, timedOut: true });
     expect(stderr).toMatch(/\[waymark: timed out after 300 ms; its process group was ended\]\n$/);
     await alive.closed;
@@ -129,8 +134,11 @@ describe("a command", () => {
   it("is aborted, too, if that comes while it is ended for its timeout", async () => {
     const cwd = await tempFolder();
     const ending = new AbortController();
-    const command = "mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & wait";
+    const command = "mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & echo ready; wait";
+    const timeouts = stopTimeouts();
     const { stdout, result } = run(command, { cwd, timeoutMs: 200, killGraceMs: 60_000, signal: ending.signal });
+    await stdout.until(/ready/);
+    timeouts.pass(200);
     await stdout.until(/ending/);
     ending.abort();
     await writeFile(join(cwd, "pipe"), "");

@@ -4,12 +4,11 @@ import { describe, expect, it } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
+import { stopTimeouts } from "../../support/stopped-clock.js";
 import { isAlive, WatchedSink } from "../processes/processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
-/** Everything that runs, where gate 2 fails at first. */
-const _WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
 
 describe("the option `resume`", () => {
   it("needs a checkpoint if it is true", async () => {
@@ -196,14 +195,18 @@ describe("a run that is paused", () => {
   it("while a gate that took too long is being ended runs that gate again", async () => {
     const session = await Session.create();
     // Told to end, it says so and takes its time, until somebody writes into the pipe.
-    const slow = "[ -e pipe ] && exit; mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & wait";
+    const slow =
+      "[ -e pipe ] && exit; mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & echo ready; wait";
     const prp = documentOf(`echo gate >> log; ${slow}`);
     const coder = countingCoder();
     const run = new AbortController();
     const shown = new WatchedSink();
     const output = (text: string) => shown.write(Buffer.from(text));
     const executor = session.executor({ coder, gateTimeoutMs: 300, killGraceMs: 60_000, output });
+    const timeouts = stopTimeouts();
     const result = executor.execute(prp, { signal: run.signal });
+    await shown.until(/ready/);
+    timeouts.pass(300);
     await shown.until(/ending/);
     run.abort(new Error("enough"));
     await session.write("pipe");
