@@ -261,7 +261,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(code).toBe(130);
     expect(existsSync(join(place.cwd, "go"))).toBe(true);
     const final = screen.slice(screen.lastIndexOf("\u001b[G"));
-    expect(final).toContain("(stopped, and will be run again)");
+    expect(final).toMatch(/\(stopped, and will be run\s+again\)/);
     expect(final).not.toContain("Pausing");
   });
 
