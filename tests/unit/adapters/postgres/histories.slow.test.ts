@@ -6,7 +6,7 @@ import { checkRandomHistories } from "../../../support/random-histories.js";
 
 describe("a history of states that grow", () => {
   it("takes little more than the last state, over several bundles and a new whole one", {
-    timeout: 120_000,
+    timeout: 300_000,
   }, async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, PLACES + 3 * FOLD, 100);
@@ -29,7 +29,7 @@ describe("a history of states that grow", () => {
 
 describe("saves, forks, removals and replacements at random, through two adapters", () => {
   const runs = Number(process.env["WAYMARK_RUNS"] ?? 20);
-  it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 4000 }, async () => {
+  it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 15_000 }, async () => {
     const { adapter, ...place } = await newStore();
     const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = 3`;
     await checkRandomHistories([adapter, openAdapter(place)], {
