@@ -61,7 +61,8 @@ export default defineConfig({
     globalSetup: "tests/support/postgres-server.ts",
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
     maxWorkers: availableParallelism(),
-    testTimeout: 60_000,
+    // For a test that hangs. The longest ones take a minute on a busy machine.
+    testTimeout: 180_000,
     hookTimeout: 60_000,
     coverage: {
       enabled: process.env["WAYMARK_COVERAGE"] === "1",
