@@ -1,5 +1,6 @@
 import { type AppendCondition, checkKeys } from "../contract/adapter.js";
 import { type CheckpointStatus, failureOf } from "../contract/checkpoint.js";
+import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkStatus, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
 import { type CheckpointReader, notFound } from "./reader.js";
@@ -27,7 +28,8 @@ export class StatusChanger<Schema extends StateSchema> {
     checkStatus(status);
     checkKeys("SetStatusOptions", options, ["error", "lease"] satisfies (keyof SetStatusOptions)[]);
     const { error, lease } = options;
-    await this.#change(taskId, id, { status, error }, { fencingToken: tokenOf(taskId, lease) });
+    const isFound = await this.#change(taskId, id, { status, error }, { fencingToken: tokenOf(taskId, lease) });
+    if (!isFound) throw notFound(taskId, id);
   }
 
   /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
@@ -38,19 +40,25 @@ export class StatusChanger<Schema extends StateSchema> {
     const { id, sequence } = await this.#reader.newest(taskId);
     // A save in between makes another checkpoint the newest; the caller knows nothing of that one.
     const { expectedSequence = sequence } = options;
-    await this.#change(taskId, id, { status, error }, { expectedSequence, fencingToken });
+    if (await this.#change(taskId, id, { status, error }, { expectedSequence, fencingToken })) return;
+    // It is gone. If the whole task is gone too, this throws.
+    const newest = await this.#reader.newest(taskId);
+    throw new CheckpointConflictError(
+      `Checkpoint ${id} was the newest of task ${JSON.stringify(taskId)}, but it was removed before its status could change. ` +
+        `Nothing was changed; the newest is ${newest.id} (sequence ${newest.sequence}) now. Look at it, then decide.`,
+    );
   }
 
-  async #change(
+  /** False if there is no such checkpoint. */
+  #change(
     taskId: string,
     id: string,
     { status, error }: { readonly status: CheckpointStatus; readonly error: unknown },
     condition: AppendCondition,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { storage, redaction } = this.#options;
     const failure = error === undefined ? undefined : failureOf(error);
     const change = { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
-    const found = await storage.setStatus(taskId, id, change, condition);
-    if (!found) throw notFound(taskId, id);
+    return storage.setStatus(taskId, id, change, condition);
   }
 }

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+
+/** A memory in which `meanwhile` happens between the reading of the newest checkpoint and the change of its status. */
+function memoryWith(meanwhile: (storage: MemoryAdapter) => Promise<unknown>) {
+  const storage = new MemoryAdapter();
+  const setStatus = storage.setStatus.bind(storage);
+  storage.setStatus = async (...change) => {
+    await meanwhile(storage);
+    return setStatus(...change);
+  };
+  return { storage, manager: new CheckpointManager({ storage }) };
+}
+
+describe("complete and fail beside another writer", () => {
+  it("end in a conflict if the newest checkpoint was removed by the other writer's retention", async () => {
+    const { manager } = memoryWith((storage) =>
+      new CheckpointManager({ storage, retention: { keepLast: 1 } }).save("t", "the other's"),
+    );
+    const { sequence } = await manager.save("t", 1);
+    await expect(manager.complete("t")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    await expect(manager.fail("t", new Error("late"))).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    await expect(manager.complete("t", { expectedSequence: sequence })).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+    });
+    expect((await manager.latest("t"))?.status).toBe("running");
+  });
+
+  it("end in CHECKPOINT_NOT_FOUND if the whole task was removed", async () => {
+    const { manager } = memoryWith((storage) => storage.remove("t", "all"));
+    await manager.save("t", 1);
+    await expect(manager.complete("t")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  });
+});
