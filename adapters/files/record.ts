@@ -150,7 +150,36 @@ export function parseObject(source: string): JsonObject {
   return value;
 }
 
-/** What can't be read is no exception here. */
+/**
+ * What `read` makes of each entry that the query finds; `undefined` if the entry is gone. If the first one is gone, another
+ * process removed it after the task was loaded, and what it saved before that may be newer: the task is loaded again.
+ * Otherwise a task that always has a checkpoint could seem empty.
+ */
+export function* readEntries<Item>(
+  load: () => Task | undefined,
+  query: Omit<CheckpointQuery, "taskId">,
+  read: (entry: Entry) => Item | undefined,
+): Generator<Item, void, void> {
+  const gone = new Set<string>();
+  for (let isOutdated = true; isOutdated; ) {
+    isOutdated = false;
+    let isFirst = true;
+    for (const entry of load()?.select(query) ?? []) {
+      const item = read(entry);
+      if (item !== undefined) {
+        isFirst = false;
+        yield item;
+      } else if (isFirst && !gone.has(entry.location)) {
+        // Once for each: the name of a dangling link stays.
+        gone.add(entry.location);
+        isOutdated = true;
+        break;
+      }
+    }
+  }
+}
+
+/** Returns `UnreadableError` instead of throwing it. */
 export function attempt<Result>(parse: () => Result): Result | UnreadableError {
   try {
     return parse();

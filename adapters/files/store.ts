@@ -36,7 +36,7 @@ import { checkLeaseIn, leaseIn, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { attempt, corruptOrThrow, type Entry, sequenceOfStored, type Task } from "./record.js";
+import { attempt, corruptOrThrow, type Entry, readEntries, sequenceOfStored, type Task } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
@@ -281,13 +281,12 @@ export abstract class FolderStore implements StorageAdapter {
     read: (entry: Entry) => Item | undefined,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
     const { taskId, limit = Number.POSITIVE_INFINITY } = query;
-    const task = this.#existingTask(taskId);
     let [left, seen] = [limit, 0];
-    if (task === undefined || left === 0) return;
-    for (const entry of task.select(query)) {
-      const found = readEntry(entry, taskId, () => read(entry));
-      if (found && isCorrupt(found)) yield found;
-      else if (found && matchesQuery(found, query)) {
+    if (left === 0) return;
+    const load = (): Task | undefined => this.#existingTask(taskId);
+    for (const found of readEntries(load, query, (entry) => readEntry(entry, taskId, () => read(entry)))) {
+      if (isCorrupt(found)) yield found;
+      else if (matchesQuery(found, query)) {
         left -= 1;
         yield found;
         if (left === 0) return;

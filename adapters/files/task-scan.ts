@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers/promises";
 import {
   type CorruptRecord,
   compareTasks,
+  isCorrupt,
   matchesTaskId,
   type OrderedTask,
   type TaskQuery,
@@ -13,7 +14,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { idOf, isHashedName } from "./names.js";
-import { corruptOrThrow, type Task } from "./record.js";
+import { corruptOrThrow, type Entry, type RecordHead, readEntries, type Task } from "./record.js";
 
 /** What a task's folder holds now. */
 export type LoadTask = (folder: string, lock?: FolderLock) => Task;
@@ -74,15 +75,23 @@ type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly Corrup
 /** Damage hides neither other tasks nor an older checkpoint of the task. */
 function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
-  const task = load(path);
-  for (const entry of task.select({ order: "newest" })) {
+  let count = 0;
+  const loadCounted = (): Task => {
+    const task = load(path);
+    count = task.count;
+    return task;
+  };
+  const headOf = (entry: Entry): RecordHead | CorruptRecord | undefined => {
     try {
-      const head = entry.head();
-      if (head) return { task: { taskId: head.taskId, count: task.count, newest: summaryOf(head) }, corrupt };
+      return entry.head();
     } catch (error) {
       const reason = error instanceof StorageError ? new UnreadableError(error.message) : error;
-      corrupt.push(corruptOrThrow(entry, reason, taskId));
+      return corruptOrThrow(entry, reason, taskId);
     }
+  };
+  for (const head of readEntries(loadCounted, { order: "newest" }, headOf)) {
+    if (isCorrupt(head)) corrupt.push(head);
+    else return { task: { taskId: head.taskId, count, newest: summaryOf(head) }, corrupt };
   }
   return { corrupt };
 }
