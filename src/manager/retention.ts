@@ -1,6 +1,7 @@
 import { checkKeys } from "../contract/adapter.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
 import { checkInteger } from "./arguments.js";
+import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
  * Which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it; a policy without keep rules
@@ -10,13 +11,16 @@ import { checkInteger } from "./arguments.js";
  * stays. The newest checkpoint of a completed task stays as long as an unfinished older one stays: without it the task
  * would be offered for resuming.
  *
- * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in UTC. Sequences alone say which checkpoint is
+ * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Sequences alone say which checkpoint is
  * newer: a wrong clock can put a checkpoint into the wrong day, but never before older ones.
  */
 export interface RetentionPolicy {
   /** Claims this many newest checkpoints, from 1. To keep none, use `maxBytes: 0`. */
   readonly keepLast?: number | undefined;
-  /** Claims checkpoints that are at most this many milliseconds old, from 1. */
+  /**
+   * Claims checkpoints that are at most this many milliseconds old, from 1. It counts back from the earlier of the clock and
+   * the newest checkpoint's time, so a clock that is ahead for one reading removes nothing.
+   */
   readonly keepWithinMs?: number | undefined;
   /** Claims the newest checkpoint of each hour, for this many most recent hours that have one; from 1. */
   readonly keepHourly?: number | undefined;
@@ -28,7 +32,16 @@ export interface RetentionPolicy {
   readonly keepMonthly?: number | undefined;
   /** Claims every checkpoint of these stages. */
   readonly keepStages?: readonly string[] | undefined;
-  /** Removes older checkpoints, claimed or not; from 0. */
+  /**
+   * The time zone of hours, days, weeks and months: an IANA name such as `Europe/Berlin`. Default `UTC`. Where a clock is set
+   * back, the hour that comes twice counts as one.
+   */
+  readonly timeZone?: string | undefined;
+  /**
+   * Removes older checkpoints, claimed or not; from 0. It counts back from the clock, so that old work goes although nothing
+   * new is saved. A clock that is ahead by a year therefore removes what a year would: all but the newest of an incomplete
+   * task, if `maxAgeMs` is less.
+   */
   readonly maxAgeMs?: number | undefined;
   /**
    * Removes checkpoints until the task's payloads fit, from 0: `completed` ones first, then the oldest first. The task's
@@ -61,7 +74,8 @@ export interface RetentionPlan {
 
 /**
  * Which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function: it reads and removes
- * nothing, and leaves its arguments as they are. Planning again with what a plan keeps removes nothing more.
+ * nothing, and leaves its arguments as they are. Planning again with what a plan keeps removes nothing more; with
+ * `keepWithinMs`, as long as the newest stays.
  *
  * @param taskId - The task that the plan is for, even if it has no checkpoint.
  * @param summaries - All checkpoints of that task, in any order. One with an invalid `createdAt` is in no bucket and has
@@ -123,23 +137,31 @@ export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, Checkp
  * undone. To switch a rule off, leave it out. Limits start at 0, which is unambiguous.
  *
  * @throws {TypeError} The policy is empty, or a part is unknown or has a wrong type.
- * @throws {RangeError} A number isn't whole or is too small; no stage is given, or an empty one.
+ * @throws {RangeError} A number isn't whole or is too small; no stage is given, or an empty one; the time zone is unknown.
  */
 export function checkRetentionPolicy(policy: RetentionPolicy): void {
   checkKeys("A retention policy", policy, POLICY_KEYS);
-  if (Object.keys(givenParts(policy)).length === 0) {
+  // A time zone alone says nothing.
+  if (Object.keys(givenParts({ ...policy, timeZone: undefined })).length === 0) {
     throw new TypeError(
-      "A retention policy must have at least one part. To keep everything, give no policy; to keep nothing, use removeTask.",
+      "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
     );
   }
   for (const key of KEEP_NUMBERS) checkInteger(`${key} of a retention policy`, policy[key], 1);
   for (const key of LIMITS) checkInteger(`${key} of a retention policy`, policy[key], 0);
   checkStages(policy.keepStages);
+  if (policy.timeZone !== undefined) checkTimeZone("timeZone of a retention policy", policy.timeZone);
 }
 
+const BUCKETS = [
+  ["keepHourly", "hourly", hourOf],
+  ["keepDaily", "daily", dayOf],
+  ["keepWeekly", "weekly", isoWeekOf],
+  ["keepMonthly", "monthly", monthOf],
+] as const;
 const KEEP_NUMBERS = ["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const;
 const LIMITS = ["maxAgeMs", "maxBytes"] as const;
-const POLICY_KEYS: readonly string[] = [...KEEP_NUMBERS, "keepStages", ...LIMITS];
+const POLICY_KEYS: readonly string[] = [...KEEP_NUMBERS, "keepStages", "timeZone", ...LIMITS];
 
 /** A checkpoint while the plan is made. */
 interface Verdict {
@@ -164,18 +186,22 @@ interface Candidate {
 
 /** Applies what concerns each checkpoint alone: keep rules and age. Newest first. */
 function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
-  const rules = keepRules(policy, nowMs);
+  const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
+  const rules = keepRules(policy, earlierOf(nowMs, newestFirst[0]));
   const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
-  return summaries
-    .map(summaryOf)
-    .sort((a, b) => b.sequence - a.sequence)
-    .map((checkpoint, newer) => {
-      const candidate = { checkpoint, newer, createdAtMs: Date.parse(checkpoint.createdAt) };
-      const claims = rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
-      const objections = claims.length === 0 ? ["no rule keeps it"] : [];
-      if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
-      return { checkpoint, claims, objections, stays: objections.length === 0 };
-    });
+  return newestFirst.map((checkpoint, newer) => {
+    const candidate = { checkpoint, newer, createdAtMs: Date.parse(checkpoint.createdAt) };
+    const claims = rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
+    const objections = claims.length === 0 ? ["no rule keeps it"] : [];
+    if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
+    return { checkpoint, claims, objections, stays: objections.length === 0 };
+  });
+}
+
+/** The earlier of the clock and the checkpoint's time. Only one of them may be the reading of a clock that was ahead. */
+function earlierOf(nowMs: number, newest: CheckpointSummary | undefined): number {
+  const newestMs = Date.parse(newest?.createdAt ?? "");
+  return newestMs < nowMs ? newestMs : nowMs;
 }
 
 /** Applies what concerns the task as a whole: its newest checkpoint and its size. */
@@ -210,20 +236,22 @@ function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
   return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
 }
 
-function keepRules(policy: RetentionPolicy, nowMs: number): KeepRule[] {
-  const { keepLast, keepWithinMs, keepHourly, keepDaily, keepWeekly, keepMonthly, keepStages } = policy;
+/** @param untilMs - The time that `keepWithinMs` counts back from. */
+function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
+  const { keepLast, keepWithinMs, keepStages } = policy;
   const rules: KeepRule[] = [];
   if (keepLast !== undefined) {
     rules.push(({ newer }) => (newer < keepLast ? `last ${newer + 1} of ${keepLast}` : undefined));
   }
   if (keepWithinMs !== undefined) {
     const reason = `within ${durationText(keepWithinMs)}`;
-    rules.push(({ createdAtMs }) => (nowMs - createdAtMs <= keepWithinMs ? reason : undefined));
+    rules.push(({ createdAtMs }) => (untilMs - createdAtMs <= keepWithinMs ? reason : undefined));
   }
-  if (keepHourly !== undefined) rules.push(newestOfEach("hourly", keepHourly, hourOf));
-  if (keepDaily !== undefined) rules.push(newestOfEach("daily", keepDaily, dayOf));
-  if (keepWeekly !== undefined) rules.push(newestOfEach("weekly", keepWeekly, isoWeekOf));
-  if (keepMonthly !== undefined) rules.push(newestOfEach("monthly", keepMonthly, monthOf));
+  const localTime = localTimes(policy.timeZone);
+  for (const [key, name, bucketOf] of BUCKETS) {
+    const limit = policy[key];
+    if (limit !== undefined) rules.push(newestOfEach(name, limit, (ms) => bucketOf(localTime(ms))));
+  }
   if (keepStages !== undefined) {
     const stages = new Set(keepStages);
     rules.push(({ checkpoint: { stage } }) =>
@@ -234,44 +262,15 @@ function keepRules(policy: RetentionPolicy, nowMs: number): KeepRule[] {
 }
 
 /** Sees the newest checkpoints first, so the first one of each bucket is its newest, by sequence. */
-function newestOfEach(name: string, limit: number, bucketOf: (date: Date) => string): KeepRule {
+function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {
     if (Number.isNaN(createdAtMs) || seen.size === limit) return undefined;
-    const bucket = bucketOf(new Date(createdAtMs));
+    const bucket = bucketOf(createdAtMs);
     if (seen.has(bucket)) return undefined;
     seen.add(bucket);
     return `${name} ${bucket}`;
   };
-}
-
-/** `2026-11-21T10` */
-function hourOf(date: Date): string {
-  return `${dayOf(date)}T${String(date.getUTCHours()).padStart(2, "0")}`;
-}
-
-/** `2026-11-21` */
-function dayOf(date: Date): string {
-  return `${monthOf(date)}-${String(date.getUTCDate()).padStart(2, "0")}`;
-}
-
-/** `2026-11` */
-function monthOf(date: Date): string {
-  return `${yearText(date.getUTCFullYear())}-${String(date.getUTCMonth() + 1).padStart(2, "0")}`;
-}
-
-/** `2026-W47`. A week belongs to the year of its Thursday: 2027-01-01 is in 2026-W53. */
-function isoWeekOf(date: Date): string {
-  const daysSinceMonday = (date.getUTCDay() + 6) % 7;
-  const thursday = new Date(date.getTime() + (3 - daysSinceMonday) * DAY);
-  const newYear = new Date(thursday);
-  newYear.setUTCMonth(0, 1);
-  const week = 1 + Math.floor((thursday.getTime() - newYear.getTime()) / (7 * DAY));
-  return `${yearText(thursday.getUTCFullYear())}-W${String(week).padStart(2, "0")}`;
-}
-
-function yearText(year: number): string {
-  return String(year).padStart(4, "0");
 }
 
 const SECOND = 1000;

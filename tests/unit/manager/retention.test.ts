@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { CheckpointStatus, CheckpointSummary } from "../../../src/contract/checkpoint.js";
 import {
   checkRetentionPolicy,
@@ -71,6 +71,21 @@ describe("keep rules", () => {
     expect(sequences(remove)).toEqual([1]);
   });
 
+  it("keepWithinMs loses nothing to a clock that is a year ahead for one reading", () => {
+    const ages = [6, 5, 4, 3, 2, 1, 0].map((hours) => ({ at: hours * HOUR }));
+    const policy = { keepWithinMs: 5 * HOUR };
+    const intact = sequences(plan(task(...ages), policy).keep);
+    expect(intact).toEqual([7, 6, 5, 4, 3, 2]);
+
+    // The clock is ahead when the plan is made; the save's own reading isn't there any more, or it was right.
+    expect(sequences(planRetention("t", task(...ages), policy, NOW + 365 * DAY).keep)).toEqual(intact);
+    // It was ahead when the newest was saved.
+    const aheadAtSave = task(...ages.slice(0, -1), { at: -365 * DAY });
+    expect(sequences(plan(aheadAtSave, policy).keep)).toEqual(intact);
+    // A newest one without a time leaves the clock.
+    expect(sequences(plan(task(...ages.slice(0, -1), { at: "not a date" }), policy).keep)).toEqual(intact);
+  });
+
   it.each<[keyof RetentionPolicy, string[], Record<number, string[]>]>([
     [
       "keepHourly",
@@ -96,6 +111,56 @@ describe("keep rules", () => {
     const { keep } = plan(task(...dates.map((at): Given => ({ at, status: "completed" }))), { [rule]: 2 });
 
     expect(reasons(keep)).toEqual(expected);
+  });
+
+  it.each<[RetentionPolicy, string[], Record<number, string[]>]>([
+    // In Apia, UTC+13, a day begins at 11:00 UTC.
+    [
+      { keepDaily: 2, timeZone: "Pacific/Apia" },
+      ["2026-11-20T10:59:59.999Z", "2026-11-20T11:00:00.000Z", "2026-11-21T10:59:59.999Z", "2026-11-21T11:00:00.000Z"],
+      { 4: ["daily 2026-11-22"], 3: ["daily 2026-11-21"] },
+    ],
+    // Monday 2026-11-23 begins in Kathmandu at 18:15 UTC of the Sunday.
+    [
+      { keepWeekly: 2, keepHourly: 1, timeZone: "Asia/Kathmandu" },
+      ["2026-11-22T18:14:59.999Z", "2026-11-22T18:15:00.000Z"],
+      { 2: ["hourly 2026-11-23T00", "weekly 2026-W48"], 1: ["weekly 2026-W47"] },
+    ],
+    // New York is behind UTC, by four hours in summer and by five in winter.
+    [
+      { keepMonthly: 3, timeZone: "America/New_York" },
+      ["2026-11-01T03:59:59.999Z", "2026-11-01T04:00:00.000Z", "2026-12-01T04:59:59.999Z", "2026-12-01T05:00:00.000Z"],
+      { 4: ["monthly 2026-12", "newest of an incomplete task"], 3: ["monthly 2026-11"], 1: ["monthly 2026-10"] },
+    ],
+    // The hour that comes twice when summer time ends counts as one.
+    [
+      { keepHourly: 3, timeZone: "Europe/Berlin" },
+      ["2026-10-24T23:30:00.000Z", "2026-10-25T00:30:00.000Z", "2026-10-25T01:30:00.000Z"],
+      { 3: ["hourly 2026-10-25T02"], 1: ["hourly 2026-10-25T01"] },
+    ],
+  ])("puts checkpoints into the hours, days, weeks and months of %o", (policy, dates, kept) => {
+    const { keep } = plan(task(...dates.map((at) => ({ at }))), policy);
+    const named = Object.entries(reasons(keep)).map(([sequence, why]) => [
+      sequence,
+      why.filter((reason) => kept[Number(sequence)]?.includes(reason)),
+    ]);
+    expect(Object.fromEntries(named)).toEqual(kept);
+  });
+
+  it("makes a plan for a hundred thousand checkpoints in another time zone with one formatter", () => {
+    let made = 0;
+    class CountedFormat extends Intl.DateTimeFormat {
+      constructor(...options: ConstructorParameters<typeof Intl.DateTimeFormat>) {
+        super(...options);
+        made += 1;
+      }
+    }
+    vi.stubGlobal("Intl", { DateTimeFormat: CountedFormat });
+    onTestFinished(() => void vi.unstubAllGlobals());
+    const summaries = task(...Array.from({ length: 100_000 }, (_, index) => ({ at: index * MINUTE })));
+    const policy = { keepHourly: 2_000, keepDaily: 100, keepWeekly: 100, timeZone: "Asia/Kolkata" };
+    expect(plan(summaries, policy).keep.length).toBeGreaterThan(1_600);
+    expect(made).toBe(1);
   });
 
   it("passes over hours in which nothing was saved", () => {
@@ -424,6 +489,15 @@ describe("a policy", () => {
     expect(() => checkRetentionPolicy({ [key]: 0 })).not.toThrow();
   });
 
+  it("takes for timeZone the name of one, which needs a rule beside it", () => {
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Berlin" })).not.toThrow();
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Atlantis" })).toThrow(RangeError);
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Atlantis" })).toThrow(/"Europe\/Atlantis"/);
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "" })).toThrow(RangeError);
+    expect(() => checkRetentionPolicy(untyped({ keepDaily: 7, timeZone: 13 }))).toThrow(TypeError);
+    expect(() => checkRetentionPolicy({ timeZone: "Europe/Berlin" })).toThrow(TypeError);
+  });
+
   it("takes for keepStages an array of names, and at least one", () => {
     expect(() => checkRetentionPolicy({ keepStages: [] })).toThrow(RangeError);
     expect(() => checkRetentionPolicy({ keepStages: ["coder", ""] })).toThrow(RangeError);
@@ -482,7 +556,11 @@ describe("for any task and policy", () => {
 
   it("removes nothing more when planned again over what it has kept", () => {
     check((summaries, policy) => {
-      const kept = plan(summaries, policy).keep.map(({ checkpoint }) => checkpoint);
+      const { keep } = plan(summaries, policy);
+      const kept = keep.map(({ checkpoint }) => checkpoint);
+      const newest = bySequence(summaries).at(-1);
+      // keepWithinMs counts back from the newest one's time.
+      if (policy.keepWithinMs !== undefined && kept[0]?.sequence !== newest?.sequence) return;
 
       expect(plan(kept, policy).remove).toEqual([]);
     });
@@ -574,6 +652,7 @@ function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy)
   const isNewest = (c: CheckpointSummary) => all.every((other) => other.sequence <= c.sequence);
   const done = (c: CheckpointSummary) => c.status === "completed";
   const incomplete = all.some((c) => isNewest(c) && !done(c));
+  const untilMs = Math.min(NOW, ...all.filter((c) => isNewest(c) && !Number.isNaN(time(c))).map(time));
 
   // Buckets as numbers, and not by way of their names.
   const bucketsOf = {
@@ -595,7 +674,7 @@ function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy)
   const claimed = (c: CheckpointSummary) =>
     Object.keys(policy).every((key) => key.startsWith("max")) ||
     all.filter((other) => other.sequence > c.sequence).length < (policy.keepLast ?? 0) ||
-    (policy.keepWithinMs !== undefined && time(c) >= NOW - policy.keepWithinMs) ||
+    (policy.keepWithinMs !== undefined && time(c) >= untilMs - policy.keepWithinMs) ||
     (policy.keepStages ?? []).some((stage) => stage === c.stage) ||
     (["keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const).some((rule) => claimedByBucket(c, rule));
   const tooOld = (c: CheckpointSummary) => policy.maxAgeMs !== undefined && NOW - time(c) > policy.maxAgeMs;

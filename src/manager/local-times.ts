@@ -1,0 +1,76 @@
+/** A time in some time zone: a Date whose UTC fields are the local ones. */
+export type LocalTime = Date;
+
+/** The last zone's. A formatter takes a millisecond to make, and each save may make a plan. */
+let known = { timeZone: "UTC", localTime: (ms: number): LocalTime => new Date(ms) };
+
+/**
+ * Gives the local time of a time in milliseconds since 1970.
+ *
+ * @param timeZone - An IANA name. Default `UTC`.
+ * @throws {RangeError} There is no such time zone.
+ */
+export function localTimes(timeZone = "UTC"): (ms: number) => LocalTime {
+  if (timeZone !== known.timeZone) {
+    known = { timeZone, localTime: timeZone === "UTC" ? (ms) => new Date(ms) : localTimesOf(timeZone) };
+  }
+  return known.localTime;
+}
+
+/**
+ * @param name - For the message.
+ * @throws {TypeError | RangeError} It isn't text, or no time zone that this Node knows.
+ */
+export function checkTimeZone(name: string, timeZone: string): void {
+  if (typeof timeZone !== "string") throw new TypeError(`${name} must be the name of a time zone, as text.`);
+  try {
+    localTimes(timeZone);
+  } catch (cause) {
+    throw new RangeError(
+      `${name} must be an IANA name of a time zone, such as "Europe/Berlin"; it is ${JSON.stringify(timeZone)}.`,
+      { cause },
+    );
+  }
+}
+
+function localTimesOf(timeZone: string): (ms: number) => LocalTime {
+  // Gives "15 GMT+13:00". One short text costs a quarter of the parts of a date.
+  const format = new Intl.DateTimeFormat("en-US", { timeZone, hour: "numeric", timeZoneName: "longOffset" });
+  return (ms) => {
+    const [, sign, ...parts] = /GMT(?:([+-])(\d+):(\d+)(?::(\d+))?)?/.exec(format.format(ms)) ?? [];
+    const [hours = 0, minutes = 0, seconds = 0] = parts.map((part = "0") => Number(part));
+    const offsetMs = ((hours * 60 + minutes) * 60 + seconds) * 1000;
+    return new Date(sign === "-" ? ms - offsetMs : ms + offsetMs);
+  };
+}
+
+/** `2026-11-21T10` */
+export function hourOf(time: LocalTime): string {
+  return `${dayOf(time)}T${String(time.getUTCHours()).padStart(2, "0")}`;
+}
+
+/** `2026-11-21` */
+export function dayOf(time: LocalTime): string {
+  return `${monthOf(time)}-${String(time.getUTCDate()).padStart(2, "0")}`;
+}
+
+/** `2026-11` */
+export function monthOf(time: LocalTime): string {
+  return `${yearText(time.getUTCFullYear())}-${String(time.getUTCMonth() + 1).padStart(2, "0")}`;
+}
+
+/** `2026-W47`. A week belongs to the year of its Thursday: 2027-01-01 is in 2026-W53. */
+export function isoWeekOf(time: LocalTime): string {
+  const daysSinceMonday = (time.getUTCDay() + 6) % 7;
+  const thursday = new Date(time.getTime() + (3 - daysSinceMonday) * DAY);
+  const newYear = new Date(thursday);
+  newYear.setUTCMonth(0, 1);
+  const week = 1 + Math.floor((thursday.getTime() - newYear.getTime()) / (7 * DAY));
+  return `${yearText(thursday.getUTCFullYear())}-W${String(week).padStart(2, "0")}`;
+}
+
+const DAY = 86_400_000;
+
+function yearText(year: number): string {
+  return String(year).padStart(4, "0");
+}
