@@ -453,7 +453,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   async #noted(saved: CheckpointSummary): Promise<CheckpointSummary> {
     this.#options.logger.debug({ ...saved }, "Checkpoint saved");
     this.#events.emit("saved", saved);
-    await this.#pruner.afterSave(saved.taskId);
+    await this.#pruner.afterSave(saved);
     return saved;
   }
 

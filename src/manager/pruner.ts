@@ -1,8 +1,9 @@
-import type { AppendCondition } from "../contract/adapter.js";
-import type { CheckpointStatus } from "../contract/checkpoint.js";
+import { type AppendCondition, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
+import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, PlanOutdatedError } from "../contract/errors.js";
 import { checkTaskId } from "./arguments.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
+import { KeepLast } from "./keep-last.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
 import {
@@ -32,11 +33,21 @@ export class Pruner<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
   readonly #reader: CheckpointReader<Schema>;
   readonly #events: EventHub;
+  /** If the manager's policy is `keepLast` alone. */
+  readonly #keepLast: KeepLast | undefined;
 
   constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>, events: EventHub) {
     this.#options = options;
     this.#reader = reader;
     this.#events = events;
+    const { retention, storage } = options;
+    if (retention === undefined || !isKeepLastAlone(retention)) return;
+    this.#keepLast = new KeepLast({
+      keepLast: retention.keepLast,
+      list: (query) => storage.list(query),
+      applyPlan: (taskId) => this.#applyPolicy(taskId, retention),
+      remove: (taskId, ids) => this.remove(taskId, ids, "retention"),
+    });
   }
 
   async remove(
@@ -110,27 +121,30 @@ export class Pruner<Schema extends StateSchema> {
   }
 
   /** Applies the manager's policy to a task that has just been saved. Never rejects: the save has succeeded. */
-  async afterSave(taskId: string): Promise<void> {
-    const { retention, storage, logger } = this.#options;
+  async afterSave(saved: CheckpointSummary): Promise<void> {
+    const { retention, logger } = this.#options;
+    const { taskId } = saved;
     if (retention === undefined) return;
     try {
-      const { keepLast, ...others } = retention;
-      if (keepLast === undefined || Object.values(others).some((rule) => rule !== undefined)) {
-        await this.#apply(await this.plan(taskId, retention), "retention");
-        return;
-      }
-      // `keepLast` alone needs no plan: it reads and removes only what comes after the newest N.
-      const ids: string[] = [];
-      for await (const record of storage.list({ taskId, order: "newest", skip: keepLast })) {
-        if (!("corrupt" in record)) ids.push(record.id);
-      }
-      if (ids.length > 0) await this.remove(taskId, ids, "retention");
+      if (this.#keepLast !== undefined) await this.#keepLast.afterSave(saved);
+      else await this.#applyPolicy(taskId, retention);
     } catch (error) {
       logger.error(
         { taskId, error },
         `Retention after a save of task ${JSON.stringify(taskId)} failed; the save is stored`,
       );
     }
+  }
+
+  /** Gives what stays, damaged records included, newest first. */
+  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<(CheckpointSummary | CorruptRecord)[]> {
+    const records: (CheckpointSummary | CorruptRecord)[] = [];
+    await this.#reader.eachRecord({ taskId, order: "newest" }, (record) => records.push(record));
+    const summaries = records.filter((record): record is CheckpointSummary => !isCorrupt(record));
+    const plan = planRetention(taskId, summaries, policy, this.#options.clock());
+    await this.#apply(plan, "retention");
+    const removed = new Set(plan.remove.map(({ checkpoint }) => checkpoint.id));
+    return records.filter((record) => isCorrupt(record) || !removed.has(record.id));
   }
 
   async #apply({ taskId, keep, remove }: RetentionPlan, by: RemovedBy): Promise<PruneResult> {
@@ -157,6 +171,12 @@ export class Pruner<Schema extends StateSchema> {
     checkRetentionPolicy(used);
     return used;
   }
+}
+
+function isKeepLastAlone(policy: RetentionPolicy): policy is RetentionPolicy & { readonly keepLast: number } {
+  // A time zone says nothing of `keepLast`.
+  const { keepLast, timeZone: _, ...others } = policy;
+  return keepLast !== undefined && Object.values(others).every((rule) => rule === undefined);
 }
 
 /** @throws {TypeError} It isn't a plan: it may come from a file. */

@@ -117,14 +117,19 @@ export class CheckpointReader<Schema extends StateSchema> {
 
   /** The same, one at a time: all of them may take more memory than the caller needs. */
   async eachSummary(query: CheckpointQuery, visit: (summary: CheckpointSummary) => void): Promise<void> {
+    await this.eachRecord(query, (record) => {
+      if (!isCorrupt(record)) visit(record);
+    });
+  }
+
+  /** The same, with the corrupt records, which it reports. */
+  async eachRecord(query: CheckpointQuery, visit: (record: CheckpointSummary | CorruptRecord) => void): Promise<void> {
     const damage = new Damage();
     let isEmpty = true;
     for await (const record of this.#options.storage.list(query)) {
       if (isCorrupt(record)) this.#report(damage, record);
-      else {
-        isEmpty = false;
-        visit(record);
-      }
+      else isEmpty = false;
+      visit(record);
     }
     if (isEmpty && damage.found) await this.#requireIntact(query.taskId, damage);
   }

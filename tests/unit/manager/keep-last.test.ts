@@ -1,0 +1,281 @@
+import { writeFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { CheckpointManager, type CheckpointSummary, planRetention } from "waymark";
+import type { CheckpointQuery, CorruptRecord } from "waymark/adapter";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
+import { draft } from "../adapters/files/drafts.js";
+
+/** A memory some of whose headers can't be read, that keeps what it is asked and gives. */
+class WatchedMemory extends MemoryAdapter {
+  readonly damaged = new Set<string>();
+  readonly given: string[] = [];
+  queries = 0;
+  /** Called once, when the next append has stored its checkpoint: what other processes do right then. */
+  afterAppend: (() => Promise<unknown>) | undefined;
+  /** The same, before the next removal. */
+  beforeRemoval: (() => Promise<unknown>) | undefined;
+
+  override async append(...call: Parameters<MemoryAdapter["append"]>) {
+    const sequence = await super.append(...call);
+    const meanwhile = this.afterAppend;
+    this.afterAppend = undefined;
+    await meanwhile?.();
+    return sequence;
+  }
+
+  override async *list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary, void, void> {
+    this.queries += 1;
+    const { limit = Number.POSITIVE_INFINITY, ...unlimited } = query;
+    let left = limit;
+    for await (const record of super.list(unlimited)) {
+      const isDamaged = this.damaged.has(record.id);
+      if (!isDamaged) this.given.push(record.id);
+      yield isDamaged ? (corrupt(record) as never) : record;
+      if (!isDamaged) left -= 1;
+      if (left === 0) return;
+    }
+  }
+
+  override async remove(...call: Parameters<MemoryAdapter["remove"]>) {
+    const meanwhile = this.beforeRemoval;
+    this.beforeRemoval = undefined;
+    await meanwhile?.();
+    return super.remove(...call);
+  }
+
+  async all(): Promise<CheckpointSummary[]> {
+    const found: CheckpointSummary[] = [];
+    for await (const record of super.list({ taskId: "t", order: "newest" })) found.push(record);
+    return found;
+  }
+}
+
+function corrupt({ taskId, id, sequence }: CheckpointSummary): CorruptRecord {
+  return { corrupt: true, location: `memory ${sequence}`, reason: "damaged by the test", taskId, id, sequence };
+}
+
+const opened = (storage: MemoryAdapter, keepLast?: number) =>
+  new CheckpointManager({
+    storage,
+    ownsStorage: false,
+    logger: recordingLogger(),
+    ...(keepLast === undefined ? undefined : { retention: { keepLast } }),
+  });
+
+const idsOf = (summaries: readonly CheckpointSummary[]) => summaries.map(({ id }) => id);
+
+describe("keepLast after a save", () => {
+  it("neither counts nor removes checkpoints that can't be read", async () => {
+    const folder = await tempFolder();
+    const open = (keepLast: number) => {
+      const manager = new CheckpointManager({
+        storage: new JsonFileAdapter({ path: folder }),
+        retention: { keepLast },
+        logger: recordingLogger(),
+      });
+      onTestFinished(() => manager.close());
+      return manager;
+    };
+    const before = open(9);
+    for (const n of [1, 2, 3]) await before.save("t", n);
+    for (const name of await readdir(join(folder, "t"))) {
+      if (/^0*[23]-/.test(name)) writeFileSync(join(folder, "t", name), "damaged");
+    }
+    const manager = open(2);
+    await manager.save("t", 4);
+    expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([4, 1]);
+    await manager.save("t", 5);
+    expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([5, 4]);
+    expect((await readdir(join(folder, "t"))).filter((name) => name.endsWith(".json"))).toHaveLength(4);
+  });
+
+  it("reads nothing but the header that goes, however many stay", async () => {
+    const storage = new WatchedMemory();
+    const plain = opened(storage);
+    for (let n = 1; n <= 200; n++) await plain.save("t", n);
+    const manager = opened(storage, 200);
+    await manager.save("t", 201);
+    for (let n = 202; n <= 210; n++) {
+      const oldest = (await storage.all()).at(-1)?.id;
+      Object.assign(storage, { given: [], queries: 0 });
+      await manager.save("t", n);
+      expect([storage.queries, storage.given]).toEqual([1, [oldest]]);
+    }
+    expect(idsOf(await storage.all())).toHaveLength(200);
+  });
+
+  it("asks nothing as long as nothing goes", async () => {
+    const storage = new WatchedMemory();
+    const manager = opened(storage, 5);
+    await manager.save("t", 1);
+    storage.queries = 0;
+    for (const n of [2, 3, 4, 5]) await manager.save("t", n);
+    expect(storage.queries).toBe(0);
+  });
+
+  it("reads what another writer saved in between, and nothing that it has read before", async () => {
+    const storage = new WatchedMemory();
+    const [manager, other] = [opened(storage, 3), opened(storage)];
+    for (const n of [1, 2, 3]) await manager.save("t", n);
+    const { id } = await other.save("t", 4);
+    storage.given.length = 0;
+    const goes = idsOf(await storage.all()).slice(2);
+    await manager.save("t", 5);
+    expect(storage.given).toEqual([id, ...goes]);
+    expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([5, 4, 3]);
+  });
+
+  it("keeps the last of saves that are called at once", async () => {
+    const storage = new WatchedMemory();
+    const manager = opened(storage, 3);
+    const saved = await Promise.all(Array.from({ length: 50 }, (_, n) => manager.save("t", n)));
+    expect(idsOf(await storage.all())).toEqual(idsOf(saved).slice(-3).toReversed());
+  });
+
+  it("begins anew with the numbering of a task that was removed", async () => {
+    const storage = new WatchedMemory();
+    const [manager, other] = [opened(storage, 2), opened(storage)];
+    for (const n of [1, 2, 3]) await manager.save("t", n);
+    await other.removeTask("t");
+    for (const n of [1, 2, 3]) await other.save("t", n);
+    await manager.save("t", 4);
+    expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([4, 3]);
+    await other.removeTask("t");
+    for (const n of [1, 2, 3]) await manager.save("t", n);
+    expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([3, 2]);
+  });
+
+  it("goes by the plan again when a removal has failed", async () => {
+    const storage = new WatchedMemory();
+    const manager = opened(storage, 2);
+    for (const n of [1, 2]) await manager.save("t", n);
+    storage.beforeRemoval = () => Promise.reject(new Error("busy"));
+    await manager.save("t", 3);
+    expect(await storage.all()).toHaveLength(3);
+    await manager.save("t", 4);
+    expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([4, 3]);
+  });
+
+  it("removes what the plan would, for any task, with damage and beside other writers", async () => {
+    const few = fc.integer({ min: 1, max: 4 });
+    const property = fc.asyncProperty(few, fc.array(anyStep, { maxLength: 25 }), async (keepLast, steps) => {
+      const trial = new Trial(keepLast);
+      for (const step of steps) await trial.take(step);
+    });
+    await fc.assert(property, { numRuns: 300 });
+  });
+});
+
+/** What another process does. `at`: to the newest but so many. */
+type Foreign =
+  | { readonly do: "save by another"; readonly passing: boolean; readonly damaged: boolean }
+  | { readonly do: "remove" | "complete"; readonly at: number }
+  | { readonly do: "remove the task" };
+type Step =
+  | Foreign
+  | { readonly do: "save"; readonly meanwhile: readonly Foreign[] }
+  | { readonly do: "damage"; readonly at: number }
+  | { readonly do: "restart" };
+
+const at = fc.nat(9);
+const anyForeign: fc.Arbitrary<Foreign> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("save by another" as const),
+      passing: fc.constant(false),
+      damaged: fc.boolean(),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ do: fc.constantFrom("remove" as const, "complete" as const), at }) },
+  { weight: 1, arbitrary: fc.constant({ do: "remove the task" as const }) },
+);
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: fc.constant({ do: "save" as const, meanwhile: [] }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant("save" as const), meanwhile: fc.array(anyForeign, { maxLength: 2 }) }),
+  },
+  { weight: 3, arbitrary: anyForeign },
+  { weight: 1, arbitrary: fc.constant({ do: "restart" as const }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("damage" as const), at }) },
+);
+
+/** A manager with `keepLast`, and other processes in the same storage. */
+class Trial {
+  readonly #storage = new WatchedMemory();
+  readonly #keepLast: number;
+  #manager: CheckpointManager;
+  #states = 0;
+  /** Until others have changed what the manager has read of checkpoints that are there: then it may remove less. */
+  #isExact = true;
+
+  constructor(keepLast: number) {
+    this.#keepLast = keepLast;
+    this.#manager = opened(this.#storage, keepLast);
+  }
+
+  async take(step: Step): Promise<void> {
+    if (step.do === "save") return this.#save(step.meanwhile);
+    if (step.do === "restart") return this.#restart();
+    const met = "at" in step ? (await this.#storage.all())[step.at] : undefined;
+    if (step.do !== "damage") return this.#other(step, met);
+    if (met !== undefined) this.#storage.damaged.add(met.id);
+    // A header that a manager has read isn't read again.
+    this.#restart();
+  }
+
+  async #save(meanwhile: readonly Foreign[]): Promise<void> {
+    const storage = this.#storage;
+    let before: CheckpointSummary[] = [];
+    storage.afterAppend = async () => {
+      for (const step of meanwhile) await this.#other(step, (await storage.all())["at" in step ? step.at : 0]);
+      before = await storage.all();
+    };
+    this.#states += 1;
+    const saved = await this.#manager.save("t", this.#states);
+
+    const readable = before.filter(({ id }) => !storage.damaged.has(id));
+    const { keep, remove } = planRetention("t", readable, { keepLast: this.#keepLast }, Date.now());
+    const left = new Set(idsOf(await storage.all()));
+    const gone = idsOf(before).filter((id) => !left.has(id));
+    const goes = new Set(idsOf(remove.map(({ checkpoint }) => checkpoint)));
+    expect(gone.filter((id) => !goes.has(id))).toEqual([]);
+    // Newer ones than its own the manager sees when it saves next.
+    if (this.#isExact && before[0]?.id === saved.id) {
+      expect(left).toEqual(new Set([...idsOf(keep.map(({ checkpoint }) => checkpoint)), ...this.#damagedIn(before)]));
+    }
+  }
+
+  #restart(): void {
+    this.#manager = opened(this.#storage, this.#keepLast);
+    this.#isExact = true;
+  }
+
+  async #other(step: Foreign, met: CheckpointSummary | undefined): Promise<void> {
+    const storage = this.#storage;
+    if (step.do === "save by another") {
+      this.#states += 1;
+      const id = `other-${this.#states}`;
+      await storage.append(draft("t", id, step.passing ? { metadata: { waymark: { passing: true } } } : {}));
+      if (step.damaged) storage.damaged.add(id);
+    } else if (step.do === "remove the task") {
+      await storage.remove("t", "all");
+      this.#isExact = false;
+    } else if (met !== undefined && step.do === "remove") await storage.remove("t", [met.id]);
+    else if (met !== undefined && met.status !== "completed") {
+      await storage.setStatus("t", met.id, { status: "completed" });
+      this.#isExact = false;
+    }
+  }
+
+  #damagedIn(summaries: readonly CheckpointSummary[]): string[] {
+    return idsOf(summaries).filter((id) => this.#storage.damaged.has(id));
+  }
+}
