@@ -34,7 +34,7 @@ export type { CheckpointEvents } from "./manager/events.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
-export type { PruneResult } from "./manager/pruner.js";
+export type { PruneAllResult, PruneResult } from "./manager/pruner.js";
 export type { ListQuery, TasksQuery } from "./manager/queries.js";
 export type { RedactOptions } from "./manager/redaction.js";
 export type { RekeyOptions, RekeyResult } from "./manager/rekey.js";

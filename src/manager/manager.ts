@@ -8,7 +8,7 @@ import { AutoSaves } from "./auto-saves.js";
 import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
-import { type PruneResult, Pruner } from "./pruner.js";
+import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {
   type ListQuery,
   resolveIncompleteQuery,
@@ -339,8 +339,11 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#run(() => this.#pruner.prune(taskId, policy));
   }
 
-  /** Prunes every task. Damaged records are skipped and reported. */
-  async pruneAll(policy?: RetentionPolicy): Promise<PruneResult> {
+  /**
+   * Prunes every task. Damaged records are skipped and reported. If a task can't be pruned, the others are all the same:
+   * look at the result's `failures`.
+   */
+  async pruneAll(policy?: RetentionPolicy): Promise<PruneAllResult> {
     return this.#run(() => this.#pruner.pruneAll(policy));
   }
 

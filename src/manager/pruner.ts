@@ -1,6 +1,6 @@
 import { type AppendCondition, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
-import { CheckpointCorruptError, PlanOutdatedError } from "../contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
 import { checkTaskId } from "./arguments.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
 import { KeepLast } from "./keep-last.js";
@@ -24,6 +24,12 @@ export interface PruneResult {
   readonly removed: number;
   /** The sum of their payloads, in bytes. */
   readonly removedBytes: number;
+}
+
+/** What a prune of every task has removed. */
+export interface PruneAllResult extends PruneResult {
+  /** The tasks that could not be pruned, and why: none of the checkpoints to keep can be read, for example. */
+  readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];
 }
 
 type RemovedBy = CheckpointEvents["removed"]["by"];
@@ -108,16 +114,23 @@ export class Pruner<Schema extends StateSchema> {
     return this.#apply(await this.plan(taskId, policy), "request");
   }
 
-  async pruneAll(policy: RetentionPolicy | undefined): Promise<PruneResult> {
+  async pruneAll(policy: RetentionPolicy | undefined): Promise<PruneAllResult> {
     const used = this.#policy(policy);
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
+    const failures: { taskId: string; error: CheckpointError }[] = [];
     for (const { taskId } of await this.#reader.tasks({ order: "taskId" })) {
-      const { removed, removedBytes } = await this.prune(taskId, used);
       total.tasks += 1;
-      total.removed += removed;
-      total.removedBytes += removedBytes;
+      try {
+        const { removed, removedBytes } = await this.prune(taskId, used);
+        total.removed += removed;
+        total.removedBytes += removedBytes;
+      } catch (error) {
+        // One damaged task must not keep the others from being pruned.
+        if (!(error instanceof CheckpointError) || error instanceof ClosedError) throw error;
+        failures.push({ taskId, error });
+      }
     }
-    return total;
+    return { ...total, failures };
   }
 
   /** Applies the manager's policy to a task that has just been saved. Never rejects: the save has succeeded. */

@@ -35,8 +35,60 @@ describe("waymark prune", () => {
     ]);
     expect(await manager.list("task-1")).toHaveLength(3);
     const removed = await run("prune", "--all", "--keep-last", "1", "--yes", "--json");
-    expect(JSON.parse(removed.stdout)).toEqual({ tasks: 2, removed: 4, removedBytes: 28 });
+    expect(JSON.parse(removed.stdout)).toEqual({ tasks: 2, removed: 4, removedBytes: 28, failed: [] });
     expect(await manager.list("task-2")).toHaveLength(1);
+    await manager.close();
+  });
+
+  it("prunes every other task if one is damaged, and says which one and why, with code 5", async () => {
+    const { run, cwd, manager } = await placeWith(3, 3, "files:store");
+    const folder = join(cwd, "store", "task-2");
+    const newest =
+      readdirSync(folder)
+        .filter((name) => name.endsWith(".json"))
+        .toSorted()
+        .at(-1) ?? "";
+    const text = readFileSync(join(folder, newest), "utf8");
+    writeFileSync(join(folder, newest), text.replace('"n":3', '"n":4'));
+    const { code, stdout, stderr } = await run("prune", "--all", "--keep-last", "1", "--yes");
+    expect(stdout).toContain("Removed 4 checkpoints (28 B).");
+    expect([code, stderr]).toEqual([
+      5,
+      expect.stringMatching(
+        /1 of 3 tasks could not be pruned\. Nothing of task "task-2" was removed: none of the 1 checkpoints/,
+      ),
+    ]);
+    expect(await manager.list("task-2")).toHaveLength(3);
+    const again = await run("prune", "--all", "--keep-last", "1", "--yes", "--json");
+    expect([again.code, JSON.parse(again.stdout)]).toEqual([
+      5,
+      {
+        tasks: 3,
+        removed: 0,
+        removedBytes: 0,
+        failed: [{ taskId: "task-2", code: "CHECKPOINT_CORRUPT", message: expect.any(String) }],
+      },
+    ]);
+    await manager.close();
+  });
+
+  it("goes by the days of a time zone: the given one, or the configured one", async () => {
+    const { run, cwd, manager } = await placeWith(1, 1);
+    const plan = async (...flags: string[]) => {
+      const { stdout } = await run("prune", "task-1", "--json", "--dry-run", ...flags);
+      return JSON.parse(stdout).plans[0].policy;
+    };
+    expect(await plan("--keep-daily", "7", "--time-zone", "Pacific/Apia")).toEqual({
+      keepDaily: 7,
+      timeZone: "Pacific/Apia",
+    });
+    const unknown = await run("prune", "task-1", "--keep-daily", "7", "--time-zone", "Mars/Olympus", "--dry-run");
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('"Mars/Olympus"')]);
+    const retention = { keepWeekly: 4, timeZone: "Asia/Tokyo" };
+    writeFileSync(join(cwd, "package.json"), JSON.stringify({ waymark: { retention } }));
+    expect(await plan()).toEqual(retention);
+    expect(await plan("--keep-daily", "7")).toEqual({ keepDaily: 7, timeZone: "Asia/Tokyo" });
+    expect(await plan("--time-zone", "Europe/Berlin")).toEqual({ keepWeekly: 4, timeZone: "Europe/Berlin" });
     await manager.close();
   });
 
@@ -106,7 +158,7 @@ describe("waymark prune", () => {
     expect((await run("prune", "--plan-in", "plan.json", "--yes")).stdout).toContain("Removed 4 checkpoints");
     expect((await manager.list("task-1")).map(({ sequence }) => sequence)).toEqual([4, 3]);
     expect((await run("prune", "--plan-in", "plan.json", "--yes", "--json")).stdout).toBe(
-      '{"tasks":2,"removed":0,"removedBytes":0}\n',
+      '{"tasks":2,"removed":0,"removedBytes":0,"failed":[]}\n',
     );
     await manager.close();
   });

@@ -3,6 +3,7 @@ import {
   type Checkpoint,
   CheckpointManager,
   type CheckpointSummary,
+  type PruneAllResult,
   type PruneResult,
   type RetentionPlan,
   type StateChange,
@@ -87,6 +88,7 @@ it("prunes by a policy and applies a plan by two methods", () => {
   const manager = new CheckpointManager({ storage });
   expectTypeOf(manager.applyPlan).parameters.toEqualTypeOf<[plan: RetentionPlan]>();
   expectTypeOf(manager.applyPlan).returns.resolves.toEqualTypeOf<PruneResult>();
+  expectTypeOf(manager.pruneAll).returns.resolves.toEqualTypeOf<PruneAllResult>();
   // @ts-expect-error A plan is applied by applyPlan.
   void (() => manager.prune({} as RetentionPlan));
 });

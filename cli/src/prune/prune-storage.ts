@@ -1,8 +1,14 @@
-import { PlanOutdatedError, type PruneResult, type RetentionPlan, type RetentionPolicy } from "waymark";
+import {
+  CheckpointError,
+  PlanOutdatedError,
+  type PruneAllResult,
+  type RetentionPlan,
+  type RetentionPolicy,
+} from "waymark";
 import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
-import { CommandError, ExitCode } from "../exit-code.js";
+import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
 import { jsonText, printable } from "../printable.js";
@@ -11,6 +17,8 @@ import { bytesText, counted } from "../words.js";
 import { PlanFile } from "./plan-file.js";
 import { PlanTable } from "./plan-table.js";
 import { type Plans, PolicyPlans, plansIn } from "./plans.js";
+
+const SHOWN_FAILURES = 5;
 
 /** The options of `waymark prune`. */
 export interface PruneFlags extends PolicyFlags {
@@ -34,6 +42,7 @@ interface PolicyFlags {
   readonly keepStage?: readonly string[] | undefined;
   readonly maxAge?: number | undefined;
   readonly maxBytes?: number | undefined;
+  readonly timeZone?: string | undefined;
 }
 
 /** Shows the plans, asks, and applies them; with `--dry-run` or `--plan-out` it only shows or writes them. */
@@ -56,11 +65,26 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
     await output.flush();
     await confirm(session, `Remove ${total.text("remove")} from ${session.name}?`, flags.yes === true);
   }
-  const { removed, removedBytes } = await apply(session, plans, total.removing);
-  if (json) await output.line(jsonText({ tasks: total.tasks, removed, removedBytes }));
+  const { removed, removedBytes, failures } = await apply(session, plans, total.removing);
+  const failed = failures.map(({ taskId, error }) => ({ taskId, code: error.code, message: error.message }));
+  if (json) await output.line(jsonText({ tasks: total.tasks, removed, removedBytes, failed }));
   else if (total.removing > 0) {
     await output.line(`Removed ${counted(removed, "checkpoint")} (${bytesText(removedBytes)}).`);
   }
+  throwFailures(failures, total.removing);
+}
+
+/** @throws {CommandError} Some tasks could not be pruned; the message says which, and why. */
+function throwFailures(failures: PruneAllResult["failures"], removing: number): void {
+  const [first] = failures;
+  if (first === undefined) return;
+  const shown = failures.slice(0, SHOWN_FAILURES).map(({ error }) => error.message);
+  const more = failures.length > shown.length ? ` And ${failures.length - shown.length} more.` : "";
+  throw new CommandError(
+    exitCodeOf(first.error),
+    `${failures.length} of ${counted(removing, "task")} could not be pruned. ${shown.join(" ")}${more}`,
+    { cause: first.error },
+  );
 }
 
 /** Prints the plans, and writes the file of `--plan-out`. */
@@ -86,7 +110,7 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   return total;
 }
 
-/** The policy of the flags; undefined without any. */
+/** The rules and limits of the flags; undefined without any. */
 function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
   const policy: RetentionPolicy = {
     keepLast: flags.keepLast,
@@ -107,7 +131,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   const given = policyOf(flags);
   const all = flags.all === true;
   if (flags.planIn !== undefined) {
-    if (taskId !== undefined || all || given !== undefined || flags.planOut !== undefined) {
+    if (taskId !== undefined || all || (given ?? flags.timeZone ?? flags.planOut) !== undefined) {
       throw new CommandError(
         ExitCode.usage,
         "The plan of --plan-in has its own tasks and policy: pass no task, no --all, no policy and no --plan-out with it.",
@@ -130,7 +154,9 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   }
   const task = taskId && (await requireTaskToChange(session, taskId));
   if (task !== undefined) refuseThread(task, "WaymarkSaver.prune prunes it, and waymark delete removes it.");
-  return new PolicyPlans(session, policy, task);
+  // Days are those of the project, whether or not its policy is used.
+  const { timeZone = session.config.retention?.timeZone } = flags;
+  return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
 /** What plans would keep and remove in all. */
@@ -156,9 +182,14 @@ class PlanTotal {
   }
 }
 
-/** @throws {CommandError} A plan is outdated; the message says what was removed before it. */
-async function apply({ manager }: Session, plans: Plans, removing: number): Promise<PruneResult> {
+/**
+ * If a task can't be pruned, the others are all the same.
+ *
+ * @throws {CommandError} A plan is outdated; the message says what was removed before it.
+ */
+async function apply({ manager }: Session, plans: Plans, removing: number): Promise<PruneAllResult> {
   const total = { tasks: 0, removed: 0, removedBytes: 0 };
+  const failures: { taskId: string; error: CheckpointError }[] = [];
   const before = () =>
     total.tasks === 0
       ? "Nothing was removed."
@@ -167,10 +198,15 @@ async function apply({ manager }: Session, plans: Plans, removing: number): Prom
   try {
     for await (const plan of plans.agreed(before)) {
       if (plan.remove.length === 0) continue;
-      const { removed, removedBytes } = await manager.applyPlan(plan);
-      total.tasks += 1;
-      total.removed += removed;
-      total.removedBytes += removedBytes;
+      try {
+        const { removed, removedBytes } = await manager.applyPlan(plan);
+        total.tasks += 1;
+        total.removed += removed;
+        total.removedBytes += removedBytes;
+      } catch (error) {
+        if (!(error instanceof CheckpointError) || error instanceof PlanOutdatedError) throw error;
+        failures.push({ taskId: plan.taskId, error });
+      }
       progress.advance();
     }
   } catch (cause) {
@@ -179,5 +215,5 @@ async function apply({ manager }: Session, plans: Plans, removing: number): Prom
   } finally {
     progress.stop();
   }
-  return total;
+  return { ...total, failures };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CheckpointManager, type CheckpointManagerOptions } from "waymark";
+import { CheckpointManager, type CheckpointManagerOptions, type CheckpointSummary } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { recordingLogger } from "../../support/recording-logger.js";
 
@@ -9,6 +9,17 @@ function managerAtDay(options: Partial<CheckpointManagerOptions> = {}) {
   const time = { day: 0 };
   const clock = () => time.day * DAY_MS;
   return { time, manager: new CheckpointManager({ storage: new MemoryAdapter(), clock, ...options }) };
+}
+
+/** A damaged payload under an intact header: no list shows it. */
+function damagePayload(storage: MemoryAdapter, { taskId, id }: CheckpointSummary): void {
+  const get = storage.get.bind(storage);
+  storage.get = async (...wanted) => {
+    const record = await get(...wanted);
+    return record && wanted[0] === taskId && wanted[1] === id
+      ? { ...record, payload: { ...record.payload, body: "damaged" } }
+      : record;
+  };
 }
 
 const sequencesOf = async (manager: CheckpointManager, taskId = "t") =>
@@ -87,7 +98,12 @@ describe("prune", () => {
     const { manager } = managerAtDay();
     for (const taskId of ["a", "b"]) for (const n of [1, 2, 3]) await manager.save(taskId, n);
     await manager.save("c", 1);
-    expect(await manager.pruneAll({ keepLast: 1 })).toEqual({ tasks: 3, removed: 4, removedBytes: 4 });
+    expect(await manager.pruneAll({ keepLast: 1 })).toEqual({
+      tasks: 3,
+      removed: 4,
+      removedBytes: 4,
+      failures: [],
+    });
     await expect(manager.pruneAll()).rejects.toThrow(TypeError);
   });
 
@@ -123,19 +139,28 @@ describe("prune", () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, logger: recordingLogger() });
     await manager.save("t", 1);
-    const { id } = await manager.save("t", 2);
-    const get = storage.get.bind(storage);
-    storage.get = async (taskId, wanted) => {
-      const record = await get(taskId, wanted);
-      // A damaged payload under an intact header: no list shows it.
-      return wanted === id && record && "payload" in record
-        ? { ...record, payload: { ...record.payload, body: "3" } }
-        : record;
-    };
+    damagePayload(storage, await manager.save("t", 2));
     await expect(manager.prune("t", { keepLast: 1 })).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
     expect(await sequencesOf(manager)).toEqual([2, 1]);
     await manager.save("t", 3);
     expect(await manager.prune("t", { keepLast: 2 })).toMatchObject({ removed: 1 });
+  });
+
+  it("prunes every other task if one is damaged, and says which one and why", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, logger: recordingLogger() });
+    for (const taskId of ["a", "b", "c"]) for (const n of [1, 2, 3]) await manager.save(taskId, n);
+    damagePayload(storage, await manager.save("b", 4));
+    const result = await manager.pruneAll({ keepLast: 1 });
+    expect(result).toMatchObject({ tasks: 3, removed: 4, removedBytes: 4 });
+    expect(result.failures).toEqual([
+      {
+        taskId: "b",
+        error: expect.objectContaining({ code: "CHECKPOINT_CORRUPT", message: expect.stringContaining('"b"') }),
+      },
+    ]);
+    expect(await sequencesOf(manager, "b")).toEqual([4, 3, 2, 1]);
+    expect(await sequencesOf(manager, "c")).toEqual([3]);
   });
 
   it("keeps the newest of an incomplete task, whatever its age", async () => {
