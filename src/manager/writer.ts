@@ -11,6 +11,7 @@ import {
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkId, checkTaskId } from "./arguments.js";
+import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
@@ -25,9 +26,11 @@ export class CheckpointWriter<Schema extends StateSchema> {
   readonly #options: ResolvedOptions<Schema>;
   /** The appends of each task that has one whose draft isn't ready, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
+  readonly #droppedKeys: DroppedKeys;
 
   constructor(options: ResolvedOptions<Schema>) {
     this.#options = options;
+    this.#droppedKeys = new DroppedKeys(options.schema, options.logger);
   }
 
   /** Reads the state before its first await. Without transforms it also reaches the adapter before that. */
@@ -39,14 +42,16 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const draft = this.#draft(taskId, options);
     const canRetry = options.id !== undefined && transforms.length > 0;
     const digest = canRetry ? this.digest(state) : undefined;
-    const payload = makePayload(this.#stored(state), {
+    const stored = this.#stored(state);
+    const payload = makePayload(stored, {
       maxBytes: maxPayloadBytes,
       transforms,
       context: draft,
       redacted: redaction?.state,
       // A redacted state must still load.
-      onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
+      onRedacted: schema && ((redacted) => decodeWithSchema(schema, redacted, REDACTED_REFUSED)),
     });
+    this.#droppedKeys.look(taskId, state, stored);
 
     const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, {}, digest);
     const isNext = !(payload instanceof Promise || this.#queues.has(taskId));

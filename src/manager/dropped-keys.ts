@@ -1,0 +1,71 @@
+import type { Logger } from "./logger.js";
+import { decodeWithSchema, type StateSchema } from "./schema.js";
+
+/** More paths aren't named. */
+const SHOWN = 10;
+
+/**
+ * Warns once if the schema drops keys: `z.object({ a })` loads a saved `{ a: 1, retries: 7 }` as `{ a: 1 }`. Keys are dropped
+ * if loading what was stored gives the state without them, so a codec may change whatever it wants.
+ *
+ * It costs as much as a load and a walk through the state. So it looks at a manager's 1st, 2nd, 4th, 8th … save alone.
+ */
+export class DroppedKeys {
+  readonly #schema: StateSchema | undefined;
+  readonly #logger: Logger;
+  #saves = 0;
+  #isDone: boolean;
+
+  constructor(schema: StateSchema | undefined, logger: Logger) {
+    this.#schema = schema;
+    this.#logger = logger;
+    this.#isDone = schema === undefined;
+  }
+
+  /** Call with a state that could be stored, and its stored form. Never throws. */
+  look(taskId: string, state: unknown, stored: unknown): void {
+    if (this.#isDone || this.#schema === undefined) return;
+    this.#saves += 1;
+    const isPowerOfTwo = Number.isInteger(Math.log2(this.#saves));
+    if (!isPowerOfTwo) return;
+    const paths = new Set<string>();
+    try {
+      collect(state, decodeWithSchema(this.#schema, stored, ""), "$", paths);
+    } catch {
+      // The schema refuses what it has encoded, or the state nests too deep. Loading it says so.
+      return;
+    }
+    if (paths.size === 0) return;
+    this.#isDone = true;
+    const keys = [...paths].slice(0, SHOWN);
+    const more = paths.size > keys.length ? ` and ${paths.size - keys.length} more` : "";
+    this.#logger.warn(
+      { taskId, keys },
+      `The schema drops keys of a saved state, so loading gives it without them: ${keys.join(", ")}${more}. ` +
+        "Add them to the schema, or let it keep or refuse unknown keys",
+    );
+  }
+}
+
+/** Adds the paths of keys that plain objects of `state` have and their counterparts in `loaded` lack. `[]`: of some item. */
+function collect(state: unknown, loaded: unknown, path: string, paths: Set<string>): void {
+  if (state === loaded) return;
+  if (Array.isArray(state) && Array.isArray(loaded)) {
+    // Another length: the schema has made another list of it.
+    if (state.length === loaded.length) {
+      for (const [at, item] of state.entries()) collect(item, loaded[at], `${path}[]`, paths);
+    }
+  } else if (isPlain(state) && isPlain(loaded)) {
+    for (const [key, value] of Object.entries(state)) {
+      const to = /^[A-Za-z_$][\w$]*$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`;
+      if (Object.hasOwn(loaded, key)) collect(value, loaded[key], to, paths);
+      else if (value !== undefined) paths.add(to);
+    }
+  }
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
