@@ -14,7 +14,10 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   readonly storage: StorageAdapter;
   /** Whether `close` closes the storage too. Default true. */
   readonly ownsStorage?: boolean | undefined;
-  /** Validates states on save and on load: Zod, or any synchronous Standard Schema. */
+  /**
+   * Validates states on save and on load: Zod, or any synchronous Standard Schema. If it drops keys of a saved state, as
+   * `z.object` does with unknown ones, the logger is warned once.
+   */
   readonly schema?: Schema | undefined;
   /** The version of the state's shape, from 1. Default 1. Raise it when old states no longer fit. */
   readonly stateVersion?: number | undefined;
