@@ -17,7 +17,7 @@ export const prune: CommandFile = {
       .addOption(new Option("--keep-daily <n>").argParser(countArgument(1)).hideHelp())
       .addOption(new Option("--keep-weekly <n>").argParser(countArgument(1)).hideHelp())
       .addOption(new Option("--keep-monthly <n>").argParser(countArgument(1)).hideHelp())
-      .option("--time-zone <name>", "whose hours, days, …: Europe/Berlin (default: the configured one, or UTC)")
+      .option("--time-zone <name>", "of hours, days, …: Europe/Berlin")
       .option("--keep-stage <stage...>", "keep all of these stages")
       .option("--max-age <age>", "remove older ones, kept or not", durationArgument)
       .option("--max-bytes <size>", "remove until the task fits: 10MiB", sizeArgument)
