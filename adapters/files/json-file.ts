@@ -47,8 +47,10 @@ export class JsonFileAdapter extends FolderStore {
 }
 
 /**
- * What folders hold, for all adapters of this process: so the thousandth save costs what the first does. Writes of other
- * processes show in the lock, changes by hand in the folder's own time.
+ * Caches what folders hold, for all adapters of this process, so that the thousandth save costs what the first does. Writes
+ * of other processes show in the lock, changes by hand in the folder's own time. The key is the folder itself, so that a
+ * write by another path to it is seen. One path never gets what another one has loaded: two tasks' names may lead to one
+ * folder, on a disk that ignores case.
  */
 const known = new Map<string, JsonFolder>();
 
@@ -56,11 +58,11 @@ const known = new Map<string, JsonFolder>();
 function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
   const { inode, modified } = statsOfFolder(path);
   const former = known.get(inode);
-  const isSame = former?.modified !== undefined && former.modified === modified;
+  const isSame = former?.path === path && former.modified !== undefined && former.modified === modified;
   if (isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path))) return former;
   const folder = new JsonFolder(path, modified);
   if (lock === undefined) return folder;
-  // What a thief of the lock wrote meanwhile may be missing.
+  // Otherwise a write of somebody who has stolen the lock meanwhile may be missing here.
   lock.assertHeld();
   if (known.size === MAX_FOLDERS) known.clear();
   known.set(inode, folder);

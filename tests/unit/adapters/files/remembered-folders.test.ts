@@ -7,18 +7,29 @@ import { newJsonStore } from "./stores.js";
 
 /** How often the folder of task `t` was listed. */
 const listed = vi.hoisted(() => ({ times: 0 }));
+/** While it is true, `build` names the folder `Build`, as on a disk that doesn't tell them apart. */
+const disk = vi.hoisted(() => ({ foldsCase: false }));
 
 vi.mock("node:fs", async (original) => {
   const real: typeof import("node:fs") = await original();
+  const folded = (value: unknown) =>
+    disk.foldsCase && typeof value === "string" ? value.replace(/\/build(?=\/|$)/, "/Build") : value;
+  const calls = Object.entries(real).flatMap(([name, call]) =>
+    typeof call === "function" && /^[a-z]/.test(name)
+      ? [[name, (...args: unknown[]) => Reflect.apply(call, real, args.map(folded))]]
+      : [],
+  );
+  const folding: typeof import("node:fs") = { ...real, ...Object.fromEntries(calls) };
   const list = (path: string, ...options: []) => {
     if (String(path).endsWith("/t")) listed.times += 1;
-    return real.readdirSync(path, ...options);
+    return folding.readdirSync(path, ...options);
   };
-  return { ...real, readdirSync: list, default: real };
+  return { ...folding, readdirSync: list, default: real };
 });
 
 afterEach(() => {
   listed.times = 0;
+  disk.foldsCase = false;
 });
 
 const NEWEST = { taskId: "t", order: "newest" } as const;
@@ -67,6 +78,28 @@ describe("a json-file adapter that knows what a folder holds", () => {
     }
     expect(sequences.size).toBe(200);
     await other.close();
+  });
+
+  it("refuses a task whose name differs in case alone, on a disk that takes both for one folder", async () => {
+    disk.foldsCase = true;
+    const { adapter } = await newJsonStore();
+    await adapter.append(draft("Build", "a1"));
+    for (const call of [
+      () => adapter.get("build", "a1"),
+      () => collect(adapter.list({ taskId: "build", order: "newest" })),
+      () => collect(adapter.read({ taskId: "build", order: "newest" })),
+      () => adapter.append(draft("build", "b1")),
+      () => adapter.setStatus("build", "a1", { status: "paused" }),
+      () => adapter.remove("build", ["a1"]),
+      () => adapter.remove("build", "all"),
+    ]) {
+      await expect(call()).rejects.toMatchObject({
+        code: "STORAGE_FAILED",
+        message: expect.stringContaining('belongs to task "Build", whose folder this isn\'t'),
+      });
+      expect(await adapter.append(draft("Build", "a1"))).toBe(1);
+    }
+    expect(await idsOf(adapter.list({ taskId: "Build", order: "newest" }))).toEqual(["a1"]);
   });
 
   it("sees what was changed by hand", async () => {
