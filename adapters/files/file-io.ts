@@ -15,6 +15,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { StorageError } from "../../src/contract/errors.js";
 import { codeOf } from "./failure.js";
 
 // Only what waits for the disk is asynchronous. The other calls take microseconds each, a tenth of what a round trip to
@@ -23,6 +24,7 @@ const fsyncFile = promisify(fsync);
 
 // A link isn't followed out of the store, and a pipe doesn't block. Windows knows neither flag.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 /** After so many synchronous calls, a loop lets timers, sockets and other tasks have their turn. */
 export const SLICE = 100;
 const START_BYTES = 4096;
@@ -44,7 +46,7 @@ export async function writeDurably(
   content: Uint8Array,
   { mode = 0o600, isEmptyFile = false }: { readonly mode?: number | undefined; readonly isEmptyFile?: boolean } = {},
 ): Promise<void> {
-  const file = openSync(path, isEmptyFile ? "r+" : "wx", mode);
+  const file = openSync(path, isEmptyFile ? REWRITE_FLAGS : "wx", mode);
   try {
     // A write may be short: a full disk or a signal shows in the next one.
     for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
@@ -156,6 +158,21 @@ export function decodeText(bytes: Uint8Array): string {
  */
 export function statsOf(path: string): Stats | undefined {
   return unlessAbsent(() => lstatSync(path));
+}
+
+/**
+ * Whether there is a folder. For every folder of a store's own: a link that somebody has planted in its place would lead
+ * writes and removals out of the store.
+ *
+ * @throws {StorageError} A link or a file stands in its place.
+ */
+export function isFolder(path: string): boolean {
+  const stats = statsOf(path);
+  if (stats === undefined || stats.isDirectory()) return stats !== undefined;
+  throw new StorageError(
+    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
+      "It was left untouched; move it away.",
+  );
 }
 
 /** What there is in a folder; nothing if it doesn't exist. */

@@ -15,7 +15,7 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
 import { codeOf } from "./failure.js";
-import { makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
+import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
 /** A lock's folder, in the one that it locks. While nobody holds it, no files are in it, so Git doesn't see it. */
@@ -80,12 +80,14 @@ export class FolderLock {
    * Waits until the lock is free, or its holder is dead.
    *
    * @param lockFolder - Made if it is missing; the one above it must exist, or the error is the system's ENOENT.
-   * @throws {StorageError} Others held it for all of `timeoutMs`; retryable.
+   * @throws {StorageError} Others held it for all of `timeoutMs`; retryable. Or a link or a file stands in its place.
    */
   static async acquire(lockFolder: string, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const claim = join(lockFolder, `${OWNER}-${count++}`);
+      // A holder deletes files in it, so it must not be a link to another folder.
+      isFolder(lockFolder);
       let others: readonly string[];
       try {
         makeClaim(claim);
@@ -226,9 +228,14 @@ export function wasHeldLastHere(folder: string): boolean {
   return existsSync(join(folder, LOCK_NAME, OWN_FILES));
 }
 
-/** What killed processes left of a folder's lock: claims and other files, and locks that they had stolen. */
+/**
+ * What killed processes left of a folder's lock: claims and other files, and locks that they had stolen.
+ *
+ * @throws {StorageError} A link or a file stands in the lock's place.
+ */
 export function abandonedIn(folder: string): string[] {
-  const files = namesIn(join(folder, LOCK_NAME)).filter(isClaim);
+  const lockFolder = join(folder, LOCK_NAME);
+  const files = isFolder(lockFolder) ? namesIn(lockFolder).filter(isClaim) : [];
   const thefts = namesIn(folder).filter((name) => name.startsWith(`${LOCK_NAME}-`));
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }

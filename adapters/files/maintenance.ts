@@ -100,7 +100,9 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
       entry,
     };
   }
-  for (const location of abandonedIn(path)) {
+  const abandoned = resultOrReason(() => abandonedIn(path));
+  if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
+  for (const location of abandoned) {
     const modifiedAt = statsOf(location)?.mtime.toISOString();
     const reason = "a write that was killed left it behind";
     if (modifiedAt) yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt } };

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { basename, dirname, join, relative, sep } from "node:path";
 import type { DamagedFinding } from "../../src/contract/findings.js";
-import { makeFolders } from "./file-io.js";
+import { isFolder, makeFolders } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 
 /**
@@ -17,7 +17,7 @@ const QUARANTINE = ".quarantine";
  * @param folder - The task's folder.
  * @param lock - Of that folder. Without it nothing is done, as for a dry run.
  * @returns Where it is now.
- * @throws {LockLostError}
+ * @throws {LockLostError | StorageError} The second if the quarantine is a link.
  */
 export async function keepInQuarantine(
   folder: string,
@@ -27,9 +27,10 @@ export async function keepInQuarantine(
 ): Promise<string> {
   const root = dirname(folder);
   const { kind: _kind, location, ...rest } = finding;
-  // Of a line of a file, the file's name alone.
+  // For a line of a file, use the file's name.
   const stem = basename(location).replace(/\.json( .*)?$/, "");
   const to = join(root, QUARANTINE, basename(folder), `${stem}-${digestOf(bytes)}.json`);
+  for (const own of [dirname(dirname(to)), dirname(to)]) isFolder(own);
   if (lock === undefined) return to;
   // From the root on, with the same separator everywhere: the whole store may be moved.
   const from = relative(root, location).split(sep).join("/");

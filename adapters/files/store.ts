@@ -27,11 +27,11 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { codeOf, storageFailure } from "./failure.js";
-import { makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } from "./file-io.js";
+import { isFolder, makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } from "./file-io.js";
 import { checkLeaseIn, leaseIn, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
@@ -206,8 +206,8 @@ export abstract class FolderStore implements StorageAdapter {
     this.#assertOpen();
     const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
     const running = async (): Promise<Result> => {
+      isFolder(folder);
       const isKnown = this.#known.has(folder);
-      if (!isKnown) isFolder(folder);
       const lockOptions = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeTaskFolder };
       return withLock(folder, lockOptions, async (lock) => {
         // If a process has died that had made the folder, its name may not be on the disk yet.
@@ -354,14 +354,4 @@ function readEntry<Item>(entry: Entry, taskId: string, read: () => Item | undefi
   } catch (error) {
     return corruptOrThrow(entry, error, taskId);
   }
-}
-
-/** Whether there is a folder. @throws {StorageError} A link or a file stands in its place. */
-function isFolder(path: string): boolean {
-  const stats = statsOf(path);
-  if (stats === undefined || stats.isDirectory()) return stats !== undefined;
-  throw new StorageError(
-    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
-      "It was left untouched; move it away.",
-  );
 }
