@@ -46,27 +46,48 @@ export async function writeDurably(
   content: Uint8Array,
   { mode = 0o600, isEmptyFile = false }: { readonly mode?: number | undefined; readonly isEmptyFile?: boolean } = {},
 ): Promise<void> {
-  const file = openSync(path, isEmptyFile ? REWRITE_FLAGS : "wx", mode);
-  try {
-    // A write may be short: a full disk or a signal shows in the next one.
-    for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
-    // A failed fsync is final: the system may have dropped the pages, so a second one would succeed without them.
-    // The caller throws the file away, and the next try writes another.
-    await fsyncFile(file);
-  } finally {
-    closeSync(file);
-  }
+  await withOpenFile(
+    () => openSync(path, isEmptyFile ? REWRITE_FLAGS : "wx", mode),
+    (file) => {
+      // A write may be short: a full disk or a signal shows in the next one.
+      for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
+      // A failed fsync is final: the system may have dropped the pages, so a second one would succeed without them.
+      // The caller throws the file away, and the next try writes another.
+      return fsyncFile(file);
+    },
+  );
 }
 
 /** Resolves once the folder's names are on the disk: a rename is atomic, but without this a power cut can undo it. */
 export async function syncFolder(path: string): Promise<void> {
   // Windows opens no folder for this; NTFS writes names to its journal itself.
   if (process.platform === "win32") return;
-  const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  await withOpenFile(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY), fsyncFile);
+}
+
+/** Far below any limit of open files, and more than the four threads that Node syncs by. */
+const MAX_OPEN_FILES = 16;
+let openFiles = 0;
+const waiting: (() => void)[] = [];
+
+/**
+ * Opens a file, and closes it after `use`. While too many are open for that, it waits for one to be closed: otherwise saves
+ * that come at once would use up the process's descriptors and fail. All other files are open for one synchronous call.
+ */
+async function withOpenFile(open: () => number, use: (file: number) => Promise<void>): Promise<void> {
+  if (openFiles < MAX_OPEN_FILES) openFiles += 1;
+  else await new Promise<void>((resolve) => waiting.push(resolve));
   try {
-    await fsyncFile(folder);
+    const file = open();
+    try {
+      await use(file);
+    } finally {
+      closeSync(file);
+    }
   } finally {
-    closeSync(folder);
+    const next = waiting.shift();
+    if (next) next();
+    else openFiles -= 1;
   }
 }
 
