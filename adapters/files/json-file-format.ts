@@ -1,5 +1,5 @@
 import { sep } from "node:path";
-import { type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
+import { type JsonObject, type JsonValue, type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { decodeText, readFirstLine, readStored, UnreadableError } from "./file-io.js";
 import { idOf, nameOf } from "./names.js";
@@ -14,6 +14,7 @@ import {
   type RecordHead,
   storedCheckpoint,
   textOfBody,
+  textOfValue,
 } from "./record.js";
 
 /**
@@ -23,6 +24,9 @@ import {
  * {"waymark":1,"taskId":"build-42","id":"a1","sequence":7,…,"sha256":"…","seal":"…",
  * "state":{"step":3}}
  * ```
+ *
+ * People commit these files, so editors, formatters and Git write them anew in another layout. That changes no value: such
+ * a file is read whole, and the checkpoint's next change brings it back into this form.
  */
 const FORMAT_VERSION = 1;
 const STATE_KEY = Buffer.from('"state":');
@@ -95,26 +99,25 @@ export class CheckpointFile implements Entry {
     return { sequence: this.sequence, ...(id === undefined ? undefined : { id }) };
   }
 
-  bytes(): Uint8Array | undefined {
+  bytes(): Buffer | undefined {
     return readStored(this.location);
   }
 
   /** @throws {UnsupportedFormatError} A newer program wrote it. */
   head(): RecordHead | undefined {
     const start = readFirstLine(this.location);
-    return start && parseFirstLine(start.bytes, start.size, this).head;
+    if (start === undefined) return undefined;
+    const line = attempt(() => parseFirstLine(start.bytes, start.size, this));
+    return line instanceof UnreadableError ? parseFormatted(this.bytes(), this, line)?.head : line.head;
   }
 
   /** @throws {UnsupportedFormatError} A newer program wrote it. */
   checkpoint(): StoredCheckpoint | undefined {
-    const content = readStored(this.location);
+    const content = this.bytes();
     if (content === undefined) return undefined;
-    const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, this);
-    const isWhole =
-      content.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
-      /^\}\r?\n$/.test(content.toString("latin1", stateEnd));
-    if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
-    return storedCheckpoint(head, decodeText(content.subarray(stateAt, stateEnd)));
+    const lines = attempt(() => parseLines(content, this));
+    const found = lines instanceof UnreadableError ? parseFormatted(content, this, lines) : lines;
+    return found && storedCheckpoint(found.head, found.state);
   }
 }
 
@@ -127,6 +130,45 @@ export function renderCheckpoint(record: StoredCheckpoint): Buffer {
   return Buffer.from(`${head.slice(0, -1)},\n${STATE_KEY}${textOfBody(payload)}}\n`);
 }
 
+interface Content {
+  readonly head: RecordHead;
+  /** The state's text as it was saved. */
+  readonly state: string;
+}
+
+/** A file as it was written. The state is taken as it stands there, without being parsed. */
+function parseLines(content: Buffer, file: CheckpointFile): Content {
+  const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, file);
+  const isWhole =
+    content.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
+    /^\}\r?\n$/.test(content.toString("latin1", stateEnd));
+  if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
+  return { head, state: decodeText(content.subarray(stateAt, stateEnd)) };
+}
+
+/**
+ * A file that an editor, a formatter or Git has written anew: with other white space, other line ends or a byte order mark.
+ *
+ * @param reason - Why it doesn't have its own form. Thrown if it is no checkpoint in any layout.
+ */
+function parseFormatted(
+  content: Buffer | undefined,
+  file: CheckpointFile,
+  reason: UnreadableError,
+): Content | undefined {
+  if (content === undefined) return undefined;
+  const document = attempt(() => parseObject(decodeText(content)));
+  if (document instanceof UnreadableError) throw reason;
+  const { waymark, state, ...fields } = document as { waymark?: JsonValue; state?: JsonValue } & JsonObject;
+  // A newer version may have no state.
+  if (typeof waymark !== "number" || (state === undefined && waymark === FORMAT_VERSION)) throw reason;
+  const { head } = checked(() => ({ head: parseHead(fields) }), String(waymark), file);
+  if (state === undefined) throw reason;
+  const text = textOfValue(state);
+  if (Buffer.byteLength(text) === embeddedSize(head)) return { head, state: text };
+  throw new UnreadableError("its state was cut short or changed");
+}
+
 interface FirstLine {
   readonly head: RecordHead;
   /** Where the state's text begins and ends, in bytes. */
@@ -135,24 +177,11 @@ interface FirstLine {
 }
 
 /** Checks the head against its seal, its file's name and its file's size. */
-function parseFirstLine(bytes: Buffer, size: number, { folder, location, name }: CheckpointFile): FirstLine {
+function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
   if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
-  const parsed = attempt(() => parseHeadLine(bytes));
-  if (version !== String(FORMAT_VERSION)) {
-    if (!(parsed instanceof UnreadableError)) throw new UnreadableError(`its version was changed to ${version}`);
-    throw new UnsupportedFormatError(
-      `${location} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
-        "run the newer program.",
-    );
-  }
-  if (parsed instanceof UnreadableError) throw parsed;
-  const { head, end, lineEnd } = parsed;
-  assertOwner(head.taskId, folder, location);
-  if (name !== checkpointFileName(head.sequence, head.id)) {
-    throw new UnreadableError(`it holds checkpoint ${head.id} (sequence ${head.sequence}), which its name doesn't say`);
-  }
+  const { head, end, lineEnd } = checked(() => parseHeadLine(bytes), version, file);
   const stateAt = end + 1 + STATE_KEY.length;
   const stateEnd = stateAt + embeddedSize(head);
   const expected = stateEnd + 1 + lineEnd.length;
@@ -160,6 +189,28 @@ function parseFirstLine(bytes: Buffer, size: number, { folder, location, name }:
     throw new UnreadableError(`it has ${size} bytes, not ${expected}: it was cut short or changed`);
   }
   return { head, stateAt, stateEnd };
+}
+
+/** Checks a head against its file's version, folder and name. @throws {UnreadableError | CheckpointError} */
+function checked<Found extends { readonly head: RecordHead }>(
+  parse: () => Found,
+  version: string,
+  { folder, location, name }: CheckpointFile,
+): Found {
+  const found = attempt(parse);
+  const isRead = !(found instanceof UnreadableError);
+  if (version !== String(FORMAT_VERSION)) {
+    if (isRead) throw new UnreadableError(`its version was changed to ${version}`);
+    throw new UnsupportedFormatError(
+      `${location} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
+        "run the newer program.",
+    );
+  }
+  if (!isRead) throw found;
+  const { taskId, id, sequence } = found.head;
+  assertOwner(taskId, folder, location);
+  if (name === checkpointFileName(sequence, id)) return found;
+  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), which its name doesn't say`);
 }
 
 /** The first line as version 1 has it, whichever version it says, and where it ends. @throws {UnreadableError} */

@@ -8,6 +8,7 @@ import {
 import {
   brokenSeal,
   type CheckpointDraft,
+  type CheckpointSummary,
   damageIn,
   type JsonObject,
   type JsonValue,
@@ -16,7 +17,7 @@ import {
   type StoredCheckpoint,
   summaryOf,
 } from "../../src/contract/checkpoint.js";
-import { StorageError } from "../../src/contract/errors.js";
+import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { isJsonObject, parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
 import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
@@ -69,6 +70,21 @@ export function textOfBody({ body }: Payload): string {
   return typeof body === "string" ? body : JSON.stringify(Buffer.from(body).toString("base64"));
 }
 
+/**
+ * The text that was a JSON value before another program formatted its file. JSON.stringify wrote it, so it writes the same
+ * again; if a value was changed, the digest shows it.
+ *
+ * @throws {UnreadableError}
+ */
+export function textOfValue(value: JsonValue): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (!isStackOverflow(error)) throw error;
+    throw new UnreadableError("its state nests deeper than any that is saved", { cause: error });
+  }
+}
+
 /** What a file says of the form that {@link textOfBody} has. */
 export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
@@ -99,6 +115,21 @@ export function assertOwner(taskId: string, folder: string, location: string): v
       "If another task's name differs in case alone, this disk takes their folders for one: rename a task. " +
       "Otherwise the file was copied there: move it away.",
   );
+}
+
+/**
+ * The order of a task's checkpoints. Two have one sequence where two branches of a repository were merged: then their times
+ * and ids decide, the same way in every clone.
+ */
+export function compareCheckpoints(a: Position, b: Position): number {
+  return a.sequence - b.sequence || compareTexts(a.createdAt, b.createdAt) || compareTexts(a.id, b.id);
+}
+
+/** What puts a checkpoint in its place. */
+export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
+
+function compareTexts(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 /** Describes an entry that can't be read. Other errors are thrown. */
@@ -137,12 +168,12 @@ export function parseHead(fields: StoredFields & { readonly bodyIs?: JsonValue |
   return bodyIs === undefined ? summary : { ...summary, bodyIs };
 }
 
-/** @throws {UnreadableError} Not a JSON object. */
+/** It may begin with a byte order mark, which some editors put there. @throws {UnreadableError} Not a JSON object. */
 export function parseObject(source: string): JsonObject {
   let value: JsonValue;
   try {
     // What JSON.parse gives is, by its definition, a JsonValue.
-    value = JSON.parse(source) as JsonValue;
+    value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
     throw new UnreadableError("it is not JSON, or cut short", { cause: error });
   }
@@ -179,7 +210,7 @@ export function* readEntries<Item>(
   }
 }
 
-/** Returns `UnreadableError` instead of throwing it. */
+/** Returns an UnreadableError instead of throwing it. */
 export function attempt<Result>(parse: () => Result): Result | UnreadableError {
   try {
     return parse();

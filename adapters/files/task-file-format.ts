@@ -15,14 +15,17 @@ import { decodeText, UnreadableError } from "./file-io.js";
 import {
   assertOwner,
   attempt,
+  compareCheckpoints,
   type Entry,
   embeddedSize,
   formOfBody,
+  type Position,
   parseHead,
   parseObject,
   type RecordHead,
   storedCheckpoint,
   textOfBody,
+  textOfValue,
 } from "./record.js";
 
 /**
@@ -139,7 +142,32 @@ export class RecordLine implements Entry {
  * @throws {UnsupportedFormatError} It has another version.
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  return parseLines(bytes, path) ?? parseDocument(bytes, path, adopt) ?? salvage(bytes, path);
+  const content = parseContent(bytes, path, adopt);
+  return { ...content, lines: inOrder(content.lines) };
+}
+
+/** Lines that were merged by hand may be in any order. One that can't be read stays behind the one before it. */
+function inOrder(lines: readonly RecordLine[]): readonly RecordLine[] {
+  let position: Position = { sequence: 0, createdAt: "", id: "" };
+  const placed = lines.map((line) => {
+    const head = line.headOrReason();
+    if (!(head instanceof UnreadableError)) position = head;
+    return { line, position };
+  });
+  return placed.sort((a, b) => compareCheckpoints(a.position, b.position)).map(({ line }) => line);
+}
+
+function parseContent(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
+  const content = parseLines(bytes, path);
+  if (content === undefined) return parseDocument(bytes, path, adopt, false) ?? salvage(bytes, path);
+  if (content.isRefused || isIntact(content)) return content;
+  // An editor or a formatter may have changed the layout of some lines alone.
+  const document = parseDocument(bytes, path, adopt, true);
+  return document && isIntact(document) ? document : content;
+}
+
+function isIntact({ lines, damage }: TaskFileContent): boolean {
+  return damage === undefined && lines.every((line) => !(line.headOrReason() instanceof UnreadableError));
 }
 
 /** A checkpoint as its line. @param former - The keys of the record in whose place it comes, another program's too. */
@@ -220,11 +248,20 @@ function sealOf(taskId: string, lastSequence: number): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
 
-/** A JSON document in any other form: another program wrote it. */
-function parseDocument(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent | undefined {
+/**
+ * A JSON document in any layout.
+ *
+ * @param isOurs - Another program has changed its layout at most, so it has no records to adopt.
+ */
+function parseDocument(
+  bytes: Buffer,
+  path: string,
+  adopt: AdoptRecord | undefined,
+  isOurs: boolean,
+): TaskFileContent | undefined {
   const document = attempt(() => parseObject(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
-  const header = checkedHeader(document, path, false);
+  const header = checkedHeader(document, path, isOurs);
   const { checkpoints } = document as { checkpoints?: JsonValue };
   if (!Array.isArray(checkpoints)) return undefined;
   const damaged: RecordLine[] = [];
@@ -233,15 +270,13 @@ function parseDocument(bytes: Buffer, path: string, adopt: AdoptRecord | undefin
   for (const [at, value] of (checkpoints as readonly JsonValue[]).entries()) {
     const line = (content: Buffer, head: RecordHead | UnreadableError) =>
       new RecordLine(path, `record ${at + 1}`, content, head);
-    const found = attempt(() => parseRecord(value, adopt));
+    const found = attempt(() => parseRecord(value, adopt, isOurs));
     if (found instanceof UnreadableError) damaged.push(line(Buffer.from(JSON.stringify(value)), found));
     else if ("draft" in found) foreign.push(found);
     else ours.push(line(found.bytes, found.head));
   }
-  const sequenceOf = (line?: RecordLine): number => line?.known.sequence ?? 0;
-  ours.sort((a, b) => sequenceOf(a) - sequenceOf(b));
   foreign.sort((a, b) => Date.parse(a.draft.createdAt) - Date.parse(b.draft.createdAt));
-  let sequence = Math.max(header.lastSequence, sequenceOf(ours.at(-1)));
+  let sequence = Math.max(header.lastSequence, ...ours.map(({ known }) => known.sequence ?? 0));
   for (const { draft, fields } of foreign) {
     sequence += 1;
     ours.push(new RecordLine(path, `record ${draft.id}`, renderRecord(sealDraft(draft, sequence), fields)));
@@ -293,12 +328,13 @@ interface ForeignRecord {
 function parseRecord(
   value: JsonValue,
   adopt: AdoptRecord | undefined,
+  isOurs: boolean,
 ): ForeignRecord | { readonly head: RecordHead; readonly bytes: Buffer } {
   if (!isJsonObject(value)) throw new UnreadableError("it is no object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
-  const body = JSON.stringify(state);
-  if (fields["waymark"] === undefined) return { fields, draft: foreignDraft(fields, body, adopt?.(value)) };
+  const body = textOfValue(state);
+  if (fields["waymark"] === undefined && !isOurs) return { fields, draft: foreignDraft(fields, body, adopt?.(value)) };
   const head = headOf(fields);
   if (Buffer.byteLength(body) !== embeddedSize(head)) throw new UnreadableError("its state was cut short or changed");
   return { head, bytes: renderRecord(storedCheckpoint(head, body), fields) };
