@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { namesIn, SLICE, syncFolder } from "./file-io.js";
+import { CheckpointError } from "../../src/contract/errors.js";
+import { namesIn, SLICE, syncFolder, UnreadableError } from "./file-io.js";
 import {
   CheckpointFile,
   checkpointFileName,
@@ -16,7 +17,7 @@ import {
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
 import { nameOf } from "./names.js";
-import type { Task } from "./record.js";
+import { compareCheckpoints, type Task } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 
 /** The options of {@link JsonFileAdapter}. */
@@ -86,7 +87,7 @@ class JsonFolder implements Task {
     this.modified = modified;
     const names = namesIn(path);
     this.#tombstones = names.filter(isTombstoneName);
-    this.#names = names.filter(isCheckpointFileName).sort(compareFileNames);
+    this.#names = inOrder(names.filter(isCheckpointFileName).sort(compareFileNames), path);
   }
 
   get count(): number {
@@ -170,6 +171,30 @@ class JsonFolder implements Task {
 
   #file(name: string): CheckpointFile {
     return new CheckpointFile(this.path, name);
+  }
+}
+
+/** Names by sequence, as names tell it. Only where two have one sequence, their heads are read for their times. */
+function inOrder(names: string[], path: string): string[] {
+  const hasSequence = (name: string, at: number): boolean => sequenceOfFile(names[at] ?? "0") === sequenceOfFile(name);
+  const doubles = names.filter((name, at) => hasSequence(name, at - 1) || hasSequence(name, at + 1));
+  if (doubles.length === 0) return names;
+  const created = new Map(doubles.map((name) => [name, createdAtOf(new CheckpointFile(path, name))]));
+  const positionOf = (name: string) => ({
+    sequence: sequenceOfFile(name),
+    createdAt: created.get(name) ?? "",
+    id: name,
+  });
+  return names.sort((a, b) => compareCheckpoints(positionOf(a), positionOf(b)));
+}
+
+/** Empty if it can't be read: damage comes before what is intact. */
+function createdAtOf(file: CheckpointFile): string {
+  try {
+    return file.head()?.createdAt ?? "";
+  } catch (error) {
+    if (error instanceof UnreadableError || error instanceof CheckpointError) return "";
+    throw error;
   }
 }
 

@@ -74,6 +74,7 @@ export async function* repairFolders(
 const ADVICE = {
   damaged: "There are no bytes that could be moved: look at the path, and move it away by hand.",
   leftover: "Its writer may still live; a later repair removes it.",
+  merged: "Both are intact, and reads give both. To have one alone, remove the other one by its id.",
   refused: "It isn't damaged: run the program that wrote it, or move it to where it belongs.",
 } as const;
 
@@ -86,6 +87,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   let known = taskId === undefined ? undefined : { taskId };
   const task = resultOrReason(() => load(path));
   if ("kind" in task) return yield { finding: { ...task, location: path, ...known } };
+  let last: Entry["known"] = {};
   for (const entry of task.select({ order: "oldest" })) {
     const { location } = entry;
     const record = resultOrReason(() => (quick ? entry.head() : entry.checkpoint()));
@@ -93,7 +95,8 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
     const isRead = !("kind" in record);
     // A hashed name doesn't tell the task.
     if (isRead) known ??= { taskId: record.taskId };
-    const wrong = isRead ? wrongIn(record) : record;
+    const wrong = isRead ? (wrongIn(record) ?? mergedWith(record, last)) : record;
+    if (isRead) last = record;
     yield {
       checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
       finding: wrong && { ...wrong, location, ...known, ...entry.known },
@@ -109,7 +112,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   }
 }
 
-type Wrong = { readonly kind: "damaged" | "refused"; readonly reason: string; readonly createdAt?: string };
+type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
 /** What is asked for, or why it can't be had. */
 function resultOrReason<Result>(ask: () => Result): Result | Wrong {
@@ -127,6 +130,11 @@ function resultOrReason<Result>(ask: () => Result): Result | Wrong {
 function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
   const reason = isWhole(record) ? damageIn(record) : undefined;
   return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };
+}
+
+function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: Entry["known"]): Wrong | undefined {
+  if (last.sequence !== sequence) return undefined;
+  return { kind: "merged", reason: `${last.id} has sequence ${sequence}, too` };
 }
 
 function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {

@@ -283,13 +283,18 @@ export abstract class FolderStore implements StorageAdapter {
     const { taskId, limit = Number.POSITIVE_INFINITY } = query;
     let [left, seen] = [limit, 0];
     if (left === 0) return;
+    let last: number | undefined;
     const load = (): Task | undefined => this.#existingTask(taskId);
-    for (const found of readEntries(load, query, (entry) => readEntry(entry, taskId, () => read(entry)))) {
+    // A page never ends between two of one sequence: the next page would begin behind both.
+    const next = (entry: Entry) =>
+      left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, taskId, () => read(entry));
+    for (const found of readEntries(load, query, next)) {
+      if (found === "over") return;
       if (isCorrupt(found)) yield found;
       else if (matchesQuery(found, query)) {
         left -= 1;
+        last = found.sequence;
         yield found;
-        if (left === 0) return;
       }
       seen += 1;
       if (seen % SLICE === 0) await setImmediate();

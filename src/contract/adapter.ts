@@ -56,7 +56,10 @@ export interface CheckpointQuery {
   readonly status?: readonly CheckpointStatus[] | undefined;
   /** Skips the first `skip` records in range without reading them. Default 0. Never given together with `stage` or `status`. */
   readonly skip?: number | undefined;
-  /** At most this many checkpoints; corrupt records don't count. Default: all. */
+  /**
+   * At most this many checkpoints; corrupt records don't count. Default: all. A store in which two have one sequence (files,
+   * after a merge of two branches) gives both or none, since the next page begins behind both.
+   */
   readonly limit?: number | undefined;
 }
 

@@ -31,8 +31,16 @@ export interface RefusedFinding extends Found {
   readonly kind: "refused";
 }
 
+/**
+ * A checkpoint that has the sequence of the one before it, as after a merge of two branches of a repository. Both are intact:
+ * reads give both, in the order of their times. Repair leaves them.
+ */
+export interface MergedFinding extends Found {
+  readonly kind: "merged";
+}
+
 /** What is wrong with a storage, by `kind`. */
-export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding;
+export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding | MergedFinding;
 
 /** One checkpoint was checked, damaged or not: for counts and progress. The checkpoints of a task come together. */
 export interface CheckedRecord {

@@ -70,6 +70,7 @@ export type {
   CheckedRecord,
   DamagedFinding,
   LeftoverFinding,
+  MergedFinding,
   RefusedFinding,
   RepairStep,
   StorageFinding,

@@ -1,0 +1,111 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { collect, draft, idsOf } from "./drafts.js";
+import { newJsonStore, newTaskStore } from "./stores.js";
+
+const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
+type Kind = keyof typeof stores;
+const KINDS = Object.keys(stores) as Kind[];
+
+/**
+ * A repository in which `first` is common, and one branch has saved `z-early` and `later`, the other one `a-late` and
+ * `even`: so two have sequence 2, two sequence 3. Their ids alone would put them in another order than their times.
+ */
+async function merged(kind: Kind) {
+  const { root, open } = await stores[kind]();
+  const other = `${root}-branch`;
+  const save = (adapter: ReturnType<typeof open>, id: string, hour: number) =>
+    adapter.append(draft("t", id, { createdAt: `2026-01-02T${String(hour).padStart(2, "0")}:00:00.000Z` }));
+  const ours = open();
+  await save(ours, "first", 1);
+  cpSync(root, other, { recursive: true });
+  await save(ours, "z-early", 2);
+  await save(ours, "later", 5);
+  await ours.close();
+  const theirs = kind === "json-file" ? await newJsonStore() : await newTaskStore();
+  cpSync(other, theirs.root, { recursive: true });
+  await save(theirs.adapter, "a-late", 4);
+  await save(theirs.adapter, "even", 5);
+  if (kind === "json-file") cpSync(theirs.root, root, { recursive: true });
+  else {
+    const linesIn = (path: string) => readFileSync(join(path, "t", "checkpoints.json"), "utf8").split("\n");
+    const [head = "", first = "", early = "", later = "", ...end] = linesIn(root);
+    const [, , late = "", even = ""] = linesIn(theirs.root);
+    // By hand: what one branch has first, then what the other one has.
+    const lines = [head, first, early, `${later},`, late, even, ...end];
+    writeFileSync(join(root, "t", "checkpoints.json"), lines.join("\n"));
+  }
+  rmSync(other, { recursive: true });
+  return { adapter: open(), root };
+}
+
+const IN_ORDER = ["first", "z-early", "a-late", "even", "later"];
+
+describe.each(KINDS)("two branches of a repository that were merged, in a store of %s", (kind) => {
+  it("are read by sequence, then by time, then by id", async () => {
+    const { adapter } = await merged(kind);
+    expect(await idsOf(adapter.list({ taskId: "t", order: "oldest" }))).toEqual(IN_ORDER);
+    expect(await idsOf(adapter.read({ taskId: "t", order: "oldest" }))).toEqual(IN_ORDER);
+    expect(await idsOf(adapter.list({ taskId: "t", order: "newest" }))).toEqual(IN_ORDER.toReversed());
+    expect(await collect(adapter.tasks({ order: "recent" }))).toMatchObject([{ count: 5, newest: { id: "later" } }]);
+    expect((await new CheckpointManager({ storage: adapter }).latest("t"))?.state).toEqual({ of: "later" });
+  });
+
+  it("are not separated by a limit, so that pages lose none", async () => {
+    const { adapter } = await merged(kind);
+    for (const read of [adapter.list.bind(adapter), adapter.read.bind(adapter)]) {
+      expect(await idsOf(read({ taskId: "t", order: "newest", limit: 1 }))).toEqual(["later", "even"]);
+      expect(await idsOf(read({ taskId: "t", order: "newest", limit: 1, beforeSequence: 3 }))).toEqual([
+        "a-late",
+        "z-early",
+      ]);
+      expect(await idsOf(read({ taskId: "t", order: "oldest", limit: 2 }))).toEqual(["first", "z-early", "a-late"]);
+      expect(await idsOf(read({ taskId: "t", order: "oldest", limit: 3 }))).toEqual(["first", "z-early", "a-late"]);
+      expect(await idsOf(read({ taskId: "t", order: "oldest", limit: 0 }))).toEqual([]);
+    }
+    const manager = new CheckpointManager({ storage: adapter });
+    expect((await manager.list("t", { limit: 1 })).map(({ id }) => id)).toEqual(["later", "even"]);
+  });
+
+  it("are named by verify, and left by repair", async () => {
+    const { adapter } = await merged(kind);
+    const found = await collect(adapter.maintenance.verify({ quick: false }));
+    const findings = found.filter((item) => item.kind !== "checked");
+    expect(findings).toMatchObject([
+      { kind: "merged", taskId: "t", id: "a-late", sequence: 2, reason: "z-early has sequence 2, too" },
+      { kind: "merged", taskId: "t", id: "later", sequence: 3, reason: "even has sequence 3, too" },
+    ]);
+    const steps = await collect(adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
+    expect(steps.map(({ action }) => action)).toEqual(["left", "left"]);
+    expect(await idsOf(adapter.list({ taskId: "t", order: "oldest" }))).toEqual(IN_ORDER);
+  });
+
+  it("go on above both, and each of them can be changed and removed", async () => {
+    const { adapter } = await merged(kind);
+    expect(await adapter.append(draft("t", "next"), { expectedSequence: 3 })).toBe(4);
+    expect(await adapter.setStatus("t", "even", { status: "paused" })).toBe(true);
+    expect(await adapter.get("t", "later")).toMatchObject({ sequence: 3, status: "running" });
+    expect(await adapter.remove("t", ["next", "later", "z-early"])).toBe(3);
+    expect(await idsOf(adapter.list({ taskId: "t", order: "oldest" }))).toEqual(["first", "a-late", "even"]);
+    const found = await collect(adapter.maintenance.verify({ quick: false }));
+    expect(found.map(({ kind: what }) => what)).toEqual(["checked", "checked", "checked"]);
+    expect(await adapter.append(draft("t", "last"), { expectedSequence: 3 })).toBe(5);
+  });
+
+  it("keep the numbering while one of the two newest is left", async () => {
+    const { adapter } = await merged(kind);
+    await adapter.remove("t", ["later"]);
+    expect(await idsOf(adapter.list({ taskId: "t", order: "newest", limit: 1 }))).toEqual(["even"]);
+    await adapter.remove("t", ["even"]);
+    expect(await adapter.append(draft("t", "next"), { expectedSequence: 2 })).toBe(4);
+  });
+});
+
+it("a json-file that can't be read comes before the one that has its sequence, and hides nothing", async () => {
+  const { adapter, root } = await merged("json-file");
+  writeFileSync(join(root, "t", "000000000003-later.json"), "");
+  expect(await idsOf(adapter.list({ taskId: "t", order: "newest", limit: 1 }))).toEqual(["even", "!later"]);
+  expect(await adapter.append(draft("t", "next"))).toBe(4);
+});
