@@ -1,5 +1,6 @@
 import { constants as bufferLimits } from "node:buffer";
 import {
+  accessSync,
   closeSync,
   constants,
   fstatSync,
@@ -113,6 +114,18 @@ export async function makeFolders(path: string): Promise<void> {
     // If we may not read a folder, we have made nothing in it.
     if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
   }
+}
+
+/**
+ * Looks whether {@link makeFolders} can make a folder, and makes nothing: so a store that can't be made is found out by the
+ * first read, and not by a save an hour later. A folder that is there already may be one that can only be read.
+ *
+ * @throws What the file system answers.
+ */
+export function checkFolderCanBeMade(path: string): void {
+  let above = path;
+  while (unlessAbsent(() => statSync(above)) === undefined) above = dirname(above);
+  if (above !== path) accessSync(above, constants.W_OK | constants.X_OK);
 }
 
 /** Makes one folder, with mode 0700. What is there already is left as it is, a file too. */

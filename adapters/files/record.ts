@@ -140,6 +140,19 @@ export function corruptOrThrow({ location, known }: Entry, error: unknown, taskI
   return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
 }
 
+/** Reads an entry, or describes it if it can't be read; nothing if it was removed. Other errors are thrown. */
+export function readEntry<Item>(
+  entry: Entry,
+  taskId: string,
+  read: () => Item | undefined,
+): Item | CorruptRecord | undefined {
+  try {
+    return read();
+  } catch (error) {
+    return corruptOrThrow(entry, error, taskId);
+  }
+}
+
 /**
  * Answers an append whose id the task has already.
  *

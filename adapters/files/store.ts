@@ -31,12 +31,21 @@ import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.j
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { codeOf, storageFailure } from "./failure.js";
-import { isFolder, makeFolder, makeFolders, SLICE, statsOf, syncFolder, UnreadableError } from "./file-io.js";
+import {
+  checkFolderCanBeMade,
+  isFolder,
+  makeFolder,
+  makeFolders,
+  SLICE,
+  statsOf,
+  syncFolder,
+  UnreadableError,
+} from "./file-io.js";
 import { checkLeaseIn, leaseIn, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { attempt, corruptOrThrow, type Entry, readEntries, sequenceOfStored, type Task } from "./record.js";
+import { attempt, type Entry, readEntries, readEntry, sequenceOfStored, type Task } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
@@ -82,6 +91,7 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #known = new Set<string>();
   /** Tasks whose folders are their own. */
   readonly #owned = new WeakSet<Task>();
+  #hasLooked = false;
   #closed = false;
 
   /** @throws {TypeError | RangeError} A wrong option. */
@@ -206,6 +216,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#assertOpen();
     const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
     const running = async (): Promise<Result> => {
+      this.#lookOnce();
       isFolder(folder);
       const isKnown = this.#known.has(folder);
       const lockOptions = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeTaskFolder };
@@ -264,6 +275,7 @@ export abstract class FolderStore implements StorageAdapter {
   #reading<Result>(taskId: string, verb: string, read: () => Result): Result {
     this.#assertOpen();
     try {
+      this.#lookOnce();
       return read();
     } catch (error) {
       return this.#fail(error, `${verb} ${named(taskId)}`, this.folderOf(taskId), true);
@@ -306,6 +318,7 @@ export abstract class FolderStore implements StorageAdapter {
     try {
       for (;;) {
         this.#assertOpen();
+        this.#lookOnce();
         const next = await this.#track(items.next());
         if (next.done) return;
         yield next.value;
@@ -330,6 +343,12 @@ export abstract class FolderStore implements StorageAdapter {
     this.#known.add(this.#root).add(folder);
   }
 
+  /** The first call of any kind fails if there is no store and none can be made. */
+  #lookOnce(): void {
+    if (!this.#hasLooked) checkFolderCanBeMade(this.#root);
+    this.#hasLooked = true;
+  }
+
   #assertOpen(): void {
     if (this.#closed) throw new ClosedError(`The ${this.name} adapter`);
   }
@@ -350,13 +369,4 @@ export abstract class FolderStore implements StorageAdapter {
 
 function named(taskId: string): string {
   return `task ${JSON.stringify(taskId)}`;
-}
-
-/** What was asked for, what stands in for it if it can't be read, or nothing if it was removed. */
-function readEntry<Item>(entry: Entry, taskId: string, read: () => Item | undefined): Item | CorruptRecord | undefined {
-  try {
-    return read();
-  } catch (error) {
-    return corruptOrThrow(entry, error, taskId);
-  }
 }
