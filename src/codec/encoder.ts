@@ -18,8 +18,10 @@ export interface EncoderOptions {
   readonly owner?: PayloadOwner | undefined;
   /** What is neither stored nor looked into: the censor stands in its place. */
   readonly redacted?: RedactedPaths | undefined;
-  /** Refuses what needs a tag, and leaves out properties that are `undefined`, as `JSON.stringify` does. */
+  /** Refuses what needs a tag. */
   readonly isPlain?: boolean | undefined;
+  /** Leaves out properties that are `undefined`, as `JSON.stringify` does. */
+  readonly leavesOutUndefined?: boolean | undefined;
 }
 
 /**
@@ -32,6 +34,7 @@ export class Encoder implements Writing {
   readonly #owner: PayloadOwner | undefined;
   readonly #redacted: RedactedPaths | undefined;
   readonly #isPlain: boolean;
+  readonly #leavesOutUndefined: boolean;
   /** Whether {@link encode} has written a tag, and whether it has redacted something. */
   hasTags = false;
   isRedacted = false;
@@ -45,11 +48,12 @@ export class Encoder implements Writing {
   /** The error that this walk itself threw. All others come from a getter, a Proxy or the engine. */
   #thrown: Error | undefined;
 
-  constructor({ maxBytes, owner, redacted, isPlain = false }: EncoderOptions) {
+  constructor({ maxBytes, owner, redacted, isPlain = false, leavesOutUndefined = false }: EncoderOptions) {
     this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
     this.#owner = owner;
     this.#redacted = redacted;
     this.#isPlain = isPlain;
+    this.#leavesOutUndefined = leavesOutUndefined;
   }
 
   encode(value: unknown): string {
@@ -69,8 +73,8 @@ export class Encoder implements Writing {
   }
 
   members(value: object, keys: readonly string[]): JsonRecord {
-    // Each takes its quotes, a colon, a value and a comma. In plain JSON some may be left out.
-    this.reserve(this.#isPlain ? 2 : keys.length * 5);
+    // Each takes its quotes, a colon, a value and a comma, unless it is left out.
+    this.reserve(this.#leavesOutUndefined ? 2 : keys.length * 5);
     const steps = this.#steps;
     const last = steps.length - 1;
     const properties = value as Readonly<JsonRecord>;
@@ -79,7 +83,7 @@ export class Encoder implements Writing {
       // Before the property is read: a getter that throws is named by its path.
       steps[last] = key;
       const property = properties[key];
-      if (property === undefined && this.#isPlain) continue;
+      if (property === undefined && this.#leavesOutUndefined) continue;
       const json = this.#value(property);
       // Assigning to it would set the prototype.
       if (key === "__proto__") Object.defineProperty(copy, key, { value: json, enumerable: true });
@@ -103,8 +107,7 @@ export class Encoder implements Writing {
   }
 
   refuseInstance(value: unknown): never {
-    const instance: object = Object(value);
-    return this.refuse(describeInstance(instance), adviceFor(instance));
+    return this.#refuseInstance(value, true);
   }
 
   #value(value: unknown): unknown {
@@ -194,7 +197,7 @@ export class Encoder implements Writing {
 
   #tagged(tag: string | undefined, value: unknown): JsonRecord {
     const row = tag === undefined ? undefined : TAGS.get(tag);
-    if (row === undefined) return this.refuseInstance(value);
+    if (row === undefined) return this.#refuseInstance(value, false);
     if (this.#isPlain) this.refuse(lossOf(row.tag, value), PLAIN_ADVICE);
     this.hasTags = true;
     const stored = row.write(value, this);
@@ -216,6 +219,11 @@ export class Encoder implements Writing {
     this.isRedacted = true;
     this.reserve(censor.length);
     return censor;
+  }
+
+  #refuseInstance(value: unknown, isStorable: boolean): never {
+    const instance: object = Object(value);
+    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance));
   }
 
   #refuseCycle(value: object): never {
@@ -242,13 +250,22 @@ export class Encoder implements Writing {
 
   #tooLarge(): Error {
     const path = formatPath(this.#steps);
-    const where = path === "$" ? "" : ` (the limit was passed at ${shortPath(path)})`;
-    this.#thrown = new PayloadTooLargeError(
-      `${subjectOf(this.#owner)} can't be saved: encoded, it has more than ${this.#maxBytes} bytes${where}. ` +
-        "Nothing was stored. Save less, or raise maxPayloadBytes.",
-    );
+    const where = path === "$" ? undefined : `the limit was passed at ${shortPath(path)}`;
+    this.#thrown = tooLarge(this.#owner, this.#maxBytes, where);
     return this.#thrown;
   }
+}
+
+/** The error for a state whose JSON is longer than the limit, or than the longest text there is. */
+export function tooLarge(owner: PayloadOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
+  const what = `${subjectOf(owner)} can't be saved: encoded, it has more than`;
+  const note = where === undefined ? "" : ` (${where})`;
+  return new PayloadTooLargeError(
+    maxBytes < constants.MAX_STRING_LENGTH
+      ? `${what} ${maxBytes} bytes${note}. Nothing was stored. Save less, or raise maxPayloadBytes.`
+      : `${what} ${constants.MAX_STRING_LENGTH} bytes, the longest text that JavaScript can hold here (V8's limit)${note}. ` +
+          "Nothing was stored, and no option raises this limit. Split the state: save its parts as tasks of their own, or keep large data in files and save their paths.",
+  );
 }
 
 const PLAIN_ADVICE =

@@ -56,7 +56,7 @@ export function encodeJson(
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
 export function encodePlainJson(value: unknown, maxBytes: number, owner?: PayloadOwner): string {
-  return new Encoder({ maxBytes, owner, isPlain: true }).encode(value);
+  return new Encoder({ maxBytes, owner, isPlain: true, leavesOutUndefined: true }).encode(value);
 }
 
 /**

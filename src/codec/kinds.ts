@@ -43,8 +43,12 @@ export function errorKindOf(error: object): string | undefined {
   return undefined;
 }
 
-/** What a refused object is, in words: `an instance of class Session`. */
-export function describeInstance(value: object): string {
+/**
+ * What a refused object is, in words: `an instance of class Session`.
+ *
+ * @param isStorable - Its prototype is of a class that can be stored, so the object isn't what it says.
+ */
+export function describeInstance(value: object, isStorable: boolean): string {
   const prototype = prototypeOf(value);
   const maker = prototype === null ? undefined : constructorOf(prototype);
   const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
@@ -52,7 +56,7 @@ export function describeInstance(value: object): string {
   if (types.isProxy(value)) return `a Proxy around ${what}`;
   if (types.isBoxedPrimitive(value)) return `${what}, a boxed primitive`;
   if (prototype === null) return what;
-  return kindOf(prototype) === undefined ? what : `an object that only pretends to be ${what}`;
+  return isStorable && kindOf(prototype) !== undefined ? `an object that only pretends to be ${what}` : what;
 }
 
 /** What the caller can do about a refused object. */

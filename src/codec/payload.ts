@@ -1,7 +1,8 @@
 import { hash, webcrypto } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
-import { CheckpointError, PayloadTooLargeError, UnsupportedFormatError } from "../contract/errors.js";
+import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
 import { viewOfUtf8 } from "../contract/utf8.js";
+import { tooLarge } from "./encoder.js";
 import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
@@ -85,10 +86,7 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
 export function makePayloadOfJson(json: string, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, context } = options;
   if (json.length * 3 > maxBytes && Buffer.byteLength(json) > maxBytes) {
-    throw new PayloadTooLargeError(
-      `${subjectOf(context)} can't be saved: encoded, it has more than ${maxBytes} bytes. ` +
-        "Nothing was stored. Save less, or raise maxPayloadBytes.",
-    );
+    throw tooLarge(context, maxBytes);
   }
   return payloadOf("json", json, options);
 }

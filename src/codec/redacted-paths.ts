@@ -26,9 +26,20 @@ export class RedactedPaths {
   }
 }
 
-/** The stack without the message that it begins with. */
+/**
+ * The stack without the message (or the name) that it begins with. The lines that say where calls were made stay as they
+ * are: a short message may be part of them.
+ */
 export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
-  return message === "" ? stack : stack?.replaceAll(message, () => censor);
+  if (message === "" || stack === undefined) return stack;
+  // A message of several lines may have one that looks like a call, so it is replaced as a whole.
+  if (message.includes("\n")) return stack.replaceAll(message, () => censor);
+  const lines = stack.split("\n").map((line, at) => {
+    if (at > 0 && /^\s+at /.test(line)) return line;
+    const isHead = at === 0 && line.endsWith(`: ${message}`);
+    return isHead ? line.slice(0, -message.length) + censor : line.replaceAll(message, () => censor);
+  });
+  return lines.join("\n");
 }
 
 /** Whether the steps match the pattern's beginning. */

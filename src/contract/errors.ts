@@ -182,7 +182,7 @@ export class StateNotSerializableError extends CheckpointError {
   }
 }
 
-/** The encoded state is larger than `maxPayloadBytes`; nothing was stored. */
+/** The encoded state is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB). Nothing was stored. */
 export class PayloadTooLargeError extends CheckpointError {
   static override readonly code = "PAYLOAD_TOO_LARGE";
   override readonly name = "PayloadTooLargeError";

@@ -49,19 +49,25 @@ export class CheckpointReader<Schema extends StateSchema> {
 
   /** The query's intact checkpoints, one at a time. */
   async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
-    const { limit = Number.POSITIVE_INFINITY, ...unlimited } = query;
+    const { limit = Number.POSITIVE_INFINITY } = query;
+    const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
     const damage = new Damage();
-    let given = 0;
-    if (limit === 0) return;
-    for await (const record of this.#options.storage.read(unlimited)) {
-      const opened = await this.#open(record);
-      if (isCorrupt(opened)) {
-        this.#report(damage, opened);
-        continue;
+    let [rest, given] = [query, 0];
+    for (let wanted = limit; wanted > 0; wanted = limit - given) {
+      let [read, last] = [0, 0];
+      for await (const record of this.#options.storage.read(rest)) {
+        if (!isCorrupt(record)) [read, last] = [read + 1, record.sequence];
+        const opened = await this.#open(record);
+        if (isCorrupt(opened)) {
+          this.#report(damage, opened);
+          continue;
+        }
+        given += 1;
+        yield opened;
       }
-      given += 1;
-      yield opened;
-      if (given === limit) return;
+      if (read < wanted) break;
+      // The storage counted those of them that only their seal or digest shows to be damaged.
+      rest = { ...query, limit: limit - given, [bound]: last };
     }
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
   }

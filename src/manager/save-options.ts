@@ -1,7 +1,9 @@
-import { type EncodedState, encodeJson } from "../codec/json.js";
+import { Encoder } from "../codec/encoder.js";
+import { shortPath } from "../codec/path.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
+import { StateNotSerializableError } from "../contract/errors.js";
 import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
 
@@ -45,8 +47,7 @@ const SAVE_KEYS = [
 /** Lists show metadata, so it is no place for states. */
 const MAX_METADATA_BYTES = 64 * 1024;
 
-const PLAIN_METADATA =
-  "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays. Nothing was saved.";
+const PLAIN_METADATA = "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays";
 
 /** @throws {TypeError | RangeError} An option is misspelled or out of range. */
 export function checkSaveOptions(options: SaveOptions): void {
@@ -76,12 +77,12 @@ export function tokenOf(taskId: string, lease: Lease | undefined): number | unde
 /**
  * A copy of the metadata, so that later changes by the caller don't reach the storage.
  *
- * @throws {TypeError} It isn't an object of plain JSON.
+ * @throws {TypeError} It isn't an object of plain JSON; the message has the path to what isn't.
  * @throws {RangeError} It is larger than 64 KiB.
  */
 export function copyMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): JsonObject {
-  const { encoding, text } = encodeMetadata(metadata, redacted);
-  if (encoding !== "json" || !text.startsWith("{")) throw new TypeError(PLAIN_METADATA);
+  const text = encodeMetadata(metadata, redacted);
+  if (!text.startsWith("{")) throw new TypeError(`${PLAIN_METADATA}. Nothing was saved.`);
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_METADATA_BYTES) {
     throw new RangeError(
@@ -92,10 +93,12 @@ export function copyMetadata(metadata: JsonObject, redacted: RedactedPaths | und
   return JSON.parse(text) as JsonObject;
 }
 
-function encodeMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): EncodedState {
+function encodeMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): string {
   try {
-    return encodeJson(metadata, Number.POSITIVE_INFINITY, undefined, redacted);
+    return new Encoder({ maxBytes: Number.POSITIVE_INFINITY, redacted, isPlain: true }).encode(metadata);
   } catch (cause) {
-    throw new TypeError(PLAIN_METADATA, { cause });
+    if (!(cause instanceof StateNotSerializableError)) throw cause;
+    const path = shortPath(cause.path.replace("$", "metadata"));
+    throw new TypeError(`${PLAIN_METADATA}; ${path} isn't. Nothing was saved.`, { cause });
   }
 }

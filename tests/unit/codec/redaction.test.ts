@@ -91,6 +91,24 @@ describe("redact, of a state", () => {
     expect(kept).toMatchObject({ name: "$&", message: "$&", stack: "$&: $&\n    at the door" });
   });
 
+  it("leaves the calls of a stack as they are, however short the message is", async () => {
+    const calls = "\n    at attach (at.js:1:2)\n    at async at.js:7:7";
+    const error = Object.assign(new RangeError("at"), { stack: `RangeError: at${calls}` });
+    const manager = managerThat(["error.message", "state.error.message"]);
+    const { id } = await manager.save("t", { error }, { error });
+    const kept = await manager.restore("t", id);
+    expect(kept.error?.stack).toBe(`RangeError: [redacted]${calls}`);
+    expect(kept.state).toMatchObject({ error: { stack: `RangeError: [redacted]${calls}` } });
+  });
+
+  it("strips a message of several lines from its stack, one that looks like a call too", async () => {
+    const message = `refused\n    at ${SECRET}`;
+    const error = Object.assign(new Error(message), { stack: `Error: ${message}\n    at call (file.js:1:2)` });
+    const manager = managerThat(["error.message"]);
+    const { id } = await manager.save("t", 1, { error });
+    expect((await manager.restore("t", id)).error?.stack).toBe("Error: [redacted]\n    at call (file.js:1:2)");
+  });
+
   it("strips an error's message from its stack as well", async () => {
     const error = Object.assign(new TypeError(`token ${SECRET} refused`, { cause: SECRET }), { token: SECRET });
     const kept = await stored({ error }, "state.error.message", "state.error.cause", "state.error.token");

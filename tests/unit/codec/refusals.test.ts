@@ -52,7 +52,7 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ["a subclass of Uint8Array", [new (class Bytes extends Uint8Array {})(1)], "$[0]", /class Bytes/],
   ["a boxed primitive", { n: Object(1) }, "$.n", /boxed primitive/],
   ["a Promise", { p: Promise.resolve(1) }, "$.p", /is a Promise\. .*Await it first/],
-  ["a WeakMap", { w: new WeakMap() }, "$.w", /class WeakMap/],
+  ["a WeakMap", { w: new WeakMap() }, "$.w", /\$\.w is an instance of class WeakMap\./],
   ["URLSearchParams", new URLSearchParams("a=1"), "$", /class URLSearchParams/],
   ["a generator", { *[Symbol.iterator]() {} }[Symbol.iterator](), "$", /a prototype of its own/],
   ["an array whose prototype was replaced", [Object.setPrototypeOf([1], Object.prototype)], "$[0]", /class Object/],

@@ -1,5 +1,7 @@
+import { constants } from "node:buffer";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointManager, type CheckpointManagerOptions, type StorageAdapter, type Transform } from "waymark";
+import type { JsonObject } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
@@ -129,6 +131,25 @@ describe("save", () => {
     expect(await manager.list("t")).toHaveLength(1);
   });
 
+  it.each<[object, string]>([
+    [{ host: "a", when: new Date(0) }, "metadata.when"],
+    [{ gates: [{ check() {} }] }, "metadata.gates[0].check"],
+    [{ "two words": undefined }, 'metadata["two words"]'],
+  ])("says where metadata isn't plain JSON: %o", async (metadata, path) => {
+    const saving = managerInMemory().save("t", 1, { metadata: metadata as JsonObject });
+    await expect(saving).rejects.toThrow(TypeError);
+    await expect(saving).rejects.toThrow(`; ${path} isn't. Nothing was saved.`);
+  });
+
+  it("says that a state above the longest text must be split, whatever maxPayloadBytes is", async () => {
+    const manager = managerInMemory({ maxPayloadBytes: 2 ** 31 });
+    // Short in memory: nothing reads the characters before they are counted.
+    const half = "x".repeat(constants.MAX_STRING_LENGTH - 100);
+    const saving = manager.save("t", { a: half, b: half });
+    await expect(saving).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
+    await expect(saving).rejects.toThrow(/V8's limit.*\$\.b.*no option raises this limit\. Split the state/);
+  });
+
   it("refuses a state larger than maxPayloadBytes, and stores nothing", async () => {
     const manager = managerInMemory({ maxPayloadBytes: 10 });
     await expect(manager.save("t", "12345678901")).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
@@ -224,6 +245,39 @@ describe("reading", () => {
     expect(await states({ order: "oldest" })).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
     expect(await states({ limit: 2 })).toEqual([{ n: 3 }, { n: 2 }]);
     expect(await states({ limit: 0 })).toEqual([]);
+  });
+
+  it.each(["newest", "oldest"] as const)(
+    "asks the storage for no more of a history than its limit, %s first",
+    async (order) => {
+      const storage = new MemoryAdapter();
+      const limits: unknown[] = [];
+      const read = storage.read.bind(storage);
+      storage.read = (query) => {
+        limits.push(query.limit);
+        return read(query);
+      };
+      const manager = new CheckpointManager({ storage });
+      for (const n of [1, 2, 3]) await manager.save("t", n);
+      const found: unknown[] = [];
+      for await (const { state } of manager.history("t", { order, limit: 2 })) found.push(state);
+      expect(found).toEqual(order === "newest" ? [3, 2] : [1, 2]);
+      expect(limits).toEqual([2]);
+    },
+  );
+
+  it("gives a history of its limit though some of the first are damaged", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage });
+    for (const n of [1, 2, 3, 4, 5]) await manager.save("t", n);
+    const read = storage.read.bind(storage);
+    storage.read = async function* (query) {
+      for await (const record of read(query))
+        yield record.sequence % 2 === 0 ? { ...record, seal: "0".repeat(64) } : record;
+    };
+    const found: unknown[] = [];
+    for await (const { state } of manager.history("t", { limit: 3 })) found.push(state);
+    expect(found).toEqual([5, 3, 1]);
   });
 
   it("shows the incomplete tasks, most recent first", async () => {
