@@ -66,10 +66,10 @@ export class MemoryAdapter implements StorageAdapter {
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     const task = this.#task(draft.taskId) ?? { records: new Map(), newest: undefined, lastSequence: 0 };
-    checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
     const existing = task.records.get(draft.id);
     if (existing) return sequenceOfSame(existing, draft);
 
+    checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
     const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
     this.#put(task, copyOf(sealDraft(draft, sequence)));
     task.lastSequence = sequence;

@@ -39,10 +39,11 @@ export async function* repairFolders(
   root: string,
   load: LoadTask,
   write: WriteFolder,
-  { dryRun, leftoversOlderThanMs }: StorageRepair,
+  { dryRun, leftoversOlderThanMs, signal }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
   const oldestMs = Date.now() - leftoversOlderThanMs;
   for (const folder of foldersOf(root)) {
+    if (signal?.aborted) return;
     const steps = new Map<string, RepairStep>();
     /** Without a lock it changes nothing, and the steps are what it would do. */
     const run = async (lock?: FolderLock): Promise<void> => {
@@ -51,6 +52,8 @@ export async function* repairFolders(
       const moved: Entry[] = [];
       for (const { finding, entry } of examine(folder, load, false)) {
         await setImmediate();
+        // What was copied to quarantine before is removed below.
+        if (signal?.aborted) break;
         if (finding === undefined) continue;
         const { location } = finding;
         const bytes = finding.kind === "damaged" && entry ? attempt(() => entry.bytes()) : undefined;
@@ -66,6 +69,7 @@ export async function* repairFolders(
       if (lock && moved.length > 0) await load(folder.path, lock).remove(moved, lock);
     };
     await run();
+    if (signal?.aborted) return;
     if (!dryRun && [...steps.values()].some(({ action }) => action !== "left")) await write(folder.path, run);
     yield* steps.values();
   }

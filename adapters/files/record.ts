@@ -156,14 +156,13 @@ export function readEntry<Item>(
 /**
  * Answers an append whose id the task has already.
  *
- * @throws {CheckpointConflictError} It is another checkpoint.
  * @throws {UnreadableError} It is damaged.
+ * @throws {CheckpointConflictError} It is another checkpoint.
  */
 export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
-  const sequence = sequenceOfSame(stored, draft);
   const damage = damageIn(stored);
-  if (damage === undefined) return sequence;
-  throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
+  if (damage !== undefined) throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
+  return sequenceOfSame(stored, draft);
 }
 
 /**

@@ -116,15 +116,17 @@ export abstract class FolderStore implements StorageAdapter {
     const { taskId, id } = draft;
     const copy = copyOf(draft);
     const { sequence: exact } = options;
-    return this.#write(taskId, "save to", condition, async (task, lock) => {
-      const entry = task.find(id);
-      const stored = entry?.checkpoint();
-      const sequence = stored
-        ? sequenceOfStored(stored, copy)
-        : nextSequence(taskId, task, condition, { sequence: exact });
-      // The process that stored it may have died before it was durable. Now it will be.
-      if (stored) await syncFolder(this.folderOf(taskId));
-      else await task.append(sealDraft(copy, sequence), lock);
+    return this.#write(taskId, "save to", undefined, async (task, lock) => {
+      const stored = task.find(id)?.checkpoint();
+      if (stored) {
+        const same = sequenceOfStored(stored, copy);
+        // The process that stored it may have died before it was durable. Now it will be.
+        await syncFolder(this.folderOf(taskId));
+        return same;
+      }
+      checkLeaseIn(this.folderOf(taskId), taskId, condition);
+      const sequence = nextSequence(taskId, task, condition, { sequence: exact });
+      await task.append(sealDraft(copy, sequence), lock);
       return sequence;
     });
   }
@@ -269,7 +271,11 @@ export abstract class FolderStore implements StorageAdapter {
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
     };
-    return this.#write(taskId, verb, condition, work, () => false);
+    const absent = (): boolean => {
+      checkLeaseIn(this.folderOf(taskId), taskId, condition);
+      return false;
+    };
+    return this.#write(taskId, verb, condition, work, absent);
   }
 
   #reading<Result>(taskId: string, verb: string, read: () => Result): Result {

@@ -1,10 +1,4 @@
-import {
-  type AppendCondition,
-  type AppendOptions,
-  checkExpected,
-  nextSequence,
-  sequenceOfSame,
-} from "../../src/contract/adapter.js";
+import { type AppendCondition, type AppendOptions, checkExpected, nextSequence } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -15,7 +9,7 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
-import { readable } from "../sql/damage.js";
+import { readable, sequenceOfStored } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
@@ -82,9 +76,9 @@ export class PostgresWriter {
       }
       // In this order: another process that appends the same draft may store it in between.
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
-      const existing = await this.#reader.sealed(this.#connection, taskId, draft.id);
+      const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
-        const same = sequenceOfSame(readable(existing), draft);
+        const same = sequenceOfStored(existing, draft);
         // A synchronous standby may not have it yet, if its connection broke at the commit. This lock's commit waits for both.
         await this.#connection.rows(this.#sql.lock, taskId);
         return same;

@@ -1,6 +1,7 @@
-import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { type CorruptRecord, isCorrupt, sequenceOfSame } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
+  type CheckpointDraft,
   type CheckpointSummary,
   damageIn,
   type SealedSummary,
@@ -12,7 +13,7 @@ import type { DamagedFinding } from "../../src/contract/findings.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
 /** For a call that changes the checkpoint. @throws {CheckpointCorruptError} The row can't be read. */
-export function readable(found: SealedSummary | CorruptRecord): SealedSummary {
+export function readable<Found extends SealedSummary>(found: Found | CorruptRecord): Found {
   if (!isCorrupt(found)) return found;
   const task = JSON.stringify(found.taskId);
   throw new CheckpointCorruptError(
@@ -20,6 +21,19 @@ export function readable(found: SealedSummary | CorruptRecord): SealedSummary {
       "Nothing was changed, and it was left untouched.",
     { cause: found.cause },
   );
+}
+
+/**
+ * Answers an append whose id the task has already.
+ *
+ * @throws {CheckpointCorruptError} It is damaged.
+ * @throws {CheckpointConflictError} It is another checkpoint.
+ */
+export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft: CheckpointDraft): number {
+  const stored = readable(found);
+  const damage = damageIn(stored);
+  if (damage !== undefined) readable(damagedRow(`sequence ${stored.sequence}`, stored, damage));
+  return sequenceOfSame(stored, draft);
 }
 
 /** With the seal checked: of a summary, nobody above can check it. */

@@ -54,9 +54,11 @@ export class SqlMaintenance implements StorageMaintenance {
     for await (const item of this.#inspect(quick)) yield "finding" in item ? item.finding : item;
   }
 
-  async *repair({ dryRun }: StorageRepair): AsyncGenerator<RepairStep, void, void> {
+  async *repair({ dryRun, signal }: StorageRepair): AsyncGenerator<RepairStep, void, void> {
     const { place, names, advice } = this.#tables;
+    if (signal?.aborted) return;
     for await (const item of this.#inspect(false)) {
+      if (signal?.aborted) return;
       if (!("finding" in item)) continue;
       const { finding, move } = item;
       if (finding.kind === "refused") {

@@ -140,7 +140,9 @@ export class SqliteAdapter implements StorageAdapter {
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     // The caller may change what it gave as soon as it has its promise.
     const [copy, asked] = [structuredClone(change), { ...condition }];
-    return (await this.#change(({ writer }) => writer.setStatus(taskId, id, copy, asked))) ?? false;
+    const changed = await this.#change(({ writer }) => writer.setStatus(taskId, id, copy, asked));
+    if (changed === undefined) checkLease(taskId, NO_LEASE, asked);
+    return changed ?? false;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
@@ -226,7 +228,7 @@ type OpenedStore = ReturnType<typeof storeIn>;
 function storeIn(database: SqliteConnection, path: string) {
   const histories = new SqliteHistories(database);
   const reader = new SqliteReader(database, histories, path);
-  return { database, histories, reader, writer: new SqliteWriter(database, histories, path) };
+  return { database, histories, reader, writer: new SqliteWriter(database, histories, reader, path) };
 }
 
 /** What an append that nothing stored would allow meets. */

@@ -1,10 +1,4 @@
-import {
-  type AppendCondition,
-  type AppendOptions,
-  checkExpected,
-  nextSequence,
-  sequenceOfSame,
-} from "../../src/contract/adapter.js";
+import { type AppendCondition, type AppendOptions, checkExpected, nextSequence } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -15,12 +9,13 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
-import { readable } from "../sql/damage.js";
+import { readable, sequenceOfStored } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
+import type { SqliteReader } from "./reader.js";
 import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
 /** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
@@ -71,11 +66,13 @@ export type Outcome = { readonly sequence: number } | { readonly error: unknown 
 export class SqliteWriter {
   readonly #database: SqliteConnection;
   readonly #histories: SqliteHistories;
+  readonly #reader: SqliteReader;
   readonly #path: string;
 
-  constructor(database: SqliteConnection, histories: SqliteHistories, path: string) {
+  constructor(database: SqliteConnection, histories: SqliteHistories, reader: SqliteReader, path: string) {
     this.#database = database;
     this.#histories = histories;
+    this.#reader = reader;
     this.#path = path;
   }
 
@@ -113,8 +110,7 @@ export class SqliteWriter {
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
-    return this.#change(taskId, id, (record, number) => {
-      checkLeaseIn(this.#database, taskId, condition);
+    return this.#change(taskId, id, condition, (record, number) => {
       checkExpected(taskId, this.#newestSequence(taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), digestBytes(seal), number);
@@ -124,7 +120,7 @@ export class SqliteWriter {
   }
 
   replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): boolean {
-    return this.#change(taskId, id, (record, number) => {
+    return this.#change(taskId, id, undefined, (record, number) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
       // The old one may be part of what others are made of.
@@ -162,12 +158,11 @@ export class SqliteWriter {
   }
 
   #append({ draft, condition, options }: Append): number {
-    checkLeaseIn(this.#database, draft.taskId, condition);
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, newest, near] = this.#database.one(POSITION, taskId, id, taskId, taskId, taskId) ?? [];
-    if (typeof taken === "number") {
-      return sequenceOfSame(this.#sealed(taskId, this.#database.one(BY_ID, taskId, id) ?? []), draft);
-    }
+    const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
+    if (existing) return sequenceOfStored(existing, draft);
+    checkLeaseIn(this.#database, taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
@@ -186,8 +181,14 @@ export class SqliteWriter {
   }
 
   /** Gives false if there is no such checkpoint. */
-  #change(taskId: string, id: string, change: (record: SealedSummary, number: unknown) => boolean): boolean {
+  #change(
+    taskId: string,
+    id: string,
+    condition: AppendCondition | undefined,
+    change: (record: SealedSummary, number: unknown) => boolean,
+  ): boolean {
     return this.#database.atomically(() => {
+      checkLeaseIn(this.#database, taskId, condition);
       const row = this.#database.one(BY_ID, taskId, id);
       return row !== undefined && change(this.#sealed(taskId, row), row[0]);
     });

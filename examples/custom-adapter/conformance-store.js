@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createStorage } from "unstorage";
 import fsDriver from "unstorage/drivers/fs";
@@ -20,8 +20,10 @@ export function damage(location, taskId, id, part) {
     const header = index.headers.find((one) => one.taskId === taskId && one.id === id);
     if (header === undefined) continue;
     const otherSeal = header.seal.replace(/./, (digit) => (digit === "0" ? "1" : "0"));
+    const payload = join(location, "waymark", "payloads", task, `${header.sequence}`);
     if (part === "summary") writeFileSync(path, text.replace(header.seal, otherSeal));
-    else truncateSync(join(location, "waymark", "payloads", task, `${header.sequence}`), 15);
+    else if (part === "payload") truncateSync(payload, 15);
+    else rmSync(payload);
     return;
   }
   throw new Error(`No index in ${location} holds checkpoint ${id} of ${taskId}.`);

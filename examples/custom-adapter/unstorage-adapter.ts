@@ -15,6 +15,7 @@ import {
   type CheckpointDraft,
   type CheckpointQuery,
   checkExpected,
+  damageIn,
   isCorrupt,
   nextSequence,
   type SealedSummary,
@@ -66,7 +67,7 @@ export class UnstorageAdapter implements StorageAdapter {
     return this.#inTurn(indexKey(taskId), async () => {
       const { headers, lastSequence } = await this.#index(taskId);
       const existing = headers.find((header) => header.id === id);
-      if (existing) return sequenceOfSame(existing, own);
+      if (existing) return this.#sequenceOfStored(existing, own);
 
       const position = { newestSequence: newestSequence(headers), lastSequence };
       const sequence = nextSequence(taskId, position, condition, options);
@@ -85,7 +86,7 @@ export class UnstorageAdapter implements StorageAdapter {
       if (index === undefined || isCorrupt(index)) return index;
       const header = index.headers.find((one) => one.id === id);
       if (header === undefined) return undefined;
-      return corruptionOf(header) ?? this.#records.checkpoint(header);
+      return this.#checkpoint(header);
     });
   }
 
@@ -93,7 +94,7 @@ export class UnstorageAdapter implements StorageAdapter {
     const key = indexKey(query.taskId);
     for (const header of await this.#headers(query)) {
       // A turn for each payload, so that the task can be written to in between, by who is iterating too.
-      const record = isCorrupt(header) ? header : await this.#inTurn(key, () => this.#unlessRemoved(header));
+      const record = isCorrupt(header) ? header : await this.#inTurn(key, () => this.#asItIs(header));
       if (record !== undefined) yield record;
     }
   }
@@ -181,12 +182,31 @@ export class UnstorageAdapter implements StorageAdapter {
     return isCorrupt(index) ? [index] : select(index.headers, query);
   }
 
-  /** A payload that is missing is corruption, unless the checkpoint was removed after it was listed. */
-  async #unlessRemoved(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+  /**
+   * The checkpoint of a header that was read before. If its payload doesn't fit, somebody may have removed it since, or
+   * saved another one under its id: then both are read again. What doesn't fit now is damaged.
+   */
+  async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
-    if (!isCorrupt(record)) return record;
+    if (!isCorrupt(record) && damageIn(record) === undefined) return record;
     const { headers } = await this.#index(header.taskId);
-    return headers.some(({ sequence, id }) => sequence === header.sequence && id === header.id) ? record : undefined;
+    const now = headers.find(({ sequence, id }) => sequence === header.sequence && id === header.id);
+    return now && this.#checkpoint(now);
+  }
+
+  async #checkpoint(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord> {
+    return corruptionOf(header) ?? this.#records.checkpoint(header);
+  }
+
+  /** Answers an append whose id exists. Whether a damaged checkpoint is the same as the draft, nobody knows. */
+  async #sequenceOfStored(header: SealedSummary, draft: CheckpointDraft): Promise<number> {
+    const stored = await this.#checkpoint(header);
+    const damage = isCorrupt(stored) ? stored.reason : damageIn(stored);
+    if (damage === undefined) return sequenceOfSame(header, draft);
+    throw new CheckpointCorruptError(
+      `Checkpoint ${header.id} of task ${JSON.stringify(header.taskId)} exists and is damaged: ${damage} ` +
+        "It was left untouched, and nothing was stored.",
+    );
   }
 
   async #removeTask(taskId: string, condition: AppendCondition | undefined): Promise<number> {

@@ -1,9 +1,9 @@
 import { AssertionError } from "node:assert";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
-import { type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.js";
+import { type CheckpointSummary, damageIn, type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.js";
 import type { CheckpointErrorCode } from "../contract/errors.js";
-import { type Appended, sha256Of } from "./drafts.js";
+import type { Appended } from "./drafts.js";
 
 /** Throws with the obligation if the condition doesn't hold. */
 export function holds(met: boolean, obligation: string): asserts met {
@@ -34,6 +34,17 @@ export function sameAsAppended(
   same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal it on append and on setStatus`);
 }
 
+/** Throws unless the record is whole as one of the two was: header and payload of one moment. */
+export function sameAsEither(
+  found: StoredCheckpoint | CorruptRecord,
+  [former, later]: readonly [former: Appended, later: Appended],
+  how: string,
+): void {
+  const what = `${how}, while another write replaced it,`;
+  const { payload } = intact(found, `${what} MUST give header and payload of one moment`);
+  sameAsAppended(found, payload.sha256 === former.payload.sha256 ? former : later, what);
+}
+
 /** The record, if it is one. Throws if it is missing or corrupt. */
 export function intact<Found extends object>(found: Found | CorruptRecord | undefined, obligation: string): Found {
   if (found === undefined) return failed(`${obligation}, but it gave nothing`);
@@ -45,8 +56,26 @@ export function intact<Found extends object>(found: Found | CorruptRecord | unde
  * digest.
  */
 export function isReported(found: StoredCheckpoint | CorruptRecord | undefined): boolean {
-  if (found === undefined) return false;
-  return isCorrupt(found) || seal(found) !== found.seal || sha256Of(found.payload.body) !== found.payload.sha256;
+  return found !== undefined && damageOf(found) !== undefined;
+}
+
+/** What is wrong with an item, and where it is; `undefined` if it is intact, as far as it shows. */
+export function damageOf(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
+  if (isCorrupt(item)) return `${item.reason} (${item.location})`;
+  return "payload" in item ? damageIn(item) : undefined;
+}
+
+/** Throws unless these are the ids of the items, in order; `corrupt` stands for a damaged one. */
+export function sameIds(
+  items: readonly (StoredCheckpoint | CheckpointSummary | CorruptRecord)[],
+  expected: readonly string[],
+  obligation: string,
+): void {
+  const damages = items.map(damageOf);
+  const ids = items.map((item, at) => (damages[at] !== undefined || isCorrupt(item) ? "corrupt" : item.id));
+  if (isDeepStrictEqual(ids, expected)) return;
+  const reasons = damages.filter((damage) => damage !== undefined).map((damage) => `\n  corrupt: ${damage}`);
+  same(ids, expected, `${obligation}${reasons.join("")}`);
 }
 
 /** Throws unless the call fails with this error code. */

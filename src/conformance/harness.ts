@@ -35,13 +35,14 @@ export interface ConformanceModule {
 }
 
 /**
- * Which part of a stored checkpoint is damaged. `summary`: `list` can't read it any more. `payload`: the body differs from
- * what was stored. A store that keeps both as one may damage both each time.
+ * How a stored checkpoint is damaged. `summary`: `list` can't read it any more. `payload`: the body differs from what was
+ * stored. `missing`: the body is gone, and the rest is there. A store that keeps all in one place may damage more of it
+ * each time.
  */
-export type DamagedPart = "summary" | "payload";
+export type DamagedPart = "summary" | "payload" | "missing";
 
-/** Both parts, for cases that test each. */
-export const DAMAGED_PARTS: readonly DamagedPart[] = ["summary", "payload"];
+/** All of them, for cases that test each. */
+export const DAMAGED_PARTS: readonly DamagedPart[] = ["summary", "payload", "missing"];
 
 /** The functions of a test runner: vitest, node:test, Mocha, Jasmine or Jest. */
 export interface ConformanceRunner {

@@ -1,6 +1,7 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../contract/checkpoint.js";
-import { codeOf, same, sameAsAppended } from "./check.js";
+import { codeOf, damageOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";
 
@@ -15,6 +16,14 @@ export async function appendAll(adapter: StorageAdapter, all: readonly Checkpoin
 export async function appendAtOnce(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
   return Promise.all(all.map(async (one) => ({ ...one, sequence: await adapter.append(one) })));
 }
+
+/** Lets so many turns of the event loop pass: as many other calls come as far as they get. */
+export async function pass(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await nextTurn();
+}
+
+/** How many turns pass between two calls that meet, so that they meet at different places. */
+export const MEETINGS: readonly number[] = [0, 1, 2, 5];
 
 /** Runs the body with an instance, then closes that. */
 export async function withOpen<Result>(
@@ -39,9 +48,9 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** The ids of summaries or records, in order; `corrupt` for a corrupt one. */
+/** The ids of summaries or records, in order; for a corrupt one, what is wrong with it. */
 export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
-  return (await collect(items)).map((item) => (isCorrupt(item) ? "corrupt" : item.id));
+  return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${damageOf(item)}` : item.id));
 }
 
 /** Throws unless exactly these checkpoints are stored, and every reading method gives them whole. */

@@ -16,7 +16,10 @@ import type { LeaseStore } from "./leases.js";
 
 /** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
 export interface AdapterCapabilities {
-  /** What was acknowledged survives a killed process. */
+  /**
+   * What was acknowledged survives a killed process. Of a storage on a server it says that the server has committed it: it
+   * survives the server's own end as far as the server is set to (`synchronous_commit` of PostgreSQL).
+   */
   readonly durable: boolean;
   /** Several processes may use one store at once. */
   readonly multiProcess: boolean;
@@ -112,10 +115,15 @@ export interface StorageAdapter {
    * - MUST be safe to call concurrently; appends of one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
    * - Ids are unique within a task. Appending the same draft again MUST return the sequence it has, before the condition
-   *   is checked, so that a caller who lost the answer can retry. Another draft under that id MUST be refused:
-   *   `sequenceOfSame` compares the two. (cases: append.idempotent, append.id-taken)
+   *   is checked (a lost lease neither), so that a caller who lost the answer can retry. Another draft under that id MUST
+   *   be refused: `sequenceOfSame` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
+   * - An id whose checkpoint is damaged MUST be refused as corrupt, whichever draft it is: nobody knows whether it is the
+   *   same. `damageIn` tells. (case: corrupt.id-taken)
    *
-   * @throws {CheckpointConflictError} The condition doesn't hold, or the id or the exact sequence is taken; nothing was stored.
+   * @throws {CheckpointCorruptError} The id belongs to a checkpoint that can't be read; it was left untouched.
+   * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
+   * @throws {CheckpointConflictError} The rest of the condition doesn't hold, or the id or the exact
+   *   sequence is taken; nothing was stored.
    * @throws {StorageError} The backend failed; what was acknowledged before is intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
@@ -123,6 +131,12 @@ export interface StorageAdapter {
   /**
    * The checkpoint of that id, a CorruptRecord if it can't be read, `undefined` if there is none. The adapter doesn't
    * verify it: the manager checks seal and digest, and other callers check them with `damageIn`.
+   *
+   * - Header and payload MUST be of one moment, in every read. An adapter that reads them in two steps checks that they
+   *   belong together, and reads again: otherwise the manager takes a write that came between them for damage, and gives
+   *   an older checkpoint. (cases: read.one-moment, replace.one-moment)
+   * - A payload that is missing is damage, not absence: `undefined` only where the checkpoint isn't there, or no longer.
+   *   (case: corrupt.reported)
    */
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined>;
 
@@ -145,8 +159,13 @@ export interface StorageAdapter {
   /**
    * Changes status and error in one atomic step, and seals the record anew (see `withStatus`).
    *
+   * A lost lease is the first answer, then that there is no such checkpoint, then the rest of the condition.
+   * (cases: leases.fencing, status.nothing)
+   *
    * @returns False if there is no such checkpoint.
-   * @throws {CheckpointConflictError} It is `completed`, or the condition doesn't hold. (case: status.completed-stays)
+   * @throws {LeaseLostError} The condition's lease is lost.
+   * @throws {CheckpointConflictError} It is `completed`, or the rest of the condition doesn't hold.
+   *   (case: status.completed-stays)
    */
   setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean>;
 

@@ -63,6 +63,8 @@ export interface StorageRepair {
   readonly leftoversOlderThanMs: number;
   /** Changes nothing and reports what it would do. */
   readonly dryRun: boolean;
+  /** Stops the repair where it is aborted. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What a repair did about a finding, or would do in a dry run. */
@@ -93,6 +95,8 @@ export interface StorageMaintenance {
    *   finishes what the first began. After a repair no call returns a CorruptRecord. (case: repair.moves)
    * - MUST NOT reuse a damaged record's sequence if it can still be read. (case: repair.keeps-numbering)
    * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)
+   * - MUST end soon after its signal is aborted: between two checkpoints, with neither of them half moved. It needn't throw.
+   *   (case: repair.stops)
    */
   repair(options: StorageRepair): AsyncIterable<RepairStep>;
 }

@@ -6,7 +6,7 @@ import { LeaseLostError } from "./errors.js";
  *
  * - A claim MUST give each task to one holder at a time, and a token that is higher than all before, also after the task
  *   was removed and the storage opened anew. (cases: leases.one-holder, leases.tokens-grow)
- * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (case: leases.fencing)
+ * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing, leases.one-step)
  * - One clock judges when a lease expires: the server's, or on one machine {@link monotonicMs}, which nobody sets.
  *   (case: leases.expiry)
  *

@@ -92,7 +92,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @returns The summary: `sequence` from 1, `createdAt` in ISO 8601 UTC by the manager's clock, `sizeBytes` as stored.
    * @throws {StateInvalidError} The schema refuses the state; nothing was stored.
    * @throws {StateNotSerializableError} It holds a value that would be lost; the error has its JSON path.
-   * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`.
+   * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
    * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` belongs to another
    *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; what was saved before is intact.
@@ -347,9 +347,13 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#run(() => this.#pruner.pruneAll(policy));
   }
 
-  /** Checks everything that is stored and returns what is wrong. Changes nothing, and needs neither key nor schema. */
+  /**
+   * Checks everything that is stored and returns what is wrong. Changes nothing, and needs neither key nor schema.
+   *
+   * @throws {ClosedError} `close` stopped it.
+   */
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
-    return this.#run(() => verifyStorage(this.#options.storage, options));
+    return this.#run(() => verifyStorage(this.#options.storage, options, this.#closing.signal));
   }
 
   /**
@@ -357,9 +361,10 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * of killed writes. It deletes nothing that was saved, and no sequence is given twice.
    *
    * @throws {UnsupportedOperationError} The storage offers no repair.
+   * @throws {ClosedError} `close` stopped it between two checkpoints; another repair continues from there.
    */
   async repair(options: RepairOptions = {}): Promise<RepairResult> {
-    return this.#run(() => repairStorage(this.#options.storage, options));
+    return this.#run(() => repairStorage(this.#options.storage, options, this.#closing.signal));
   }
 
   /**
@@ -429,7 +434,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   /**
    * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
-   * `ownsStorage` is false. Idempotent; every later call throws a ClosedError.
+   * `ownsStorage` is false. It stops `verify`, `repair` and `rekey` at their next checkpoint instead of waiting for them.
+   * Idempotent; every later call throws a ClosedError.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close();
@@ -485,7 +491,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   async #close(): Promise<void> {
-    this.#closing.abort();
+    this.#closing.abort(new ClosedError("The checkpoint manager"));
     const stopped = await this.#autoSaves.stopAll();
     while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
     for (const lease of this.#leases) {

@@ -3,6 +3,7 @@ import { type CheckpointSummary, damageIn, summaryOf } from "../contract/checkpo
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
 import { checkFunction, checkSignal } from "./arguments.js";
+import { eitherOf } from "./verify.js";
 
 /** The options of `repair`. */
 export interface RepairOptions {
@@ -10,7 +11,7 @@ export interface RepairOptions {
   readonly leftoversOlderThanMs?: number | undefined;
   /** Changes nothing and reports what a repair would do. Default false. */
   readonly dryRun?: boolean | undefined;
-  /** Stops between two steps; `repair` then throws the signal's reason. Another repair continues from there. */
+  /** Stops between two checkpoints; `repair` then throws the signal's reason. Another repair continues from there. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each step. */
   readonly onProgress?: ((step: RepairStep) => void) | undefined;
@@ -27,27 +28,39 @@ export interface RepairResult {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** @throws {UnsupportedOperationError} The adapter offers no repair. */
-export async function repairStorage(storage: StorageAdapter, options: RepairOptions): Promise<RepairResult> {
-  const { leftoversOlderThanMs = HOUR_MS, dryRun = false, signal, onProgress } = checked(options);
+/**
+ * Moves damage away, as far as the adapter can.
+ *
+ * @param closing - Aborted when the manager closes.
+ * @throws {UnsupportedOperationError} The adapter offers no repair.
+ */
+export async function repairStorage(
+  storage: StorageAdapter,
+  options: RepairOptions,
+  closing: AbortSignal,
+): Promise<RepairResult> {
+  const { leftoversOlderThanMs = HOUR_MS, dryRun = false, onProgress, signal } = checked(options);
+  const stop = eitherOf(closing, signal);
   if (storage.maintenance === undefined) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter has no repair. Nothing was changed; verify() finds what is damaged, and remove() removes a checkpoint.`,
     );
   }
   const steps: RepairStep[] = [];
-  signal?.throwIfAborted();
-  for await (const step of storage.maintenance.repair({ leftoversOlderThanMs, dryRun })) {
+  stop.throwIfAborted();
+  for await (const step of storage.maintenance.repair({ leftoversOlderThanMs, dryRun, signal: stop })) {
     steps.push(step);
     onProgress?.(step);
-    signal?.throwIfAborted();
+    stop.throwIfAborted();
   }
+  stop.throwIfAborted();
   const affected = new Set<string>();
   for (const { action, finding } of steps) {
     if (action === "quarantined" && finding.taskId !== undefined) affected.add(finding.taskId);
   }
   const tasks: RepairResult["tasks"][number][] = [];
   for (const taskId of affected) {
+    stop.throwIfAborted();
     const task = await newestOf(storage, taskId);
     if (task) tasks.push(task);
   }

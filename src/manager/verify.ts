@@ -7,7 +7,7 @@ import { checkFunction, checkSignal } from "./arguments.js";
 export interface VerifyOptions {
   /** Skips payloads, so damage that only their digest shows is not found. Default false. */
   readonly quick?: boolean | undefined;
-  /** Stops it; `verify` then throws the signal's reason. */
+  /** Stops it at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each checkpoint and each finding, with the counts so far. */
   readonly onProgress?: ((soFar: VerifyCounts) => void) | undefined;
@@ -29,15 +29,24 @@ export interface VerifyResult extends Omit<VerifyCounts, "findings"> {
   readonly findings: readonly StorageFinding[];
 }
 
-/** Checks everything in a storage and changes nothing. Only the findings take memory. */
-export async function verifyStorage(storage: StorageAdapter, options: VerifyOptions): Promise<VerifyResult> {
-  const { quick = false, signal, onProgress } = checked(options);
+/**
+ * Checks everything in a storage and changes nothing. Only the findings take memory.
+ *
+ * @param closing - Aborted when the manager closes.
+ */
+export async function verifyStorage(
+  storage: StorageAdapter,
+  options: VerifyOptions,
+  closing: AbortSignal,
+): Promise<VerifyResult> {
+  const { quick = false, onProgress, signal } = checked(options);
+  const stop = eitherOf(closing, signal);
   const findings: StorageFinding[] = [];
   const counts = { tasks: 0, checkpoints: 0, bytes: 0 };
   let current: CheckedRecord | undefined;
-  signal?.throwIfAborted();
+  stop.throwIfAborted();
   for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
-    signal?.throwIfAborted();
+    stop.throwIfAborted();
     if (item.kind === "checked") {
       if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
       counts.checkpoints += 1;
@@ -47,6 +56,11 @@ export async function verifyStorage(storage: StorageAdapter, options: VerifyOpti
     onProgress?.({ ...counts, findings: findings.length });
   }
   return { ...counts, findings };
+}
+
+/** Aborted as soon as one of them is, and with its reason. */
+export function eitherOf(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
+  return signal === undefined ? closing : AbortSignal.any([closing, signal]);
 }
 
 /** Verifies a storage without maintenance: checks every record that it returns. */

@@ -177,6 +177,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "pages-by-offset": { group: "core", caughtBy: ["read.while-writing", "list.while-writing"] },
   "promises-too-much": { group: "core", caughtBy: ["capabilities.declared"] },
   "reads-without-filters": { group: "core", caughtBy: ["read.filters", "read.many"] },
+  "reads-in-two-steps": { group: "core", caughtBy: ["read.one-moment"] },
   "refuses-repeats": { group: "core", caughtBy: ["append.idempotent"] },
   "remembers-removed-ids": { group: "core", caughtBy: ["append.id-free-again"] },
   "removes-by-part": { group: "removing", caughtBy: ["remove.prefix"] },
@@ -214,10 +215,22 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
       "corrupt.tasks",
       "corrupt.nothing-intact",
       "corrupt.untouched",
+      "corrupt.id-taken",
       "corrupt.not-laundered",
     ],
   },
   "launders-damage": { group: "damage", caughtBy: ["corrupt.not-laundered"] },
+  "looks-at-headers-alone": { group: "damage", caughtBy: ["corrupt.id-taken"] },
+  "loses-what-has-no-payload": {
+    group: "damage",
+    caughtBy: [
+      "corrupt.reported",
+      "corrupt.nothing-intact",
+      "corrupt.untouched",
+      "corrupt.not-laundered",
+      "corrupt.id-taken",
+    ],
+  },
   "spares-damage": { group: "damage", caughtBy: ["corrupt.removed-with-task"] },
   "stops-at-damage": {
     group: "damage",
@@ -233,7 +246,11 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "cries-wolf": { group: "maintenance", caughtBy: ["verify.quiet", "repair.moves"] },
   "finds-summaries-only": { group: "maintenance", caughtBy: ["verify.finds"] },
   "repairs-in-a-dry-run": { group: "maintenance", caughtBy: ["repair.dry-run"] },
-  "repairs-one-at-a-time": { group: "maintenance", caughtBy: ["repair.moves", "repair.dry-run"] },
+  "repairs-on-and-on": { group: "maintenance", caughtBy: ["repair.stops"] },
+  "repairs-one-at-a-time": {
+    group: "maintenance",
+    caughtBy: ["repair.moves", "repair.dry-run", "repair.stops"],
+  },
   "repairs-the-numbering-away": { group: "maintenance", caughtBy: ["repair.keeps-numbering"] },
   "acknowledges-early": {
     group: "kills",
@@ -293,6 +310,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     group: "replacing",
     caughtBy: ["replace.changes", "replace.keeps-the-rest", "replace.concurrent"],
   },
+  "reads-the-payload-later": { group: "replacing", caughtBy: ["replace.one-moment"] },
   "replaces-by-appending": {
     group: "replacing",
     caughtBy: ["replace.keeps-the-rest", "replace.changes"],
@@ -307,6 +325,8 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "leases-to-everybody": { group: "leasing", caughtBy: ["leases.one-holder", "leases.many-processes"] },
   "begins-tokens-anew": { group: "leasing", caughtBy: ["leases.tokens-grow"] },
   "ignores-the-token": { group: "leasing", caughtBy: ["leases.fencing", "leases.expiry", "leases.stopped"] },
+  "checks-the-lease-first": { group: "leasing", caughtBy: ["leases.one-step", "leases.repeats"] },
+  "fences-repeats": { group: "leasing", caughtBy: ["leases.repeats"] },
   "renews-what-has-expired": { group: "leasing", caughtBy: ["leases.expiry"] },
   "leases-in-its-own-memory": {
     group: "leasing",

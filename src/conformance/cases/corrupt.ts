@@ -1,9 +1,20 @@
 import { isDeepStrictEqual } from "node:util";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
-import { type CheckpointSummary, type StoredCheckpoint, summaryOf } from "../../contract/checkpoint.js";
-import { ascending, codeOf, holds, isReported, same, sameAsAppended, show } from "../check.js";
+import { type CheckpointSummary, summaryOf } from "../../contract/checkpoint.js";
+import {
+  ascending,
+  codeOf,
+  damageOf,
+  holds,
+  isReported,
+  refused,
+  same,
+  sameAsAppended,
+  sameIds,
+  show,
+} from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
-import { type Appended, draft, drafts } from "../drafts.js";
+import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, idsOf, sequencesOf, withOpen } from "../steps.js";
 
@@ -41,8 +52,8 @@ export const corruptCases: readonly ConformanceCase[] = [
         ["a limit", { ...newest, limit: 3 }, ["c5", "corrupt", "c3", "c2"]],
       ] as const) {
         const obligation = `MUST report what can't be read, though the query asks for ${name}`;
-        same(await idsOf(adapter.list(query)), expected, `list ${obligation}`);
-        same((await collect(adapter.read(query))).map(idOrCorrupt), expected, `read ${obligation}`);
+        sameIds(await collect(adapter.list(query)), expected, `list ${obligation}`);
+        sameIds(await collect(adapter.read(query)), expected, `read ${obligation}`);
       }
     },
   },
@@ -57,13 +68,15 @@ export const corruptCases: readonly ConformanceCase[] = [
         const { adapter } = await damagedTask(store, { taskId, count: 3, damaged: ["c3"], part });
         const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
         const shown = tasks.map((task) => (isCorrupt(task) ? "corrupt" : `${task.taskId} ${task.newest.id}`));
+        const reasons = tasks.filter(isCorrupt).map(damageOf);
         const readable = [`${before} c1`, "corrupt", `${taskId} c2`, `${after} c1`];
         const unread = [`${before} c1`, `${taskId} c3`, `${after} c1`];
-        const isUnread = part === "payload" && shown.length === unread.length;
+        const isUnread = part !== "summary" && shown.length === unread.length;
         same(
           shown,
           isUnread ? unread : readable,
-          "tasks MUST report a newest checkpoint that can't be read, give the newest readable one, and go on",
+          `tasks MUST report a newest checkpoint that can't be read, give the newest readable one, and go on; ` +
+            `it reported ${show(reasons)}`,
         );
         await adapter.close();
       }
@@ -120,6 +133,29 @@ export const corruptCases: readonly ConformanceCase[] = [
           await expectReported(reopened, [...left, ...next], id, part);
           await reopened.close();
         }
+      }
+    },
+  },
+  {
+    name: "corrupt.id-taken",
+    promise: "refuses an append under the id of a damaged checkpoint as corrupt, and stores nothing",
+    needs: "durable",
+    async run(store) {
+      for (const part of DAMAGED_PARTS) {
+        const { adapter, all } = await damagedTask(store, { taskId: part, count: 2, damaged: ["c1"], part });
+        for (const [what, draft] of [
+          ["the same draft", all[0]],
+          ["another draft", fullDraft(part, "c1")],
+        ] as const) {
+          if (draft === undefined) continue;
+          const { sequence: _sequence, ...again } = { sequence: 0, ...draft };
+          const obligation = `an append of ${what} under the id of a damaged checkpoint MUST be refused`;
+          await refused("CHECKPOINT_CORRUPT", adapter.append(again), obligation);
+        }
+        const found = await adapter.get(part, "c1");
+        holds(isReported(found), `get MUST still report the damaged c1 after appends, and gave ${show(found)}`);
+        same((await collect(adapter.list({ taskId: part, order: "newest" }))).length, 2, "they MUST store nothing");
+        await adapter.close();
       }
     },
   },
@@ -222,14 +258,14 @@ async function expectReported(
     const expected = ordered.map(({ id }) => (id === damaged ? "corrupt" : id));
     const obligation = `MUST report the damaged ${damaged} in its place, and still give the others`;
     const read = await collect(adapter.read({ taskId, order }));
-    same(read.map(idOrCorrupt), expected, `read ${obligation}`);
+    sameIds(read, expected, `read ${obligation}`);
 
     const listed = await collect(adapter.list({ taskId, order }));
-    const shown = listed.map((item, index) => {
-      if (isCorrupt(item)) return "corrupt";
-      return part === "payload" && isUnread(item, ordered[index], damaged) ? "corrupt" : item.id;
-    });
-    same(shown, expected, `list ${obligation}`);
+    const isUnreadPart = (item: CheckpointSummary | CorruptRecord, index: number): boolean =>
+      part !== "summary" && !isCorrupt(item) && isUnread(item, ordered[index], damaged);
+    const unread = listed.findIndex(isUnreadPart);
+    const seen = unread === -1 ? expected : expected.with(unread, damaged);
+    sameIds(listed, seen, `list ${obligation}`);
     for (const record of [...read, ...listed].filter(isCorrupt)) {
       const says = record.location !== "" && record.reason !== "";
       holds(says, "a CorruptRecord MUST say where it is and what is wrong with it");
@@ -240,8 +276,4 @@ async function expectReported(
 /** Whether it is the summary of the damaged checkpoint as it was before: `list` may read that part intact. */
 function isUnread(item: CheckpointSummary, original: Appended | undefined, damaged: string): boolean {
   return original?.id === damaged && isDeepStrictEqual(summaryOf(item), summaryOf(original));
-}
-
-function idOrCorrupt(record: StoredCheckpoint | CorruptRecord): string {
-  return isCorrupt(record) || isReported(record) ? "corrupt" : record.id;
 }

@@ -1,9 +1,10 @@
-import type { StorageAdapter } from "../../contract/adapter.js";
+import type { AppendCondition, StorageAdapter } from "../../contract/adapter.js";
+import { summaryOf } from "../../contract/checkpoint.js";
 import type { LeaseClaim, LeaseStore } from "../../contract/leases.js";
-import { holds, refused, same, show } from "../check.js";
+import { codeOf, holds, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, expectStored, idsOf, withOpen } from "../steps.js";
+import { appendAll, collect, expectStored, idsOf, MEETINGS, pass, withOpen } from "../steps.js";
 
 /** Longer than any case takes. */
 const LONG_MS = 600_000;
@@ -68,6 +69,10 @@ export const leaseCases: readonly ConformanceCase[] = [
         await refused("LEASE_LOST", adapter.append(draft("t", "late"), condition), "append MUST check the token");
         const change = adapter.setStatus("t", "c1", { status: "paused" }, condition);
         await refused("LEASE_LOST", change, "setStatus MUST check the token");
+        for (const [taskId, id] of [["t", "nowhere"] as const, ["nowhere", "c1"] as const]) {
+          const nothing = adapter.setStatus(taskId, id, { status: "paused" }, condition);
+          await refused("LEASE_LOST", nothing, "setStatus MUST check the token before it looks for the checkpoint");
+        }
         await refused("LEASE_LOST", adapter.remove("t", ["c1"], condition), "remove MUST check the token");
         await refused("LEASE_LOST", adapter.remove("t", "all", condition), "remove of the task MUST check the token");
         await expectStored(adapter, all);
@@ -79,6 +84,55 @@ export const leaseCases: readonly ConformanceCase[] = [
       await refused("LEASE_LOST", adapter.append(draft("u", "c1"), { fencingToken: 1 }), "nobody has the lease of u");
       same(await adapter.append(draft("t", "c3"), { fencingToken: next.token }), 3, "the holder MUST write");
       same(await adapter.append(draft("t", "c4")), 4, "a write without a token MUST not need the lease");
+    },
+  },
+  {
+    name: "leases.one-step",
+    promise: "checks the token in the write's own step: nothing is stored under it once another claim was granted",
+    about: "leases",
+    async run(store) {
+      const adapter = await store.open();
+      const leases = leasesOf(adapter);
+      const writes: Record<string, (taskId: string, condition: AppendCondition) => Promise<unknown>> = {
+        append: (taskId, condition) => adapter.append(draft(taskId, "late"), condition),
+        setStatus: (taskId, condition) => adapter.setStatus(taskId, "c1", { status: "paused" }, condition),
+        remove: (taskId, condition) => adapter.remove(taskId, ["c1"], condition),
+        "remove of the task": (taskId, condition) => adapter.remove(taskId, "all", condition),
+      };
+      for (const [name, write] of Object.entries(writes)) {
+        for (const turns of MEETINGS) {
+          const taskId = `${name} ${turns}`;
+          const { token } = await claimed(adapter, taskId);
+          const all = await appendAll(adapter, drafts(taskId, 2));
+          const writing = write(taskId, { fencingToken: token }).then(() => "stored", codeOf);
+          await pass(turns);
+          await leases.release(taskId, token);
+          await claimed(adapter, taskId);
+          const then = await collect(adapter.list({ taskId, order: "oldest" }));
+          const outcome = await writing;
+          holds(outcome === "stored" || outcome === "LEASE_LOST", `${name} MUST be stored, or refused as LEASE_LOST`);
+          const obligation = `${name} MUST store nothing under a token after another claim was granted`;
+          same(await collect(adapter.list({ taskId, order: "oldest" })), then, obligation);
+          if (outcome !== "stored") same(then, all.map(summaryOf), `${name} MUST store nothing if it is refused`);
+        }
+      }
+    },
+  },
+  {
+    name: "leases.repeats",
+    promise: "answers the same append again with its sequence, though the lease was lost meanwhile",
+    about: "leases",
+    async run(store) {
+      const adapter = await store.open();
+      const { token } = await claimed(adapter, "t");
+      const one = draft("t", "c1");
+      const sequence = await adapter.append(one, { fencingToken: token });
+      await leasesOf(adapter).release("t", token);
+      const obligation = "the same draft again MUST return the sequence it has, before the token is checked";
+      same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
+      await claimed(adapter, "t");
+      same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
+      await expectStored(adapter, [{ ...one, sequence }]);
     },
   },
   {

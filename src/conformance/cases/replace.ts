@@ -1,9 +1,9 @@
-import type { StorageAdapter } from "../../contract/adapter.js";
-import { type Payload, seal } from "../../contract/checkpoint.js";
-import { ascending, codeOf, holds, intact, isReported, refused, same, show } from "../check.js";
+import type { CorruptRecord, StorageAdapter } from "../../contract/adapter.js";
+import { type Payload, type StoredCheckpoint, seal } from "../../contract/checkpoint.js";
+import { ascending, codeOf, holds, intact, isReported, refused, same, sameAsEither, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, collect, expectStored, sequencesOf, withOpen } from "../steps.js";
+import { appendAll, collect, expectStored, MEETINGS, pass, sequencesOf, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
 /** The cases of adapters with `replacePayload`. */
@@ -128,6 +128,35 @@ export const replaceCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "replace.one-moment",
+    promise: "lets a read beside it give the former payload or the new one, each with its own header",
+    about: "replacePayload",
+    async run(store) {
+      const adapter = await store.open();
+      let all = await appendAll(adapter, drafts("t", 4));
+      for (const turns of MEETINGS) {
+        const next = all.map((one) => replaced(one, JSON.stringify({ turns, id: one.id })));
+        const reads = all.flatMap((one) => [
+          adapter.get("t", one.id),
+          collect(adapter.read({ taskId: "t", order: "newest", limit: 1 })).then(([newest]) => newest),
+        ]);
+        await pass(turns);
+        for (const [at, one] of all.entries()) await replace(adapter, one, next[at]?.payload ?? one.payload);
+        for (const found of await Promise.all(reads)) expectEither(found, all, next, "a read");
+        all = next;
+      }
+      const next = all.map((one) => replaced(one, JSON.stringify(["in the middle", one.id])));
+      let isFirst = true;
+      for await (const found of adapter.read({ taskId: "t", order: "newest" })) {
+        expectEither(found, all, next, "read, in the middle of an iteration");
+        if (isFirst)
+          for (const [at, one] of all.entries()) await replace(adapter, one, next[at]?.payload ?? one.payload);
+        isFirst = false;
+      }
+      await expectStored(adapter, next);
+    },
+  },
+  {
     name: "replace.closed",
     promise: "refuses replacePayload after close",
     about: "replacePayload",
@@ -213,6 +242,17 @@ export const replaceCases: readonly ConformanceCase[] = [
     },
   },
 ];
+
+function expectEither(
+  found: StoredCheckpoint | CorruptRecord | undefined,
+  all: readonly Appended[],
+  next: readonly Appended[],
+  how: string,
+): void {
+  const record = intact(found, `${how} MUST not miss a checkpoint, nor take it for damaged, because it is replaced`);
+  const both = [all, next].map((those) => those.find(({ id }) => id === record.id));
+  if (both[0] && both[1]) sameAsEither(record, [both[0], both[1]], how);
+}
 
 /** The checkpoint with that body. */
 function replaced(one: Appended, body: string | Uint8Array): Appended {

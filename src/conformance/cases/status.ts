@@ -66,6 +66,11 @@ export const statusCases: readonly ConformanceCase[] = [
       same(await adapter.setStatus("t", "c9", { status: "paused" }), false, obligation);
       same(await adapter.setStatus("t", "c1", { status: "paused" }), false, `${obligation} any more`);
       same(await adapter.setStatus("nowhere", "c1", { status: "paused" }), false, obligation);
+      const condition = { expectedSequence: 40 };
+      for (const [taskId, id] of [["t", "c9"] as const, ["nowhere", "c1"] as const]) {
+        const answer = adapter.setStatus(taskId, id, { status: "paused" }, condition);
+        same(await answer, false, `${obligation}, also where the condition doesn't hold`);
+      }
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, kept ? [kept] : []);
     },

@@ -12,6 +12,7 @@ export function damage(location, taskId, id, part) {
   const text = readFileSync(path, "utf8");
   const lineTwo = text.indexOf("\n") + 1;
   if (part === "summary") truncateSync(path, Math.floor(lineTwo / 2));
+  else if (part === "missing") truncateSync(path, lineTwo);
   else writeFileSync(path, text.slice(0, lineTwo) + text.slice(lineTwo).replace(/[0-9](?=[^0-9]*$)/, "x"));
 }
 

@@ -11,7 +11,7 @@ export async function damage(location, taskId, id, part) {
   const [url, schema] = location.split(" ");
   const client = new pg.Client(url);
   await client.connect();
-  const change = part === "summary" ? "status = 'x'" : "body = substr(body, 2) || 'x'";
+  const change = { summary: "status = 'x'", payload: "body = substr(body, 2) || 'x'", missing: "body = NULL" }[part];
   await client.query(`UPDATE "${schema}".checkpoints SET ${change} WHERE task_id = $1 AND id = $2`, [taskId, id]);
   await client.end();
 }

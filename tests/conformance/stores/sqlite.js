@@ -12,6 +12,8 @@ export function damage(location, taskId, id, part) {
     .get(taskId, id);
   if (part === "summary") {
     database.prepare("UPDATE waymark_checkpoints SET status = 'x' WHERE number = ?").run(number);
+  } else if (part === "missing") {
+    database.prepare("DELETE FROM waymark_payloads WHERE number = ?").run(number);
   } else {
     database.prepare("UPDATE waymark_payloads SET body = substr(body, 2) || 'x' WHERE number = ?").run(number);
   }

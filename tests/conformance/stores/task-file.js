@@ -15,7 +15,8 @@ export function damage(location, taskId, id, part) {
     const lines = readFileSync(path, "utf8").split("\n");
     const index = lines.findIndex((line) => line.startsWith(start));
     if (index === -1) continue;
-    lines[index] = part === "summary" ? firstHalf(lines[index]) : changedState(lines[index]);
+    const change = { summary: firstHalf, payload: changedState, missing: withoutState }[part];
+    lines[index] = change(lines[index]);
     writeFileSync(path, lines.join("\n"));
     return;
   }
@@ -24,6 +25,11 @@ export function damage(location, taskId, id, part) {
 
 function firstHalf(line) {
   return line.slice(0, line.length / 2);
+}
+
+function withoutState(line) {
+  const stateAt = line.lastIndexOf(', "state":');
+  return line.slice(0, stateAt) + (line.endsWith(",") ? "}," : "}");
 }
 
 function changedState(line) {

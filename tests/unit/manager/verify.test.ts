@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, UnsupportedOperationError, type VerifyCounts } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -27,6 +28,19 @@ function edit(path: string, change: (text: string) => string): string {
   return changed;
 }
 
+/** Changes the state of a task's second checkpoint. */
+function damage(root: string, scheme: "files" | "tasks" | "sqlite", task: string): void {
+  const change = (text: string) => text.replace('"n":2', '"n":7');
+  if (scheme === "files") edit(join(root, task, `000000000002-${task}-s2.json`), change);
+  else if (scheme === "tasks") edit(join(root, task, "checkpoints.json"), change);
+  else {
+    const database = new Database(root);
+    const where = "number = (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND sequence = 2)";
+    database.prepare(`UPDATE waymark_payloads SET body = '{"n":7}' WHERE ${where}`).run(task);
+    database.close();
+  }
+}
+
 describe("verify", () => {
   it("counts what it looks at, tells how far it is, and ends at a signal", async () => {
     const { manager } = await populated("files");
@@ -52,6 +66,47 @@ describe("verify", () => {
     expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
     expect(await manager.verify({ quick: true })).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
     await expect(manager.repair()).rejects.toBeInstanceOf(UnsupportedOperationError);
+  });
+
+  it.each(["files", "tasks", "sqlite"] as const)(
+    "ends with a ClosedError when the manager closes (%s)",
+    async (scheme) => {
+      const { manager } = await populated(scheme);
+      const seen: VerifyCounts[] = [];
+      const verifying = manager.verify({
+        onProgress: (soFar) => {
+          seen.push(soFar);
+          void manager.close();
+        },
+      });
+      await expect(verifying).rejects.toMatchObject({ code: "CLOSED" });
+      expect(seen).toHaveLength(1);
+    },
+  );
+
+  it.each(["files", "tasks", "sqlite"] as const)(
+    "stops a repair between two checkpoints when the manager closes (%s)",
+    async (scheme) => {
+      const { root, manager } = await populated(scheme);
+      const before = new CheckpointManager({ storage: openStorage(`${scheme}:${root}`) });
+      for (const task of ["quarantine", "other"]) await damage(root, scheme, task);
+      const found = (await before.verify()).findings;
+      const repairing = before.repair({ onProgress: () => void before.close() });
+      await expect(repairing).rejects.toMatchObject({ code: "CLOSED" });
+      await before.close();
+
+      const { steps } = await manager.repair();
+      expect(found).toHaveLength(2);
+      expect(steps).toHaveLength(1);
+      expect((await manager.verify()).findings).toEqual([]);
+    },
+  );
+
+  it.each(["files", "tasks", "sqlite"] as const)("stops a repair that finds nothing, too (%s)", async (scheme) => {
+    const { manager } = await populated(scheme);
+    const repairing = manager.repair();
+    await manager.close();
+    await expect(repairing).rejects.toMatchObject({ code: "CLOSED" });
   });
 
   it("refuses options that don't exist, or are of a wrong kind", async () => {
