@@ -1,4 +1,4 @@
-import { CheckpointError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
 
 /** What a call was about when the file system failed it. */
 export interface FailedCall {
@@ -53,10 +53,10 @@ export function codeOf(error: unknown): string | undefined {
 
 /** A file system's error without the call and the path: `ENOENT: no such file or directory`. */
 export function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = isError(error) ? error.message : String(error);
   return isSystemError(error) ? message.replace(/, \w+( '.*')?$/s, "") : message;
 }
 
 function isSystemError(error: unknown): error is Error & { readonly code: string } {
-  return error instanceof Error && "code" in error && typeof error.code === "string" && "syscall" in error;
+  return isError(error) && "code" in error && typeof error.code === "string" && "syscall" in error;
 }

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
-import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
+import { ownRequire } from "../../src/contract/own-require.js";
 import type { SqlRow } from "../sql/rows.js";
 import { isLost, isPassing, isUnreachable } from "./errors.js";
 import { fromColumn, toColumn } from "./text.js";
@@ -250,7 +250,7 @@ interface Pg {
 /** Makes a pool with pg, an optional peer, which is loaded here. */
 export function newPool(url: string): PostgresPool {
   // Only the package's own declarations could prove what it exports.
-  const pg = createRequire(import.meta.url)("pg") as Pg;
+  const pg = ownRequire()("pg") as Pg;
   class Client extends pg.Client {
     /** Where no password is given, pg leaves the connection open, and the program would last until the server closes it. */
     override connect(done: (error?: Error) => void): void {

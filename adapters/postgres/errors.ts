@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
 
 /** The code of all that PgBouncer says itself: most often, that its connection to the server broke. */
 const POOLER = "08P01";
@@ -21,7 +21,7 @@ const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 /** The connection is lost, so nobody knows what became of a COMMIT. */
 export function isLost(error: unknown): boolean {
   if (LOST.includes(codeOf(error))) return true;
-  return error instanceof Error && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
+  return isError(error) && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
 }
 
 /**
@@ -58,7 +58,7 @@ export function isMissing(error: unknown): boolean {
  * @param place - Where the tables are, without a password.
  */
 export function explain(error: unknown, place: string): unknown {
-  if (!(error instanceof Error) || error instanceof CheckpointError) return error;
+  if (!isError(error) || error instanceof CheckpointError) return error;
   const code = codeOf(error);
   const reason = error.message.trim();
   const intact = "This call changed nothing, and what was saved before is intact.";
@@ -128,5 +128,5 @@ export function explain(error: unknown, place: string): unknown {
 /** The code of an error of PostgreSQL's or Node's; `""` for one without, such as a mistake in a program. */
 function codeOf(error: unknown): string {
   // Node gives an AggregateError if a name has several addresses, with the code of the first.
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+  return isError(error) && "code" in error && typeof error.code === "string" ? error.code : "";
 }

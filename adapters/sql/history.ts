@@ -1,5 +1,6 @@
 import { promisify } from "node:util";
 import { deflateRaw, deflateRawSync, inflateRawSync } from "node:zlib";
+import { isError } from "../../src/contract/errors.js";
 import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
 
 /**
@@ -182,5 +183,5 @@ export function bufferOf(body: unknown): Buffer {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return isError(error) ? error.message : String(error);
 }

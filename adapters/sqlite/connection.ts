@@ -1,4 +1,4 @@
-import { createRequire } from "node:module";
+import { ownRequire } from "../../src/contract/own-require.js";
 import type { SqlRow } from "../sql/rows.js";
 
 /** What the adapter uses of better-sqlite3's `Statement`. */
@@ -104,5 +104,5 @@ function isRow(value: unknown): value is SqlRow {
 /** Loads better-sqlite3, an optional peer, at the first need. */
 export function loadDriver(): SqliteDriver {
   // Only the package's own declarations could prove what it exports.
-  return createRequire(import.meta.url)("better-sqlite3") as SqliteDriver;
+  return ownRequire()("better-sqlite3") as SqliteDriver;
 }

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
 
 /** Another connection holds a lock; the same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {
@@ -19,7 +19,7 @@ export function isDamaged(error: unknown): boolean {
 /** What SQLite or the file system threw, as an error that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
   const code = codeOf(error);
-  if (!(error instanceof Error) || error instanceof CheckpointError) return error;
+  if (!isError(error) || error instanceof CheckpointError) return error;
   const reason = error.message;
   const intact = "This call changed nothing, and what was saved before is intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
@@ -64,5 +64,5 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
 
 /** The code of an error of SQLite's or Node's; `""` for one without, such as a mistake in a program. */
 function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+  return isError(error) && "code" in error && typeof error.code === "string" ? error.code : "";
 }

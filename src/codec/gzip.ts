@@ -1,7 +1,7 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 import { checkKeys } from "../contract/adapter.js";
-import { PayloadTooLargeError } from "../contract/errors.js";
+import { isError, PayloadTooLargeError } from "../contract/errors.js";
 import { checkInteger } from "../manager/arguments.js";
 import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
@@ -46,7 +46,7 @@ export function gzip(
       try {
         return await expand(body, { maxOutputLength: maxBytes });
       } catch (cause) {
-        if (cause instanceof RangeError && "code" in cause && cause.code === "ERR_BUFFER_TOO_LARGE") {
+        if (isError(cause) && "code" in cause && cause.code === "ERR_BUFFER_TOO_LARGE") {
           throw tooLarge(context, "loaded", "It was left untouched; raise maxBytes to load it.");
         }
         throw damagedPayload(context, "its payload is no complete gzip data", cause);

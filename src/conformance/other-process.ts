@@ -1,7 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import type {
   AdapterCapabilities,
@@ -21,6 +20,7 @@ import type {
   TaskSummary,
 } from "../contract/checkpoint.js";
 import type { LeaseStore } from "../contract/leases.js";
+import { ownRequire } from "../contract/own-require.js";
 import type { Call, Request, Response } from "./protocol.js";
 
 /** How a call in a killed process ended: with an answer before the kill, or without one. */
@@ -197,7 +197,7 @@ export class OtherProcess implements StorageAdapter {
 
 /** The built script, next to the built suite. This file may be the source, compiled by a test runner. */
 function childScript(): string {
-  const suite = createRequire(import.meta.url).resolve("waymark/conformance");
+  const suite = ownRequire().resolve("waymark/conformance");
   const script = join(dirname(suite), "child.js");
   if (!existsSync(script)) throw new Error(`${script} is missing: build waymark before its suite starts processes.`);
   return script;

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
-import { types } from "node:util";
-import { CheckpointConflictError, CheckpointCorruptError, isStackOverflow } from "./errors.js";
+import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
@@ -309,11 +308,6 @@ function withSortedKeys(value: JsonValue): JsonValue {
   return Object.entries(value)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([key, item]) => [key, withSortedKeys(item)]);
-}
-
-/** Also true for errors of another realm (a vm context). */
-function isError(thrown: unknown): thrown is Error {
-  return thrown instanceof Error || types.isNativeError(thrown);
 }
 
 /** The property as well-formed text, if it is a string. */

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 /** The stable codes of every {@link CheckpointError}. Messages may change; codes do not. */
 export type CheckpointErrorCode =
   | "CHECKPOINT_NOT_FOUND"
@@ -258,6 +259,14 @@ export class ClosedError extends CheckpointError {
   constructor(what: string) {
     super("CLOSED", `${what} is closed. Everything it acknowledged is stored; open a new one to continue.`);
   }
+}
+
+/**
+ * Whether it is an error, of another realm too. Jest runs tests in a `node:vm` context; there Node's own errors, such as
+ * those of files and sockets, are of the realm outside.
+ */
+export function isError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error || types.isNativeError(thrown);
 }
 
 /** Whether the error says that a walk came to the end of the stack: damaged data may nest deeper than any that is saved. */

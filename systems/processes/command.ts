@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { type Readable, Writable } from "node:stream";
 import { nanoid } from "nanoid";
+import { isError } from "../../src/contract/errors.js";
 import { WATCHDOG, WATCHDOG_POLL_MS } from "./watchdog.js";
 
 /** A command line, and the shell that runs it. */
@@ -108,7 +109,7 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
   } catch (cause) {
     // Without its line the shell ends, and so does a watchdog that has no group.
     for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
-    const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    const isMissing = isError(cause) && "code" in cause && cause.code === "ENOENT";
     throw new ProcessStartError(isMissing ? `there is no ${shell} in the folders of PATH` : reasonOf(cause), cause);
   } finally {
     await file?.close();
@@ -139,7 +140,7 @@ function killGroup(group: number): void {
   try {
     process.kill(-group, "SIGKILL");
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+    if (!(isError(error) && "code" in error && error.code === "ESRCH")) throw error;
   }
 }
 
@@ -175,5 +176,5 @@ function refused(what: string): (cause: unknown) => never {
 }
 
 function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
+  return isError(cause) ? cause.message : String(cause);
 }

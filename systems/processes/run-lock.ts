@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { reasonOf } from "../../adapters/files/failure.js";
 import { makeFolders } from "../../adapters/files/file-io.js";
-import { StorageError } from "../../src/contract/errors.js";
+import { isError, StorageError } from "../../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const POLL_MS = 20;
@@ -157,10 +157,10 @@ function failed(path: string, cause: unknown): StorageError {
 
 /** What the shell or `mkfifo` said, without the path: `Read-only file system`. Node's message is their whole source. */
 function mkfifoReason(cause: unknown): string | undefined {
-  if (!(cause instanceof Error && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
+  if (!(isError(cause) && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
   return cause.stderr.trim().replace(/^mkfifo: .*: /s, "");
 }
 
 function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
+  return isError(error) && "code" in error ? error.code : undefined;
 }
