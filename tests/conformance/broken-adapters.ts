@@ -54,6 +54,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     caughtBy: [
       "read.early-break",
       "lifecycle.close-beside-iteration",
+      "read.one-moment",
       "read.while-writing",
       "read.interleaved",
       "list.while-writing",
@@ -99,6 +100,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "forgets-to-seal": {
     group: "core",
     caughtBy: [
+      "read.one-moment",
       "status.changes",
       "status.keeps-the-rest",
       "status.completed-stays",
@@ -313,7 +315,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "reads-the-payload-later": { group: "replacing", caughtBy: ["replace.one-moment"] },
   "replaces-by-appending": {
     group: "replacing",
-    caughtBy: ["replace.keeps-the-rest", "replace.changes"],
+    caughtBy: ["replace.keeps-the-rest", "replace.changes", "replace.one-moment"],
   },
   "replaces-any-payload": { group: "replacing", caughtBy: ["replace.nothing", "replace.concurrent"] },
   "keeps-the-callers-bytes": { group: "replacing", caughtBy: ["replace.independent"] },
@@ -330,7 +332,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "renews-what-has-expired": { group: "leasing", caughtBy: ["leases.expiry"] },
   "leases-in-its-own-memory": {
     group: "leasing",
-    caughtBy: ["leases.survives-kill", "leases.many-processes", "leases.stopped"],
+    caughtBy: ["leases.survives-kill", "leases.many-processes", "leases.stopped", "leases.repeats"],
   },
 };
 

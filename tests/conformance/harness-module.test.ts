@@ -50,6 +50,17 @@ describe("the suite", () => {
     );
   });
 
+  it("says what is wrong with a record that it was given as corrupt, and where that is", async () => {
+    const module = new URL("../fixtures/broken-adapters/stops-at-damage.js", import.meta.url);
+    const running = runCase("corrupt.any-filter", {
+      module,
+      newLocation: async () => join(await tempFolder(), "x.db"),
+    });
+    await expect(running).rejects.toThrow(
+      /\n {2}corrupt: .*status.* \(.*x\.db, table waymark_checkpoints, number \d+\)\n/,
+    );
+  });
+
   it("says why a store couldn't be opened in another process", async () => {
     const running = runCase("append.survives-kill", { newLocation: refusedLocation });
     await expect(running).rejects.toThrow(/This location is refused\./);

@@ -30,7 +30,7 @@ export const corruptCases: readonly ConformanceCase[] = [
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
-        for (const id of ["c1", "c3", "c5"]) {
+        for (const id of part === "missing" ? ["c3"] : ["c1", "c3", "c5"]) {
           const { adapter, all } = await damagedTask(store, { taskId: `${part}-${id}`, count: 5, damaged: [id], part });
           await expectReported(adapter, all, id, part);
           await adapter.close();

@@ -89,7 +89,7 @@ describe("verify", () => {
     async (scheme) => {
       const { root, manager } = await populated(scheme);
       const before = new CheckpointManager({ storage: openStorage(`${scheme}:${root}`) });
-      for (const task of ["quarantine", "other"]) await damage(root, scheme, task);
+      for (const task of ["quarantine", "other"]) damage(root, scheme, task);
       const found = (await before.verify()).findings;
       const repairing = before.repair({ onProgress: () => void before.close() });
       await expect(repairing).rejects.toMatchObject({ code: "CLOSED" });
