@@ -94,6 +94,14 @@ describe("the README", () => {
     expect(messages).toEqual([]);
   });
 
+  it("begins with a program that starts, and does nothing the second time, since the build is completed", () => {
+    const script = join(folder, "first.mjs");
+    const own = readme.match(/```ts\n(.*?)```/s)?.[1] ?? "";
+    writeFileSync(script, withoutTypes(own.replace(".waymark/checkpoints.db", "first.db")));
+    const run = () => execFileSync(process.execPath, [script], { cwd: folder, encoding: "utf8" });
+    expect([run(), run()]).toEqual(["starting\n", "build-42 is completed: nothing to do\n"]);
+  });
+
   it.each(blocks.map((code, i) => [code.split("\n").find((line) => line.includes("waymark")) ?? "", i] as const))(
     "shows a program that runs: %s",
     (_line, i) => {
