@@ -1,5 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { Logger } from "waymark";
+import { loadConfig, type ProjectConfig } from "./config-file.js";
 import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { Interruption } from "./interruption.js";
@@ -19,6 +20,7 @@ export interface Streams {
 /** The options that every command has. A type, not an interface: commander's types require it. */
 export type GlobalOptions = {
   readonly storage?: string | undefined;
+  readonly config?: string | undefined;
   readonly verbose?: true | undefined;
 };
 
@@ -60,6 +62,7 @@ export class Cli {
   readonly args: readonly string[];
   readonly #globals: () => GlobalOptions;
   #interruption: Interruption | undefined;
+  #config: Promise<ProjectConfig> | undefined;
 
   constructor({ stdin, stdout, stderr }: Streams, args: readonly string[], globals: () => GlobalOptions) {
     this.stdin = stdin;
@@ -70,6 +73,12 @@ export class Cli {
     this.logger = { debug() {}, info: say, warn, error: warn };
     this.args = args;
     this.#globals = globals;
+  }
+
+  /** The configuration of `--config`, or the project's. It is looked for when it is first needed. */
+  config(): Promise<ProjectConfig> {
+    this.#config ??= loadConfig(this.#globals().config);
+    return this.#config;
   }
 
   /** @param message - May have any characters. */
@@ -105,8 +114,11 @@ export class Cli {
     url?: string,
   ): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
-    const named = url ?? this.#globals().storage;
-    const store = await openStore(named, purpose, damage);
+    const { storage, config } = this.#globals();
+    // A wrong one is an error even if nothing of it is needed.
+    if (config !== undefined) await this.config();
+    const named = url ?? storage;
+    const store = await openStore(named, () => this.config(), purpose, damage);
     const { owner, place, name } = store;
     const advice = damageAdvice(owner === undefined);
     const where = place && "path" in place ? place.path : name;
@@ -116,10 +128,10 @@ export class Cli {
       // The URL of a server may hold a password; its name doesn't.
       const shown = place?.scheme === "postgres" && named !== undefined ? name : named;
       const commandText: Session["commandText"] = (command, args, options = []) =>
-        shellCommand(command, args, options, shown);
+        shellCommand(command, args, options, { storage: shown, config });
       await work({ ...store, damage, stdin, output, errors, commandText });
     } catch (error) {
-      throw damage.withAdvice(withKeyAdvice(error, store.config), advice);
+      throw damage.withAdvice(await withKeyAdvice(error, store.config), advice);
     } finally {
       await damage.end(advice);
       await store.manager.close();

@@ -1,6 +1,8 @@
-import { dirname } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, extname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { checkConfig, type WaymarkConfig } from "waymark/config";
+import { assertOurs } from "./config-owner.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 
 /** A project's configuration, and the folder that its relative paths start from. */
@@ -11,28 +13,55 @@ export interface ProjectConfig extends WaymarkConfig {
 }
 
 /**
- * The configuration of the current folder, or of the nearest folder above that has one.
+ * The configuration of that file. Without one, that of the current folder, or of the nearest folder above that has one: it
+ * must belong to this user or to root.
  *
- * @throws {CommandError} It can't be loaded, or it is wrong.
+ * @throws {CommandError} It can't be loaded, it is wrong, or it belongs to somebody else.
  */
-export async function loadConfig(): Promise<ProjectConfig> {
+export async function loadConfig(named: string | undefined): Promise<ProjectConfig> {
   const { lilconfig } = await import("lilconfig");
-  const found = await lilconfig("waymark", {
-    searchPlaces: ["js", "mjs", "ts", "json"].map((type) => `waymark.config.${type}`).concat("package.json"),
+  const found = async (path: string) => {
+    if (named === undefined) await assertOurs(path);
+  };
+  const running = (load: Load<unknown>) =>
+    naming(async (path, content) => {
+      await found(path);
+      return load(path, content);
+    });
+  const files = lilconfig("waymark", {
+    searchPlaces: TYPES.map((type) => `waymark.config${type}`).concat("package.json"),
     loaders: {
-      ".js": naming(importDefault),
-      ".mjs": naming(importDefault),
-      ".ts": naming(importTypeScript),
+      ".js": running(importDefault),
+      ".mjs": running(importDefault),
+      ".ts": running(importTypeScript),
       ".json": naming(parseJson),
     },
-  }).search();
-  if (found === null) return { folder: process.cwd() };
-  const { filepath } = found;
-  const config: unknown = found.config;
-  return naming((path) => {
+  });
+  const loaded = named === undefined ? await files.search() : await files.load(existing(named));
+  if (loaded === null) return { folder: process.cwd() };
+  const { filepath } = loaded;
+  const config: unknown = loaded.config;
+  return naming(async (path) => {
+    // JSON was read, and nothing of it was used.
+    await found(path);
     checkConfig(path, config);
     return { ...config, file: path, folder: dirname(path) };
   })(filepath, "");
+}
+
+const TYPES = [".js", ".mjs", ".ts", ".json"];
+
+/** The whole path of `--config`. */
+function existing(named: string): string {
+  const path = resolve(named);
+  if (!existsSync(path)) {
+    throw new CommandError(ExitCode.notFound, `There is no configuration ${path}. Check --config.`);
+  }
+  if (TYPES.includes(extname(path))) return path;
+  throw new CommandError(
+    ExitCode.usage,
+    `The configuration in ${path} can't be used: its name must end in .js, .mjs, .ts or .json.`,
+  );
 }
 
 /**
@@ -41,8 +70,7 @@ export async function loadConfig(): Promise<ProjectConfig> {
  *
  * @param command - `waymark prp run`
  */
-export async function whyPlain(command: string): Promise<string | undefined> {
-  const { transforms = [] } = await loadConfig();
+export function whyPlain(command: string, { transforms = [] }: ProjectConfig): string | undefined {
   if (transforms.length === 0) return undefined;
   return `${command} writes its checkpoints as plain text: the transforms of this project's configuration don't apply to them`;
 }

@@ -9,8 +9,9 @@ export function isKeyMissing(error: unknown): error is Error {
 }
 
 /** The error with the place where the command takes keys from, if a key is missing; any other error as it is. */
-export function withKeyAdvice(error: unknown, { file }: ProjectConfig): unknown {
+export async function withKeyAdvice(error: unknown, config: () => Promise<ProjectConfig>): Promise<unknown> {
   if (!isKeyMissing(error)) return error;
+  const { file } = await config();
   const place =
     file === undefined
       ? "The command takes transforms and their keys from waymark.config.js, and there is none here or in a folder above."

@@ -13,6 +13,7 @@ export function makeProgram(
   program
     .version(version(), "-V, --version")
     .option("--storage <url>", "files:DIR, tasks:DIR, sqlite:FILE or postgres://…")
+    .option("--config <file>", "default: waymark.config.js, .mjs, .ts or .json, here or above")
     .option("--verbose", "show the causes of an error")
     .helpCommand(false)
     .exitOverride()
@@ -28,7 +29,7 @@ export function makeProgram(
     const first = program.commands.length;
     register(program, cli);
     const command = program.commands[first];
-    const also = noStorage ? "--verbose" : "--storage URL, --verbose";
+    const also = noStorage ? "--verbose" : "--storage URL, --config FILE, --verbose";
     command?.addHelpText("after", `\nExample: ${example}\nAlso: ${also}; see waymark --help`);
     const name = command?.name() ?? "";
     if (isSetUp) setUp.push(name);
@@ -61,7 +62,7 @@ function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
     ...rows,
-    "--storage files:DIR, tasks:DIR, sqlite:FILE, postgres://…; or waymark.config.js",
+    "--storage files:DIR, tasks:DIR, sqlite:FILE, postgres://…, or --config FILE",
     "Exit: 0 done, 1 failed, 2 usage, 3 not found, 4 declined, 5 damaged, 6 conflict",
   ].join("\n")}\n`;
 }

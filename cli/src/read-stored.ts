@@ -35,7 +35,7 @@ export async function readStored(
   },
 ): Promise<unknown> {
   // With the stored version, so no migration is needed.
-  const manager = managerOf(storage, config, damage, { stateVersion });
+  const manager = managerOf(storage, await config(), damage, { stateVersion });
   let damaged: CorruptRecord | undefined;
   manager.on("corrupt", (record) => {
     damaged = record;

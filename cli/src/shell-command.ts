@@ -1,18 +1,19 @@
+import type { GlobalOptions } from "./cli.js";
 import { printable } from "./printable.js";
 
 /**
  * A command to copy: `waymark diff 'two words' @3 @4`. It works in bash, zsh and other POSIX shells, and is safe to print.
  *
  * @param options - Without those that every command has.
- * @param storage - The value of `--storage`, if it was given.
+ * @param globals - Those that every command has, as they were given.
  */
 export function shellCommand(
   command: string,
   args: readonly string[],
   options: readonly string[],
-  storage: string | undefined,
+  globals: Pick<GlobalOptions, "storage" | "config">,
 ): string {
-  const named = storage === undefined ? [] : ["--storage", storage];
+  const named = Object.entries(globals).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
   const end = args.some((arg) => arg.startsWith("-")) ? ["--"] : [];
   return ["waymark", command, ...options, ...named, ...end, ...args].map(quoted).join(" ");
 }

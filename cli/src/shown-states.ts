@@ -13,7 +13,7 @@ import { managerOf } from "./store.js";
  */
 export async function shownStates(session: Session, taskId: string): Promise<CheckpointManager> {
   const storage = new ShownStates(session, await wholeIn(session, taskId));
-  return managerOf(storage, { ...session.config, transforms: undefined, retention: undefined }, session.damage);
+  return managerOf(storage, {}, session.damage);
 }
 
 class ShownStates extends ReadOnlyStorage {

@@ -1,7 +1,7 @@
 import { CheckpointManager, type CheckpointManagerOptions, type Logger, type StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { PostgresAdapter } from "waymark/adapters/postgres";
-import { loadConfig, type ProjectConfig } from "./config-file.js";
+import type { ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { type OtherSystem, otherSystemsAt } from "./other-systems/index.js";
@@ -10,14 +10,18 @@ import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place
 /** The open storage of a command, and how it was found. */
 export interface Store {
   readonly storage: StorageAdapter;
+  /** For what needs no state: it has neither transforms nor a retention policy. */
   readonly manager: CheckpointManager;
+  /** For what reads or writes states: as the configuration says. */
+  readonly configured: () => Promise<CheckpointManager>;
   /** For messages: its URL, with the whole path, and without a password. */
   readonly name: string;
   /** Where it is; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
   /** Whose checkpoints these are, where another system of ours has saved them. */
   readonly owner?: OtherSystem;
-  readonly config: ProjectConfig;
+  /** Looks for the configuration, unless that was done before. */
+  readonly config: () => Promise<ProjectConfig>;
 }
 
 /** Only `write` creates a storage that doesn't exist yet. */
@@ -26,14 +30,22 @@ export type StorePurpose = "read" | "write";
 /**
  * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration.
  *
+ * @param config - Called when something of it is needed.
  * @throws {CommandError} None of them names a storage; or it doesn't exist and the command reads; or it is of another kind.
  */
-export async function openStore(flag: string | undefined, purpose: StorePurpose, damage: Damage): Promise<Store> {
-  const config = await loadConfig();
-  const chosen = await chooseStorage(flag, async () => config, purpose);
-  const manager = managerOf(chosen.storage, config, damage);
-  manager.on("corrupt", (record) => void damage.add(record));
-  return { ...chosen, config, manager };
+export async function openStore(
+  flag: string | undefined,
+  config: () => Promise<ProjectConfig>,
+  purpose: StorePurpose,
+  damage: Damage,
+): Promise<Store> {
+  const chosen = await chooseStorage(flag, config, purpose);
+  const reporting = (its: ManagerConfig) => {
+    const manager = managerOf(chosen.storage, its, damage);
+    manager.on("corrupt", (record) => void damage.add(record));
+    return manager;
+  };
+  return { ...chosen, config, manager: reporting({}), configured: async () => reporting(await config()) };
 }
 
 /**
@@ -53,14 +65,16 @@ export async function openTarget(
   return { place, name: nameOf(place), storage: openStorage(url) };
 }
 
+/** What a manager takes of the configuration. */
+type ManagerConfig = Pick<ProjectConfig, "transforms" | "retention">;
+
 /** A manager on the storage. The caller closes the storage, and listens for damage. */
 export function managerOf(
   storage: StorageAdapter,
-  config: ProjectConfig,
+  { transforms, retention }: ManagerConfig,
   damage: Damage,
   options: Pick<CheckpointManagerOptions, "stateVersion"> = {},
 ): CheckpointManager {
-  const { transforms, retention } = config;
   const logger = warningsOf(damage);
   return new CheckpointManager({ storage, transforms, retention, ownsStorage: false, logger, ...options });
 }

@@ -70,7 +70,9 @@ describe("--help", () => {
   it.each(COMMANDS)("of %s names --storage if the command has one", async (command) => {
     const { stdout } = await waymark({ cwd: "." }, [command, "--help"]);
     const usesStorage = !["postgres", "oneshot", "prp", "completion"].includes(command);
-    expect(stdout).toContain(`\nAlso: ${usesStorage ? "--storage URL, " : ""}--verbose; see waymark --help\n`);
+    expect(stdout).toContain(
+      `\nAlso: ${usesStorage ? "--storage URL, --config FILE, " : ""}--verbose; see waymark --help\n`,
+    );
   });
 
   it("documents the exit codes, and bisect's order", async () => {
@@ -323,6 +325,16 @@ describe("completion", () => {
     const words = ["__complete", "--", "--storage", "sqlite:checkpoints.db", "list", "b"];
     expect((await waymark({ ...place, env: {} }, words)).stdout).toBe("build-1\n");
     expect((await run("__complete", "--", "list", "b")).stdout).toBe("build-1\n");
+  });
+
+  it("asks the storage of the configuration that --config names", async () => {
+    const { cwd, manager } = await newPlace();
+    await manager.save("build-1", 1);
+    await manager.close();
+    writeFileSync(join(cwd, "other.json"), '{ "storage": "sqlite:checkpoints.db" }');
+    for (const config of [["--config", "other.json"], ["--config=other.json"]]) {
+      expect((await waymark({ cwd }, ["__complete", "--", ...config, "list", "b"])).stdout).toBe("build-1\n");
+    }
   });
 
   it("refuses a shell that it doesn't know", async () => {

@@ -23,7 +23,7 @@ export const fork: CommandFile = {
           refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
           refuseThread(newTask, "Give the new task another name.");
           const source = await findWhole(session, taskId, id);
-          const saved = await session.manager.fork(taskId, source.id, newTask);
+          const saved = await (await session.configured()).fork(taskId, source.id, newTask);
           const line = options.json
             ? jsonText(saved)
             : printable(

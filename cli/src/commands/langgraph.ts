@@ -34,7 +34,8 @@ export const langgraph: CommandFile = {
             const { importThreads } = await import("../langgraph/import-threads.js");
             const source = await openSource(location);
             try {
-              const result = await importThreads(source, { storage, transforms: config.transforms }, (checkpoints) =>
+              const { transforms } = await config();
+              const result = await importThreads(source, { storage, transforms }, (checkpoints) =>
                 showProgress("importing", () => checkpoints),
               );
               const { threads, checkpoints, imported, identical, different } = result;

@@ -66,7 +66,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
       if (options.check && (feature ?? options.plan) !== undefined) return check(cli, options.plan, feature);
       if (feature === undefined) return self.error("error: missing required argument 'feature'");
       const { runOneshot } = await import("waymark/oneshot");
-      const plain = await whyPlain("waymark oneshot");
+      const plain = whyPlain("waymark oneshot", await cli.config());
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json
         ? new JsonEvents(cli.output)

@@ -48,7 +48,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark/prp");
-      const plain = await whyPlain("waymark prp run");
+      const plain = whyPlain("waymark prp run", await cli.config());
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json ? new JsonEvents(cli.output) : undefined;
       const executor = new PrpExecutor(options.session, {

@@ -34,13 +34,15 @@ const SHOWN = 5;
 const PLAIN_LINE_EVERY_MS = 10_000;
 
 async function run(session: Session, prefix: string | undefined, signal: AbortSignal): Promise<RekeyResult> {
-  const { manager, storage, config, errors } = session;
-  if ((config.transforms ?? []).length === 0) {
+  const { storage, config, errors } = session;
+  const { transforms = [] } = await config();
+  if (transforms.length === 0) {
     throw new CommandError(
       ExitCode.usage,
       "No transforms are configured, so there is no key. Set transforms: [encrypt({ keys, current })] in waymark.config.js.",
     );
   }
+  const manager = await session.configured();
   const bar = await showProgress("rekeying", () => countRecords(storage, prefix));
   let saidMs = performance.now();
   const onProgress = ({ done, total, left }: Omit<RekeyResult, "refusals">): void => {

@@ -21,7 +21,7 @@ export const rewind: CommandFile = {
           const taskId = await requireTaskToChange(session, task);
           refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
           const source = await findWhole(session, taskId, id);
-          const saved = await session.manager.rewind(taskId, source.id);
+          const saved = await (await session.configured()).rewind(taskId, source.id);
           const line = options.json
             ? jsonText(saved)
             : printable(

@@ -17,13 +17,13 @@ const PLAIN = /^[\w.@:/+-]+$/;
  */
 export async function candidatesFor(program: CommandUnknownOpts, words: readonly string[]): Promise<string[]> {
   const current = words.at(-1) ?? "";
-  const { command, positionals, openOption, storage, asksForHelp } = read(program, words.slice(0, -1));
+  const { command, positionals, openOption, asksForHelp, ...named } = read(program, words.slice(0, -1));
   const all = await (async () => {
     if (openOption !== undefined) return valuesOf(openOption);
     if (current.startsWith("-")) return [...optionsOf(command), ...optionsOf(program)];
     const subcommands = positionals > 0 ? [] : subcommandsOf(command).map((its) => its.name());
     if (asksForHelp) return subcommands;
-    return subcommands.concat(await argumentCandidates(command, positionals, storage, current));
+    return subcommands.concat(await argumentCandidates(command, positionals, named, current));
   })();
   return [...new Set(all)].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
 }
@@ -34,6 +34,7 @@ interface Reading {
   /** The option whose value comes next. */
   readonly openOption: Option | undefined;
   readonly storage: string | undefined;
+  readonly config: string | undefined;
   /** Only names of commands come after `help`. */
   readonly asksForHelp: boolean;
 }
@@ -42,11 +43,15 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
   let command = program;
   let positionals = 0;
   let openOption: Option | undefined;
-  let storage: string | undefined;
+  const named: { storage: string | undefined; config: string | undefined } = { storage: undefined, config: undefined };
+  const take = (option: string | undefined, value: string) => {
+    if (option === "--storage") named.storage = value;
+    if (option === "--config") named.config = value;
+  };
   let asksForHelp = false;
   for (const word of words) {
     if (openOption !== undefined) {
-      if (openOption.long === "--storage") storage = word;
+      take(openOption.long, word);
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
@@ -54,7 +59,7 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
       const options = [...command.createHelp().visibleOptions(command), ...program.options];
       const option = options.find(({ long, short }) => name === long || name === short);
       if (value === undefined) openOption = option?.required || option?.optional ? option : undefined;
-      else if (name === "--storage") storage = value;
+      else take(name, value);
     } else {
       const subcommand = positionals > 0 ? undefined : subcommandsOf(command).find((its) => its.name() === word);
       if (subcommand === undefined) positionals += 1;
@@ -62,7 +67,7 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
       else command = subcommand;
     }
   }
-  return { command, positionals, openOption, storage, asksForHelp };
+  return { command, positionals, openOption, asksForHelp, ...named };
 }
 
 function subcommandsOf(command: CommandUnknownOpts): CommandUnknownOpts[] {
@@ -84,13 +89,13 @@ function valuesOf({ long, argChoices }: Option): readonly string[] {
 async function argumentCandidates(
   command: CommandUnknownOpts,
   position: number,
-  storage: string | undefined,
+  named: Pick<Reading, "storage" | "config">,
   current: string,
 ): Promise<string[]> {
   const argument =
     command.registeredArguments[position] ?? command.registeredArguments.findLast(({ variadic }) => variadic);
   if (argument?.argChoices !== undefined) return [...argument.argChoices];
-  if (argument?.name() === "task") return taskCandidates(storage, current).catch(() => []);
+  if (argument?.name() === "task") return taskCandidates(named, current).catch(() => []);
   if (argument?.name() === "feature") return featureCandidates().catch(() => []);
   return ["id", "a", "b"].includes(argument?.name() ?? "") ? ["@latest"] : [];
 }
@@ -100,8 +105,8 @@ async function featureCandidates(): Promise<string[]> {
   return new CheckpointRepository().list();
 }
 
-async function taskCandidates(url: string | undefined, prefix: string): Promise<string[]> {
-  const { storage } = await chooseStorage(url, loadConfig, "read");
+async function taskCandidates({ storage: url, config }: Pick<Reading, "storage" | "config">, prefix: string) {
+  const { storage } = await chooseStorage(url, () => loadConfig(config), "read");
   try {
     const names: string[] = [];
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;

@@ -126,6 +126,10 @@ function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
   return Object.values(policy).every((part) => part === undefined) ? undefined : policy;
 }
 
+function countsDays({ keepHourly, keepDaily, keepWeekly, keepMonthly }: RetentionPolicy): boolean {
+  return [keepHourly, keepDaily, keepWeekly, keepMonthly].some((count) => count !== undefined);
+}
+
 /** @throws {CommandError} The arguments don't say which plans. */
 async function plansOf(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<Plans> {
   const given = policyOf(flags);
@@ -145,7 +149,10 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "Pass one task, or --all for every task: waymark prune build-42 --keep-last 10.",
     );
   }
-  const policy = given ?? session.config.retention;
+  // Days are those of the project, even if its policy isn't used.
+  const isConfigured = given === undefined || (countsDays(given) && flags.timeZone === undefined);
+  const retention = isConfigured ? (await session.config()).retention : undefined;
+  const policy = given ?? retention;
   if (policy === undefined) {
     throw new CommandError(
       ExitCode.usage,
@@ -154,8 +161,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   }
   const task = taskId && (await requireTaskToChange(session, taskId));
   if (task !== undefined) refuseThread(task, "WaymarkSaver.prune prunes it, and waymark delete removes it.");
-  // Days are those of the project, whether or not its policy is used.
-  const { timeZone = session.config.retention?.timeZone } = flags;
+  const { timeZone = retention?.timeZone } = flags;
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
