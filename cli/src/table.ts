@@ -15,31 +15,44 @@ export interface Cell {
   readonly color?: (text: string) => string;
 }
 
+/** So many rows fit a screen. */
+export const SCREEN_ROWS = 20;
+
 const PAGE_ROWS = 200;
 const GAP = 2;
+/** Below so many columns of a terminal, cut cells say too little. */
+const NARROW = 60;
 const NARROWEST = 8;
 const WIDEST = 1000;
 /**
  * A table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an earlier
- * one. A row is one line: on a terminal flexible columns shrink, and no cell has more than 1,000 columns.
+ * one. A row is one line, and no cell has more than 1,000 columns. On a terminal flexible columns shrink. If that isn't
+ * enough or the terminal is narrow, a row becomes a block: a line for each of its cells, whole, for the terminal to wrap.
  */
 export class TablePrinter {
   readonly #output: Output;
   readonly #columns: readonly Column[];
+  readonly #most: number;
   readonly #widths: number[];
   /** Of the cells alone, without the heads. */
   readonly #cellWidths: number[];
   #page: (readonly Cell[])[] = [];
+  #added = 0;
   #isFirst = true;
+  #isOfBlocks = false;
 
-  constructor(output: Output, columns: readonly Column[]) {
+  /** @param most - How many rows a terminal gets, and a line that counts the others. Elsewhere the table is whole. */
+  constructor(output: Output, columns: readonly Column[], most = Number.POSITIVE_INFINITY) {
     this.#output = output;
     this.#columns = columns;
+    this.#most = output.isTerminal ? most : Number.POSITIVE_INFINITY;
     this.#widths = columns.map(({ head }) => stringWidth(head));
     this.#cellWidths = columns.map(() => 1);
   }
 
   async add(...cells: readonly (Cell | string)[]): Promise<void> {
+    this.#added += 1;
+    if (this.#added > this.#most) return;
     this.#page.push(cells.map(asPrintable));
     if (this.#page.length === PAGE_ROWS) await this.#printPage();
   }
@@ -47,6 +60,9 @@ export class TablePrinter {
   /** Prints the remaining rows. A table without rows prints nothing. */
   async end(): Promise<void> {
     if (this.#page.length > 0) await this.#printPage();
+    const hidden = this.#added - this.#most;
+    if (hidden > 0)
+      await this.#output.line(this.#output.colors.dim(`… ${hidden} more; --limit ${this.#added} shows all`));
   }
 
   async #printPage(): Promise<void> {
@@ -59,39 +75,46 @@ export class TablePrinter {
       });
     }
     const widths = this.#fittingWidths();
-    if (this.#isFirst) {
-      const { bold } = this.#output.colors;
-      await this.#printRow(
-        this.#columns.map(({ head }) => ({ text: head, color: bold })),
-        widths,
-      );
-    }
-    for (const row of this.#page) await this.#printRow(row, widths);
+    this.#isOfBlocks ||= widths === undefined;
+    if (widths === undefined || this.#isOfBlocks) await this.#printBlocks();
+    else await this.#printRows(widths);
     this.#page = [];
     this.#isFirst = false;
   }
 
-  async #printRow(row: readonly Cell[], widths: readonly number[]): Promise<void> {
-    const cells = row.map(({ text, color = same }, i) => {
-      const width = widths[i] ?? 0;
-      const shown = cut(text, width);
-      const space = " ".repeat(width - stringWidth(shown));
-      return this.#columns[i]?.align === "right" ? `${space}${color(shown)}` : `${color(shown)}${space}`;
-    });
-    await this.#output.line(cells.join(" ".repeat(GAP)).trimEnd());
+  async #printRows(widths: readonly number[]): Promise<void> {
+    const { bold } = this.#output.colors;
+    const heads = this.#columns.map(({ head }) => ({ text: head, color: bold }));
+    for (const row of this.#isFirst ? [heads, ...this.#page] : this.#page) {
+      const cells = row.map(({ text, color = same }, i) => {
+        const width = widths[i] ?? 0;
+        const shown = cut(text, width);
+        const space = " ".repeat(width - stringWidth(shown));
+        return this.#columns[i]?.align === "right" ? `${space}${color(shown)}` : `${color(shown)}${space}`;
+      });
+      await this.#output.line(cells.join(" ".repeat(GAP)).trimEnd());
+    }
   }
 
-  /**
-   * The widest flexible column shrinks first; where that isn't enough, the heads of numbers, then every column but the
-   * numbers, and the first one, which names the row, last.
-   */
-  #fittingWidths(): number[] {
+  async #printBlocks(): Promise<void> {
+    for (const row of this.#page) {
+      const block = new BlockPrinter(this.#output);
+      for (const [i, { head }] of this.#columns.entries()) block.add(head, row[i] ?? "");
+      await block.end();
+      await this.#output.line();
+    }
+  }
+
+  /** The widest flexible column shrinks first, then the heads of numbers. `undefined` if that isn't enough. */
+  #fittingWidths(): readonly number[] | undefined {
     const widths = [...this.#widths];
-    let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - this.#output.columns;
-    const shrink = (isMeant: (column: Column, at: number) => boolean, narrowest: (at: number) => number) => {
+    const { columns } = this.#output;
+    let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - columns;
+    if (columns < NARROW) return excess > 0 ? undefined : widths;
+    const shrink = (isMeant: (column: Column) => boolean, narrowest: (at: number) => number) => {
       const canShrink = (at: number) => {
         const column = this.#columns[at];
-        return column !== undefined && isMeant(column, at) && (widths[at] ?? 0) > narrowest(at);
+        return column !== undefined && isMeant(column) && (widths[at] ?? 0) > narrowest(at);
       };
       while (excess > 0) {
         const most = Math.max(...widths.map((width, at) => (canShrink(at) ? width : 0)));
@@ -109,15 +132,34 @@ export class TablePrinter {
       ({ align }) => align === "right",
       (at) => this.#cellWidths[at] ?? 1,
     );
-    shrink(
-      ({ align }, at) => align === undefined && at > 0,
-      () => 1,
-    );
-    shrink(
-      ({ align }) => align === undefined,
-      () => 1,
-    );
-    return widths;
+    return excess > 0 ? undefined : widths;
+  }
+}
+
+/** One thing: a line for each of its parts, whole. A terminal wraps it. */
+export class BlockPrinter {
+  readonly #output: Output;
+  readonly #lines: { readonly head: string; readonly cell: Cell }[] = [];
+
+  constructor(output: Output) {
+    this.#output = output;
+  }
+
+  /** An empty cell is left out. */
+  add(head: string, cell: Cell | string): void {
+    const shown = asPrintable(cell);
+    if (shown.text !== "") this.#lines.push({ head, cell: shown });
+  }
+
+  async end(): Promise<void> {
+    const width = Math.max(...this.#lines.map(({ head }) => head.length));
+    if (this.#lines.some(({ cell }) => !isAscii(cell.text))) await loadDisplayWidth();
+    for (const { head, cell } of this.#lines) {
+      const { text, color = same } = cell;
+      await this.#output.line(
+        `${this.#output.colors.dim(head.padEnd(width))}${" ".repeat(GAP)}${color(cut(text, WIDEST))}`,
+      );
+    }
   }
 }
 

@@ -64,18 +64,22 @@ export function eventsIn(stdout: string): Record<string, unknown>[] {
 
 let last: Promise<unknown> = Promise.resolve();
 
-/** Runs `waymark` to its end in this process, with no terminal anywhere. Runs of one file follow each other. */
-export function waymark(place: Place, args: readonly string[], input = ""): Promise<Ended> {
-  const ended = last.then(() => runHere(place, args, input));
+/**
+ * Runs `waymark` to its end in this process. Runs of one file follow each other.
+ *
+ * @param columns - Standard output passes for a terminal of that width; without it there is none anywhere.
+ */
+export function waymark(place: Place, args: readonly string[], input = "", columns?: number): Promise<Ended> {
+  const ended = last.then(() => runHere(place, args, input, columns));
   last = ended.catch(() => undefined);
   return ended;
 }
 
-async function runHere(place: Place, args: readonly string[], input: string): Promise<Ended> {
+async function runHere(place: Place, args: readonly string[], input: string, columns?: number): Promise<Ended> {
   const [cwd, env] = [process.cwd(), process.env];
   process.chdir(place.cwd);
   process.env = cleanEnv(place.env);
-  const [stdout, stderr] = [new Collected(), new Collected()];
+  const [stdout, stderr] = [new Collected(columns), new Collected()];
   try {
     const code = await run(args, { stdin: Readable.from([Buffer.from(input)]), stdout, stderr });
     return { code, stdout: stdout.text, stderr: stderr.text };
@@ -87,6 +91,14 @@ async function runHere(place: Place, args: readonly string[], input: string): Pr
 
 class Collected extends Writable {
   text = "";
+  readonly isTTY: boolean;
+  readonly columns: number | undefined;
+
+  constructor(columns?: number) {
+    super();
+    this.isTTY = columns !== undefined;
+    this.columns = columns;
+  }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
     this.text += chunk.toString();

@@ -5,7 +5,7 @@ import { JsonArrayPrinter } from "../json-array.js";
 import { type DescribedCheckpoint, describeCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { statusCell } from "../status-cell.js";
-import { TablePrinter } from "../table.js";
+import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { bytesText, countArgument, timeText } from "../words.js";
 import { INCOMPLETE } from "./tasks.js";
 
@@ -19,14 +19,14 @@ export const list: CommandFile = {
       .argument("<task>")
       .option("--incomplete", "only those that aren't completed")
       .option("--stage <stage>", "only those of this stage")
-      .option("--limit <n>", "at most n", countArgument(1))
+      .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
       .option("--oldest", "the oldest first")
       .option("--json", "for programs: a JSON array, one checkpoint per line")
       .action((task, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTask(session, task);
           const isWhole = await wholeIn(session, taskId);
-          const printer = options.json ? jsonOf(session) : tableOf(session);
+          const printer = options.json ? jsonOf(session) : tableOf(session, options.limit);
           for await (const checkpoint of session.storage.list({
             taskId,
             order: options.oldest ? "oldest" : "newest",
@@ -52,8 +52,8 @@ function jsonOf({ output }: Session) {
   };
 }
 
-function tableOf({ output }: Session) {
-  const table = new TablePrinter(output, [
+function tableOf({ output }: Session, limit = SCREEN_ROWS) {
+  const columns = [
     { head: "SEQ", align: "right" },
     { head: "SAVED" },
     { head: "STATUS" },
@@ -61,7 +61,8 @@ function tableOf({ output }: Session) {
     { head: "LABEL", flexible: true },
     { head: "SIZE", align: "right" },
     { head: "ID", flexible: true },
-  ]);
+  ] as const;
+  const table = new TablePrinter(output, columns, limit);
   return {
     add: ({ checkpoint, interrupts }: DescribedCheckpoint) => {
       const { sequence, createdAt, stage, label, sizeBytes, id } = checkpoint;

@@ -5,7 +5,7 @@ import { questionsText } from "../langgraph/standing.js";
 import { shownStatus } from "../langgraph/thread-state.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
-import { TablePrinter } from "../table.js";
+import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { agoText, countArgument } from "../words.js";
 import { INCOMPLETE } from "./tasks.js";
 
@@ -17,21 +17,22 @@ export const resume: CommandFile = {
       .summary("what isn't done yet")
       .description("The incomplete tasks, the most recent first: at which stage each stopped, when, and why.")
       .option("--prefix <text>", "only tasks whose id begins with this")
-      .option("--limit <n>", "at most n", countArgument(1))
+      .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const nowMs = Date.now();
           const json = new JsonArrayPrinter(output);
-          const table = new TablePrinter(output, [
+          const { prefix, limit } = options;
+          const columns = [
             { head: "TASK", flexible: true },
             { head: "STOPPED AT", flexible: true },
             { head: "WHEN" },
             { head: "STATUS" },
             { head: "WHY", flexible: true },
-          ]);
-          const { prefix, limit } = options;
+          ] as const;
+          const table = new TablePrinter(output, columns, limit ?? SCREEN_ROWS);
           let found = 0;
           for await (const task of describedTasks(session, { order: "recent", status: INCOMPLETE, prefix, limit })) {
             if (output.isClosed) break;

@@ -11,7 +11,7 @@ import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { parsePath, partAt } from "../state-path.js";
 import { statusCell } from "../status-cell.js";
-import { TablePrinter } from "../table.js";
+import { BlockPrinter } from "../table.js";
 import { agoText, bytesText, secondsText, timeText } from "../words.js";
 
 export const show: CommandFile = {
@@ -80,29 +80,24 @@ async function print(session: Session, stored: CheckpointSummary, state: string)
   const { checkpoint, interrupts } = await describeCheckpoint(session, stored);
   const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
   const thread = threadOf(taskId, stored.metadata);
-  const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
-  const row = async (name: string, text: string | undefined) => {
-    if (text !== undefined) await table.add({ text: name, color: output.colors.dim }, text);
-  };
-  await row("task", thread === undefined ? taskId : undefined);
-  await row("thread", thread?.threadId);
-  await row("subgraph", thread?.namespace || undefined);
-  await row("checkpoint", `${id} (@${sequence})`);
-  await row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
-  await table.add(
-    { text: "status", color: output.colors.dim },
-    statusCell(shownStatus(checkpoint, interrupts), output.colors),
-  );
+  const block = new BlockPrinter(output);
+  const row = (name: string, text: string | undefined) => block.add(name, text ?? "");
+  row("task", thread === undefined ? taskId : undefined);
+  row("thread", thread?.threadId);
+  row("subgraph", thread?.namespace || undefined);
+  row("checkpoint", `${id} (@${sequence})`);
+  row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
+  block.add("status", statusCell(shownStatus(checkpoint, interrupts), output.colors));
   const lease = await leaseReader(session)(taskId);
-  await row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
-  await row("asks", questionsText(interrupts));
-  await row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
-  await row("stage", stage);
-  await row("label", label);
-  await row("goes on from", parentId);
-  await row("metadata", metadata && jsonText(metadata));
-  await row("state", state);
-  await table.end();
+  row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
+  row("asks", questionsText(interrupts));
+  row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
+  row("stage", stage);
+  row("label", label);
+  row("goes on from", parentId);
+  row("metadata", metadata && jsonText(metadata));
+  row("state", state);
+  await block.end();
 }
 
 /**

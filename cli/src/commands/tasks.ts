@@ -8,7 +8,7 @@ import { shownStatus } from "../langgraph/thread-state.js";
 import { leaseReader } from "../leases.js";
 import { printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
-import { TablePrinter } from "../table.js";
+import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { agoText, countArgument } from "../words.js";
 
 export const tasks: CommandFile = {
@@ -25,11 +25,11 @@ export const tasks: CommandFile = {
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
-      .option("--limit <n>", "at most n", countArgument(1))
+      .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
         cli.withStore(async (session) => {
-          const printer = options.json ? jsonOf(session) : tableOf(session);
+          const printer = options.json ? jsonOf(session) : tableOf(session, options.limit);
           const leaseOf = leaseReader(session);
           let printed = 0;
           let page: FoundTask[] = [];
@@ -78,14 +78,15 @@ function jsonOf({ output }: Session): TaskPrinter {
   return new JsonArrayPrinter(output);
 }
 
-function tableOf({ output }: Session): TaskPrinter {
-  const table = new TablePrinter(output, [
+function tableOf({ output }: Session, limit = SCREEN_ROWS): TaskPrinter {
+  const columns = [
     { head: "TASK", flexible: true },
     { head: "CHECKPOINTS", align: "right" },
     { head: "STATUS" },
     { head: "NEWEST", flexible: true },
     { head: "SAVED" },
-  ]);
+  ] as const;
+  const table = new TablePrinter(output, columns, limit);
   const nowMs = Date.now();
   return {
     add: (task) =>

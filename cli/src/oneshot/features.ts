@@ -5,7 +5,7 @@ import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { jsonText, printable } from "../printable.js";
 import { resumeLine } from "../resume-line.js";
 import { statusCell } from "../status-cell.js";
-import { type Cell, TablePrinter } from "../table.js";
+import { BlockPrinter, TablePrinter } from "../table.js";
 import { agoText, timeText } from "../words.js";
 
 /** A feature under way: success removes its checkpoint. */
@@ -98,15 +98,14 @@ async function printTable({ output }: Cli, features: readonly Feature[]): Promis
 
 async function print({ output }: Cli, feature: Feature): Promise<void> {
   const { featureId, status, runner, completedWs, currentWs, startTime, lastUpdate, waymark } = feature;
-  const table = new TablePrinter(output, [{ head: "" }, { head: "", flexible: true }]);
-  const row = (name: string, cell: Cell | string) => table.add({ text: name, color: output.colors.dim }, cell);
+  const block = new BlockPrinter(output);
   const when = (date: Date) => `${timeText(date.toISOString())} UTC, ${agoText(date.toISOString(), Date.now())}`;
-  await row("feature", featureId);
-  await row("status", statusCell(status, output.colors, runner));
-  await row("started", when(startTime));
-  await row("saved", when(lastUpdate));
-  if (waymark?.plan !== undefined) await row("plan", waymark.plan);
-  for (const workstream of completedWs) await row("completed", workstream);
-  if (currentWs !== "") await row("current", currentWs);
-  await table.end();
+  block.add("feature", featureId);
+  block.add("status", statusCell(status, output.colors, runner));
+  block.add("started", when(startTime));
+  block.add("saved", when(lastUpdate));
+  if (waymark?.plan !== undefined) block.add("plan", waymark.plan);
+  for (const workstream of completedWs) block.add("completed", workstream);
+  block.add("current", currentWs);
+  await block.end();
 }
