@@ -1,11 +1,12 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
-import { damageIn, isCorrupt } from "waymark/adapter";
+import { damageIn, isCorrupt, type TaskQuery } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { findTasks, nameOf } from "./langgraph/find-tasks.js";
 import { readState } from "./langgraph/thread-state.js";
+import { nearestWords } from "./nearest-words.js";
 import { printable } from "./printable.js";
 
 /**
@@ -20,7 +21,7 @@ export async function requireTask(session: Session, word: string): Promise<strin
   const alike = await tasksBeginningWith(session, word);
   const [only] = alike;
   if (only !== undefined && alike.length === 1) return only.taskId;
-  throw noSuchTask(session, word, alike);
+  throw await noSuchTask(session, word, alike);
 }
 
 /**
@@ -32,7 +33,7 @@ export async function requireTask(session: Session, word: string): Promise<strin
 export async function requireTaskToChange(session: Session, word: string): Promise<string> {
   const taskId = await taskNamed(session, word);
   if (taskId !== undefined) return taskId;
-  throw noSuchTask(session, word, await tasksBeginningWith(session, word));
+  throw await noSuchTask(session, word, await tasksBeginningWith(session, word));
 }
 
 async function taskNamed({ manager }: Session, word: string): Promise<string | undefined> {
@@ -42,21 +43,43 @@ async function taskNamed({ manager }: Session, word: string): Promise<string | u
 }
 
 /** Up to four of them. */
-async function tasksBeginningWith({ storage }: Session, prefix: string): Promise<readonly TaskSummary[]> {
+function tasksBeginningWith(session: Session, prefix: string): Promise<readonly TaskSummary[]> {
+  return firstTasks(session, { prefix, order: "taskId", limit: 4 });
+}
+
+/** Of the most recent tasks, those whose names are nearest to a word that names none: at most three. */
+async function namesNear(session: Session, word: string): Promise<readonly string[]> {
+  const recent = await firstTasks(session, { order: "recent", limit: SEARCHED_TASKS });
+  return nearestWords(word, recent.map(nameOf)).slice(0, 3);
+}
+
+/** A wrong name shouldn't take longer than a right one, of however many tasks. */
+const SEARCHED_TASKS = 1000;
+
+async function firstTasks(
+  { storage }: Session,
+  query: Omit<TaskQuery, "after" | "limit"> & { readonly limit: number },
+): Promise<readonly TaskSummary[]> {
   const found: TaskSummary[] = [];
   // Other tasks' damage doesn't matter here.
   const damage = { add: async () => undefined };
-  for await (const task of findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 })) {
-    found.push(task);
-    if (found.length > 3) break;
+  for await (const task of findTasks({ storage, damage }, query)) {
+    if (found.push(task) >= query.limit) break;
   }
   return found;
 }
 
-function noSuchTask({ name }: Session, word: string, alike: readonly TaskSummary[]): CommandError {
+async function noSuchTask(session: Session, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
+  const what = `Task ${JSON.stringify(word)} has no checkpoint in ${session.name}.`;
   const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
-  const hint = names.length > 0 ? `These begin so: ${names.join(", ")}` : '"waymark tasks" lists the tasks';
-  return new CommandError(ExitCode.notFound, `Task ${JSON.stringify(word)} has no checkpoint in ${name}. ${hint}.`);
+  const near = names.length > 0 ? [] : await namesNear(session, word);
+  const hint =
+    names.length > 0
+      ? `These begin so: ${names.join(", ")}.`
+      : near.length > 0
+        ? `Did you mean ${near.join(" or ")}?`
+        : '"waymark tasks" lists the tasks.';
+  return new CommandError(ExitCode.notFound, `${what} ${hint}`);
 }
 
 /** Says that a command had nothing to do. Silence, or "0 of 0", would look like success. */

@@ -282,7 +282,11 @@ describe("completion", () => {
     ],
     [
       ["tasks", "--st"],
-      ["--stage", "--storage"],
+      ["--status", "--stage", "--storage"],
+    ],
+    [
+      ["list", "build-1", "--status", ""],
+      ["running", "paused", "completed", "failed"],
     ],
     [["nobody", "x"], []],
     [["nobody", ""], []],

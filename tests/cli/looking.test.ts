@@ -51,6 +51,11 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
     code: 3,
     stderr: expect.stringContaining("These begin so: build-42, build-43."),
   });
+  expect((await run("show", "bild-42")).stderr).toMatch(
+    /Task "bild-42" has no checkpoint in .*\. Did you mean build-42\?\n$/,
+  );
+  expect((await run("list", "build-4_")).stderr).toMatch(/\. Did you mean build-43 or build-42\?\n$/);
+  expect((await run("rewind", "dnoe", "@1")).stderr).toMatch(/\. Did you mean done\?\n$/);
   expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
   expect((await run("export", "build-42", "done-")).stdout).toContain('"taskId":"done-1"');
   // The task that was meant may be gone already.
@@ -122,6 +127,23 @@ describe("waymark tasks", () => {
     expect(await ids("--limit", "2")).toEqual(["build-42", "done"]);
     expect(await ids("--recent", "--limit", "1")).toHaveLength(1);
     expect(await ids("--prefix", "nobody")).toEqual([]);
+  });
+
+  it("and list take --status, which --incomplete can't be beside", async () => {
+    const { run } = await placeWithTasks();
+    const ids = async (status: string) =>
+      JSON.parse((await run("tasks", "--json", "--status", status)).stdout).map(
+        ({ taskId }: { taskId: string }) => taskId,
+      );
+    expect(await ids("failed")).toEqual(["build-42"]);
+    expect(await ids("completed")).toEqual(["done"]);
+    expect(await ids("running")).toEqual([]);
+    const failed = JSON.parse((await run("list", "build-42", "--json", "--status", "failed")).stdout);
+    expect(failed).toMatchObject([{ sequence: 6 }]);
+    expect((await run("tasks", "--status", "broken")).stderr).toMatch(
+      /'broken' is invalid\..*running, paused, completed, failed\./,
+    );
+    expect((await run("tasks", "--status", "failed", "--incomplete")).code).toBe(2);
   });
 
   it("says that there is nothing", async () => {

@@ -7,7 +7,7 @@ import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { statusCell } from "../status-cell.js";
 import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { bytesText, countArgument, timeText } from "../words.js";
-import { INCOMPLETE } from "./tasks.js";
+import { statusesOf, statusOption } from "./tasks.js";
 
 export const list: CommandFile = {
   example: "waymark list build-42 --limit 5",
@@ -18,6 +18,7 @@ export const list: CommandFile = {
       .description("The checkpoints of a task, newest first. SEQ is what @7 refers to; times are UTC.")
       .argument("<task>")
       .option("--incomplete", "only those that aren't completed")
+      .addOption(statusOption("only those that are"))
       .option("--stage <stage>", "only those of this stage")
       .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
       .option("--oldest", "the oldest first")
@@ -31,7 +32,7 @@ export const list: CommandFile = {
             taskId,
             order: options.oldest ? "oldest" : "newest",
             stage: options.stage,
-            status: options.incomplete ? INCOMPLETE : undefined,
+            status: statusesOf(options),
             limit: options.limit,
           })) {
             if (session.output.isClosed) break;

@@ -1,3 +1,4 @@
+import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
 import type { HeldLease } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
@@ -22,6 +23,7 @@ export const tasks: CommandFile = {
           "status, its subgraphs, and what it asks before it goes on.",
       )
       .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
+      .addOption(statusOption("only tasks whose newest checkpoint is"))
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
@@ -45,7 +47,7 @@ export const tasks: CommandFile = {
           for await (const task of describedTasks(session, {
             order: options.recent ? "recent" : "taskId",
             prefix: options.prefix,
-            status: options.incomplete ? INCOMPLETE : undefined,
+            status: statusesOf(options),
             limit: options.stage === undefined ? options.limit : undefined,
           })) {
             if (session.output.isClosed) break;
@@ -65,6 +67,22 @@ export const tasks: CommandFile = {
 
 /** The statuses of a task or checkpoint that is not completed. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+
+/** @param description - Without the status at its end: `only those that are`. */
+export function statusOption(description: string) {
+  return new Option("--status <status>", description)
+    .choices(["running", "paused", "completed", "failed"] as const)
+    .conflicts("incomplete");
+}
+
+/** The statuses that are asked for; `undefined` for all. */
+export function statusesOf(asked: {
+  readonly status?: CheckpointStatus | undefined;
+  readonly incomplete?: true | undefined;
+}): readonly CheckpointStatus[] | undefined {
+  if (asked.status !== undefined) return [asked.status];
+  return asked.incomplete ? INCOMPLETE : undefined;
+}
 
 /** How many tasks are looked up together. */
 const PAGE = 64;
