@@ -1,10 +1,11 @@
 import { hash } from "node:crypto";
-import { types } from "node:util";
+import { inspect, types } from "node:util";
 import { encodeJson } from "../codec/json.js";
 
 /**
  * One difference between two states. Its path leads there from the state: names of properties and indexes; of a Map, the
- * key, or its JSON if it is no text. It is the path in the new state; for a removed or moved part, in the old one.
+ * key, or its JSON if it is no text, or how Node shows it where JSON has no place for it: `7n`. It is the path in the new
+ * state; for a removed or moved part, in the old one.
  */
 export type StateChange =
   | { readonly kind: "added"; readonly path: readonly (string | number)[]; readonly to: unknown }
@@ -51,7 +52,7 @@ function* changesOfMembers(
   to: ReadonlyMap<unknown, unknown>,
   path: Path,
 ): Generator<StateChange, void, void> {
-  const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : jsonOf(key).text];
+  const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : keyText(key)];
   // A key that is an object was read anew for each state, so keys match by their content.
   const [old, current] = [byIdentity(from), byIdentity(to)];
   for (const [identity, [key, value]] of old) {
@@ -62,6 +63,12 @@ function* changesOfMembers(
   for (const [identity, [key, value]] of current) {
     if (!old.has(identity)) yield { kind: "added", path: stepTo(key), to: value };
   }
+}
+
+function keyText(key: unknown): string {
+  const { encoding, text } = jsonOf(key);
+  const whole = { depth: Infinity, breakLength: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity };
+  return encoding === "json" ? text : inspect(key, whole);
 }
 
 function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string, readonly [unknown, unknown]> {

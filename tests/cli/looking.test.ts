@@ -86,6 +86,13 @@ it("diff shows of two long texts without spaces what differs, and some character
   await manager.close();
 });
 
+it("diff names a part of a Map by its key, and never by a tag", async () => {
+  const { manager, run } = await newPlace();
+  for (const n of [1, 2]) await manager.save("t", { counts: new Map([[7n, n]]) });
+  expect((await run("diff", "t")).stdout).toContain("~ counts.7n: 1 => 2\n");
+  await manager.close();
+});
+
 it("tasks and show say who runs a task", async () => {
   const { manager, run } = await newPlace();
   for (const taskId of ["free", "leased"]) await manager.save(taskId, 1, { label: "After step 1" });

@@ -30,6 +30,23 @@ describe("manager.diff", () => {
     expect(await manager.diff("t", a, a)).toEqual([]);
   });
 
+  it.each([
+    [7n, "7n"],
+    [12, "12"],
+    [Number.NaN, "NaN"],
+    [-0, "0"],
+    [undefined, "undefined"],
+    [new Date(0), "1970-01-01T00:00:00.000Z"],
+    [{ file: "a", size: 7n }, "{ file: 'a', size: 7n }"],
+    [{ file: "a" }, '{"file":"a"}'],
+  ])(
+    "names the key %o of a Map as a program would write it, never by the tag that it is stored as",
+    async (key, step) => {
+      const { manager, a, b } = await twoStates(new Map([[key, 1]]), new Map([[key, 2]]));
+      expect(await manager.diff("t", a, b)).toEqual([{ kind: "changed", path: [step], from: 1, to: 2 }]);
+    },
+  );
+
   it("compares states in their stored form and current version, whatever a schema makes of them", async () => {
     const storage = new MemoryAdapter();
     const old = new CheckpointManager({ storage });
