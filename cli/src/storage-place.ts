@@ -77,7 +77,7 @@ async function kindsBelow(root: string, wanted: FileScheme) {
 }
 
 /** The kind of storage that writes files of that name into a task's folder. */
-function kindOfName(name: string): "files" | "tasks" | undefined {
+export function kindOfName(name: string): "files" | "tasks" | undefined {
   if (name === "checkpoints.json") return "tasks";
   return /^\d{12,15}(-.+\.json|\.removed)$/.test(name) ? "files" : undefined;
 }
@@ -101,7 +101,8 @@ async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">>
   }
 }
 
-async function ifThere<Result>(asked: Promise<Result>): Promise<Result | undefined> {
+/** `undefined` if no such file is there. */
+export async function ifThere<Result>(asked: Promise<Result>): Promise<Result | undefined> {
   try {
     return await asked;
   } catch (error) {

@@ -462,7 +462,7 @@ describe("waymark stats", () => {
     const { run } = await placeWithTasks();
     const { stdout } = await run("stats");
     expect(stdout).toMatch(/build-42 +stage-1 +3 +\d+ B\nbuild-42 +stage-0 +3 +\d+ B\n/);
-    expect(stdout).toMatch(/\n3 tasks, 8 checkpoints, \d+ B\n$/);
+    expect(stdout).toMatch(/\n3 tasks, 8 checkpoints, \d+ B of states; the storage takes [\d.]+ KiB on the disk\n$/);
     const [first] = JSON.parse((await run("stats", "--json")).stdout);
     expect(first).toMatchObject({
       taskId: "build-42",

@@ -32,6 +32,18 @@ describe("waymark on PostgreSQL", () => {
     expect(await run("verify")).toMatchObject({ code: 0 });
   });
 
+  it("says how many bytes the tables take on the disk, beside those of the states", async () => {
+    const { run } = await store();
+    expect((await run("stats")).stdout).toMatch(
+      /^2 tasks, 3 checkpoints, 21 B of states; the storage takes \d+ KiB on the disk$/m,
+    );
+    const dryRun = await run("prune", "--all", "--keep-last", "1", "--dry-run");
+    expect(dryRun.stdout).toMatch(
+      /^These are bytes of whole states\. The storage takes \d+ KiB on the disk: it stores$/m,
+    );
+    expect(dryRun.stdout).toContain("once the server has vacuumed the tables.");
+  });
+
   it("copies there and back, and removes", async () => {
     const { storage, run } = await store();
     expect((await run("copy", "--to", "files:backup")).stdout).toMatch(/3 of 3 identical/);

@@ -83,6 +83,6 @@ describe("a terminal of 40 columns", () => {
     const { manager, place } = await newPlace();
     await manager.save("build-42", 1, { stage: "unit" });
     await manager.close();
-    expect(await shown(place, 40, "stats")).toMatch(/^TASK +STAGE +CHECKPOINTS +SIZE\nbuild-42 +unit +1 +1 B\n/);
+    expect(await shown(place, 40, "stats")).toMatch(/^TASK +STAGE +CHECKPOINTS +STATES\nbuild-42 +unit +1 +1 B\n/);
   });
 });

@@ -1,4 +1,5 @@
 import { isCorrupt } from "waymark/adapter";
+import { bytesOnDisk } from "../bytes-on-disk.js";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
@@ -11,7 +12,10 @@ export const stats: CommandFile = {
     program
       .command("stats")
       .summary("counts and bytes")
-      .description("How many checkpoints there are and how many bytes their states take, by task and stage.")
+      .description(
+        "How many checkpoints there are and how many bytes their states have, by task and stage; and how many bytes the " +
+          "storage takes on the disk. A database stores what changed between states, so it may take far fewer.",
+      )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: a JSON array, one task per line")
       .action((options) =>
@@ -22,7 +26,7 @@ export const stats: CommandFile = {
             { head: "TASK", flexible: true },
             { head: "STAGE", flexible: true },
             { head: "CHECKPOINTS", align: "right" },
-            { head: "SIZE", align: "right" },
+            { head: "STATES", align: "right" },
           ]);
           const total = { tasks: 0, checkpoints: 0, bytes: 0 };
           for await (const task of findTasks(session, { order: "taskId", prefix: options.prefix })) {
@@ -43,8 +47,11 @@ export const stats: CommandFile = {
           else {
             await table.end();
             const { bold } = output.colors;
-            const all = `${counted(total.tasks, "task")}, ${counted(total.checkpoints, "checkpoint")}, ${bytesText(total.bytes)}`;
-            await output.line(bold(all));
+            const all = `${counted(total.tasks, "task")}, ${counted(total.checkpoints, "checkpoint")}, ${bytesText(total.bytes)} of states`;
+            const bytes = await bytesOnDisk(session);
+            await output.line(
+              bold(bytes === undefined ? all : `${all}; the storage takes ${bytesText(bytes)} on the disk`),
+            );
           }
         }),
       );

@@ -5,6 +5,7 @@ import {
   type RetentionPlan,
   type RetentionPolicy,
 } from "waymark";
+import { bytesOnDisk } from "../bytes-on-disk.js";
 import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
@@ -55,6 +56,7 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
   if (!json) {
     const summary = `${total.text("remove")} would go, ${total.text("keep")} stay.`;
     await output.line(output.colors.bold(summary));
+    if (total.removing > 0) for (const line of await freedLines(session, total.removeBytes)) await output.line(line);
     if (planOut !== undefined) {
       await output.line(printable(`The plan is in ${planOut}; --plan-in ${planOut} applies it.`));
     }
@@ -85,6 +87,24 @@ function throwFailures(failures: PruneAllResult["failures"], removing: number): 
     `${failures.length} of ${counted(removing, "task")} could not be pruned. ${shown.join(" ")}${more}`,
     { cause: first.error },
   );
+}
+
+/** How much the removal of so many bytes of states frees on the disk, as far as that is known before. */
+async function freedLines(session: Session, removeBytes: number): Promise<readonly string[]> {
+  const bytes = await bytesOnDisk(session);
+  if (bytes === undefined) return [];
+  const all = bytesText(bytes);
+  const scheme = session.place?.scheme;
+  if (scheme === "files" || scheme === "tasks") {
+    return [`That frees at least ${bytesText(removeBytes)} of ${all} on the disk.`];
+  }
+  return [
+    `These are bytes of whole states. The storage takes ${all} on the disk: it stores`,
+    "what changed between them, so what a removal frees isn't known before.",
+    scheme === "sqlite"
+      ? "Later saves use that space; the file shrinks only by VACUUM."
+      : "Later saves use that space, once the server has vacuumed the tables.",
+  ];
 }
 
 /** Prints the plans, and writes the file of `--plan-out`. */
@@ -180,6 +200,10 @@ class PlanTotal {
     this.#count.remove += remove.length;
     this.#bytes.keep += keepBytes;
     this.#bytes.remove += removeBytes;
+  }
+
+  get removeBytes(): number {
+    return this.#bytes.remove;
   }
 
   /** `12 checkpoints (1.5 MiB)` */

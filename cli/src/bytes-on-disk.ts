@@ -1,0 +1,56 @@
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { FileLocation, ServerLocation } from "waymark/adapters";
+import { ifThere, kindOfName } from "./storage-place.js";
+import type { Store } from "./store.js";
+
+/**
+ * The bytes that a storage takes on the disk: its files as the file system keeps them, or its tables with their indexes.
+ * `undefined` if that can't be asked, and for another system's checkpoints, which have other files beside them.
+ */
+export async function bytesOnDisk({ place, owner }: Pick<Store, "place" | "owner">): Promise<number | undefined> {
+  if (place === undefined || owner !== undefined) return undefined;
+  if (place.scheme === "postgres") return bytesOfTables(place);
+  const paths = place.scheme === "sqlite" ? [place.path, `${place.path}-wal`] : await recordFiles(place);
+  let bytes = 0;
+  for (const path of paths) {
+    const found = await ifThere(stat(path));
+    // Some file systems count no blocks.
+    if (found !== undefined) bytes += found.blocks > 0 ? found.blocks * 512 : found.size;
+  }
+  return bytes;
+}
+
+/** The files of records. Others may be beside them: a project's folder may be the storage. */
+async function recordFiles({ scheme, path }: FileLocation): Promise<readonly string[]> {
+  const files: string[] = [];
+  for (const entry of (await ifThere(readdir(path, { withFileTypes: true }))) ?? []) {
+    if (!entry.isDirectory()) continue;
+    const folder = join(path, entry.name);
+    const names = (await ifThere(readdir(folder))) ?? [];
+    for (const name of names) if (kindOfName(name) === scheme) files.push(join(folder, name));
+  }
+  return files;
+}
+
+/** Other programs may have tables in the schema. */
+const TABLES = ["tasks", "checkpoints", "pieces", "leases", "quarantine"];
+
+async function bytesOfTables({ url, schema = "waymark" }: ServerLocation): Promise<number | undefined> {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client(url);
+  try {
+    await client.connect();
+    const sql = `SELECT sum(pg_total_relation_size(pg_class.oid)) AS bytes
+      FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+      WHERE nspname = $1 AND relname = ANY ($2) AND relkind = 'r'`;
+    const { rows } = await client.query<{ bytes: string | null }>(sql, [schema, TABLES]);
+    const bytes = rows[0]?.bytes ?? undefined;
+    return bytes === undefined ? undefined : Number(bytes);
+  } catch {
+    // It isn't needed: the checkpoints were read.
+    return undefined;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
