@@ -54,6 +54,7 @@ export class MemoryAdapter implements StorageAdapter {
   readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly leases: LeaseStore = leaseStore({
     read: async (taskId) => this.#leaseOf(taskId),
+    all: () => this.#allLeases(),
     update: async (taskId, change) => {
       const lease = change(this.#leaseOf(taskId));
       if (lease) this.#leases.set(taskId, lease);
@@ -155,6 +156,12 @@ export class MemoryAdapter implements StorageAdapter {
   #leaseOf(taskId: string): TimedLease {
     this.#assertOpen();
     return { lease: this.#leases.get(taskId), nowMs: monotonicMs() };
+  }
+
+  async *#allLeases() {
+    this.#assertOpen();
+    const nowMs = monotonicMs();
+    for (const [taskId, lease] of this.#leases) yield { taskId, lease, nowMs };
   }
 
   #task(taskId: string): StoredTask | undefined {

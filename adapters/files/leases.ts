@@ -1,27 +1,42 @@
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import { checkLease, type LeaseRecord, monotonicMs, type TimedLease } from "../../src/contract/leases.js";
-import { decodeText, readStored, UnreadableError } from "./file-io.js";
+import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
-import { parseObject } from "./record.js";
+import { attempt, parseObject } from "./record.js";
+import { taskFolders } from "./task-scan.js";
 
 /** In a task's folder. It stays there when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
 /** What a task's folder says of its lease. @throws {UnreadableError} It is damaged. */
 export function leaseIn(folder: string): TimedLease {
-  const bytes = readStored(join(folder, LEASE_NAME));
-  return { lease: bytes && parseLease(decodeText(bytes)), nowMs: monotonicMs() };
+  return { lease: leaseFileIn(folder)?.lease, nowMs: monotonicMs() };
+}
+
+/** The leases in all tasks' folders below a root folder, without those that can't be read. */
+export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
+  for (const [index, { path, taskId }] of taskFolders(root).entries()) {
+    const file = attempt(() => leaseFileIn(path));
+    if (file !== undefined && !(file instanceof UnreadableError)) {
+      // The name of a long id's folder doesn't tell the id.
+      const itsTask = taskId ?? file.taskId;
+      if (itsTask !== undefined) yield { taskId: itsTask, lease: file.lease, nowMs: monotonicMs() };
+    }
+    if (index % SLICE === SLICE - 1) await setImmediate();
+  }
 }
 
 /** Stores what `change` makes of a folder's lease, under the folder's lock, which is free then. */
 export async function updateLease(
   folder: string,
+  taskId: string,
   lock: FolderLock,
   change: (now: TimedLease) => LeaseRecord | undefined,
 ): Promise<void> {
   const lease = change(leaseIn(folder));
-  if (lease) await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify(lease)}\n`));
+  if (lease) await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify({ taskId, ...lease })}\n`));
 }
 
 /** @throws {LeaseLostError} See `checkLease`. */
@@ -29,10 +44,22 @@ export function checkLeaseIn(folder: string, taskId: string, condition: AppendCo
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(folder), condition);
 }
 
-function parseLease(text: string): LeaseRecord {
-  const { holder, token, renewedAtMs, expiresAtMs } = parseObject(text) as Readonly<Record<string, unknown>>;
+/** A lease's file. */
+interface LeaseFile {
+  readonly lease: LeaseRecord;
+  readonly taskId: string | undefined;
+}
+
+function leaseFileIn(folder: string): LeaseFile | undefined {
+  const bytes = readStored(join(folder, LEASE_NAME));
+  return bytes && parseLease(decodeText(bytes));
+}
+
+function parseLease(text: string): LeaseFile {
+  const { taskId, holder, token, renewedAtMs, expiresAtMs } = parseObject(text) as Readonly<Record<string, unknown>>;
   if (typeof holder === "string" && isWhole(token) && isWhole(renewedAtMs) && isWhole(expiresAtMs)) {
-    return { holder, token, renewedAtMs, expiresAtMs };
+    const lease = { holder, token, renewedAtMs, expiresAtMs };
+    return { lease, taskId: typeof taskId === "string" ? taskId : undefined };
   }
   throw new UnreadableError(`${LEASE_NAME} holds no lease`);
 }

@@ -14,6 +14,7 @@ import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
+import { processHasEnded } from "../../src/contract/holder.js";
 import { codeOf } from "./failure.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
@@ -288,11 +289,7 @@ function isStale(claim: string): boolean {
 /** Whether the process that a claim is named for has ended, as far as this machine can tell. */
 function isDead(claim: string): boolean {
   const [pid, host] = claim.replace(/\+.*/, "").split("@");
-  try {
-    return host === HOST && !process.kill(Number(pid), 0);
-  } catch (error) {
-    return codeOf(error) === "ESRCH";
-  }
+  return host === HOST && processHasEnded(Number(pid));
 }
 
 /** Renames the whole lock away, then deletes what is in it: see {@link FolderLock} for why in this order. */

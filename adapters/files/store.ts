@@ -41,7 +41,7 @@ import {
   syncFolder,
   UnreadableError,
 } from "./file-io.js";
-import { checkLeaseIn, leaseIn, updateLease } from "./leases.js";
+import { checkLeaseIn, leaseIn, leasesBelow, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
@@ -73,14 +73,18 @@ export abstract class FolderStore implements StorageAdapter {
     verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
     repair: (options) => this.#iterate(repairFolders(this.#root, this.#load, this.#repair, options)),
   };
-  readonly leases: LeaseStore = leaseStore({
-    read: async (taskId) => this.#reading(taskId, "read the lease of", () => leaseIn(this.folderOf(taskId))),
-    update: (taskId, change) => {
-      const folder = this.folderOf(taskId);
-      const work = (lock: FolderLock): Promise<void> => updateLease(folder, lock, change);
-      return this.write(folder, `change the lease of ${named(taskId)}`, work);
+  readonly leases: LeaseStore = leaseStore(
+    {
+      read: async (taskId) => this.#reading(taskId, "read the lease of", () => leaseIn(this.folderOf(taskId))),
+      all: () => this.#iterate(leasesBelow(this.#root)),
+      update: (taskId, change) => {
+        const folder = this.folderOf(taskId);
+        const work = (lock: FolderLock): Promise<void> => updateLease(folder, taskId, lock, change);
+        return this.write(folder, `change the lease of ${named(taskId)}`, work);
+      },
     },
-  });
+    { oneMachine: true },
+  );
   readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
   readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
     this.write(folder, "repair a task", work, () => undefined);

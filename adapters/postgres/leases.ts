@@ -1,5 +1,11 @@
 import type { AppendCondition } from "../../src/contract/adapter.js";
-import { checkLease, type HeldLease, type LeaseClaim } from "../../src/contract/leases.js";
+import {
+  checkLease,
+  type HeldLease,
+  type HeldTask,
+  type LapsedLease,
+  type LeaseClaim,
+} from "../../src/contract/leases.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { numberIn } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
@@ -8,10 +14,12 @@ import type { PostgresStatements } from "./statements.js";
 export class PostgresLeases {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements["leases"];
+  readonly #held: string;
 
   constructor(connection: PostgresConnection, sql: PostgresStatements) {
     this.#connection = connection;
     this.#sql = sql.leases;
+    this.#held = sql.acrossTasks.leasesHeld;
   }
 
   async claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim> {
@@ -29,13 +37,26 @@ export class PostgresLeases {
   }
 
   async release(taskId: string, token: number): Promise<void> {
-    await this.renew(taskId, token, 0);
+    await this.#connection.change(this.#sql.release, taskId, token);
   }
 
   async current(taskId: string): Promise<HeldLease | undefined> {
     const [row] = await this.#connection.rows(this.#sql.read, taskId);
     const lease = row && leaseIn(row);
     return lease && lease.remainingMs > 0 ? lease : undefined;
+  }
+
+  /** When its holder died, the server doesn't know. */
+  async lapsed(taskId: string): Promise<LapsedLease | undefined> {
+    const [row] = await this.#connection.rows(this.#sql.lapsed, taskId);
+    if (row === undefined) return undefined;
+    const { holder, token, remainingMs } = leaseIn(row);
+    return { holder, token, hasDied: false, endedMs: remainingMs };
+  }
+
+  async held(): Promise<readonly HeldTask[]> {
+    const rows = await this.#connection.rows(this.#held);
+    return rows.map(([taskId, ...lease]) => ({ taskId: String(taskId), ...leaseIn(lease) }));
   }
 
   /**

@@ -107,6 +107,8 @@ export class PostgresAdapter implements StorageAdapter {
     renew: async (...args) => (await this.#read(({ leases }) => leases.renew(...args))) ?? false,
     release: (...args) => this.#read(({ leases }) => leases.release(...args)),
     current: (taskId) => this.#read(({ leases }) => leases.current(taskId)),
+    lapsed: (taskId) => this.#read(({ leases }) => leases.lapsed(taskId)),
+    held: () => this.#held(),
   };
   readonly #schema: string;
   readonly #mayMigrate: boolean;
@@ -229,6 +231,10 @@ export class PostgresAdapter implements StorageAdapter {
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
     }
     return (await this.#madeTables()).groupCommit.append(append);
+  }
+
+  async *#held() {
+    yield* (await this.#read(({ leases }) => leases.held())) ?? [];
   }
 
   /** Works with the tables, if there are any. */

@@ -227,7 +227,12 @@ export function statementsOn(schema: string) {
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,
+      // One that ended so long ago was released.
+      release: `UPDATE ${leases} SET expires_at = 'epoch' WHERE task_id = $1 AND token = $2`,
       read: lease,
+      lapsed: `
+        SELECT holder, token, ceil(extract(epoch FROM clock_timestamp() - expires_at) * 1000) FROM ${leases}
+        WHERE task_id = $1 AND expires_at > 'epoch' AND expires_at <= clock_timestamp()`,
       lock: `${lease} FOR SHARE`,
     },
 
@@ -261,6 +266,9 @@ export function statementsOn(schema: string) {
           WHERE l.expires_at > clock_timestamp() FOR SHARE OF l SKIP LOCKED),`,
         "AND (i.token IS NULL OR EXISTS (SELECT FROM fence f WHERE f.task_id = i.task_id))",
       ),
+      leasesHeld: `
+        SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
+        WHERE expires_at > clock_timestamp()`,
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
         WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5

@@ -4,20 +4,31 @@ import { checkLease, type LeaseRecord, monotonicMs, type TimedLease } from "../.
 import type { SqliteConnection } from "./connection.js";
 
 const LEASE = "SELECT holder, token, renewed_at_ms, expires_at_ms FROM waymark_leases WHERE task_id = ?";
+const LEASES = `SELECT task_id, holder, token, renewed_at_ms, expires_at_ms FROM waymark_leases
+  WHERE task_id > ? ORDER BY task_id LIMIT ?`;
 const STORE_LEASE = "INSERT OR REPLACE INTO waymark_leases VALUES (?, ?, ?, ?, ?)";
 
 /** A task's lease, in the caller's transaction or by itself. @throws {CheckpointCorruptError} Its row makes no sense. */
 export function leaseIn(database: SqliteConnection, taskId: string): TimedLease {
   const nowMs = monotonicMs();
   const row = database.one(LEASE, taskId);
-  if (row === undefined) return { lease: undefined, nowMs };
-  const [holder, token, renewedAtMs, expiresAtMs] = row;
-  if (typeof holder === "string" && isTime(token) && isTime(renewedAtMs) && isTime(expiresAtMs)) {
-    return { lease: { holder, token, renewedAtMs, expiresAtMs }, nowMs };
-  }
+  const lease = row && parseLease(row);
+  if (row === undefined || lease !== undefined) return { lease, nowMs };
   throw new CheckpointCorruptError(
     `The lease of task ${JSON.stringify(taskId)} can't be read: its row of waymark_leases is damaged. Nothing was changed.`,
   );
+}
+
+/** The leases that come after that task's, up to `limit`, without rows that make no sense. */
+export function leasesAfter(
+  database: SqliteConnection,
+  after: string,
+  limit: number,
+): readonly (TimedLease & { readonly taskId: string })[] {
+  const nowMs = monotonicMs();
+  return database
+    .all(LEASES, after, limit)
+    .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: parseLease(row), nowMs }));
 }
 
 /** Stores what `change` makes of a task's lease, in one transaction. */
@@ -35,6 +46,12 @@ export function updateLease(
 /** @throws {LeaseLostError} See `checkLease`. */
 export function checkLeaseIn(database: SqliteConnection, taskId: string, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(database, taskId), condition);
+}
+
+/** `undefined` for a row that makes no sense. */
+function parseLease([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
+  const isLease = typeof holder === "string" && isTime(token) && isTime(renewedAtMs) && isTime(expiresAtMs);
+  return isLease ? { holder, token, renewedAtMs, expiresAtMs } : undefined;
 }
 
 function isTime(value: unknown): value is number {

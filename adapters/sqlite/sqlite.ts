@@ -28,7 +28,7 @@ import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { SqliteHistories } from "./histories.js";
-import { leaseIn, updateLease } from "./leases.js";
+import { leaseIn, leasesAfter, updateLease } from "./leases.js";
 import { LockQueue } from "./lock-queue.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
@@ -84,11 +84,15 @@ export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly maintenance: StorageMaintenance;
-  readonly leases: LeaseStore = leaseStore({
-    read: async (taskId) => (await this.#read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
-    update: (taskId, change) =>
-      this.#call(() => this.#queue.write(() => updateLease(this.#file.orNew().database, taskId, change))),
-  });
+  readonly leases: LeaseStore = leaseStore(
+    {
+      read: async (taskId) => (await this.#read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
+      all: () => this.#allLeases(),
+      update: (taskId, change) =>
+        this.#call(() => this.#queue.write(() => updateLease(this.#file.orNew().database, taskId, change))),
+    },
+    { oneMachine: true },
+  );
   readonly #path: string;
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
@@ -180,6 +184,16 @@ export class SqliteAdapter implements StorageAdapter {
     }
     const outcomes = store.writer.append(appends);
     return outcomes.map((outcome) => ("error" in outcome ? { error: this.#explain(outcome.error) } : outcome));
+  }
+
+  async *#allLeases() {
+    for (let after = ""; ; ) {
+      const page = (await this.#read(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
+      yield* page;
+      const last = page.at(-1);
+      if (last === undefined) return;
+      after = last.taskId;
+    }
   }
 
   /** Works with the store, if there is one. */

@@ -78,6 +78,10 @@ async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
       return store.leases?.release(...call.args);
     case "current":
       return store.leases?.current(...call.args);
+    case "lapsed":
+      return store.leases?.lapsed(...call.args);
+    case "held":
+      return store.leases && collect(store.leases.held());
   }
 }
 

@@ -19,7 +19,7 @@ import type {
   StoredCheckpoint,
   TaskSummary,
 } from "../contract/checkpoint.js";
-import type { LeaseStore } from "../contract/leases.js";
+import type { HeldTask, LeaseStore } from "../contract/leases.js";
 import { ownRequire } from "../contract/own-require.js";
 import type { Call, Request, Response } from "./protocol.js";
 
@@ -47,6 +47,8 @@ export class OtherProcess implements StorageAdapter {
     renew: (...args) => this.#call({ method: "renew", args }),
     release: (...args) => this.#call({ method: "release", args }),
     current: (...args) => this.#call({ method: "current", args }),
+    lapsed: (...args) => this.#call({ method: "lapsed", args }),
+    held: () => this.#held(),
   };
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();
@@ -150,6 +152,10 @@ export class OtherProcess implements StorageAdapter {
     if (connected) this.#send({ kind: "end" });
     await this.#ended;
     if (connected && this.#child.exitCode !== 0) throw this.#endedEarly("it could close the store");
+  }
+
+  async *#held(): AsyncIterable<HeldTask> {
+    yield* await this.#call<HeldTask[]>({ method: "held", args: [] });
   }
 
   async #call<Answer>(call: Call): Promise<Answer> {

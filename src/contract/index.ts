@@ -78,9 +78,12 @@ export type {
   StorageRepair,
   StorageVerification,
 } from "./findings.js";
+export { type HolderProcess, ownHolder, processOf } from "./holder.js";
 export {
   checkLease,
   type HeldLease,
+  type HeldTask,
+  type LapsedLease,
   type LeaseClaim,
   type LeaseRecord,
   type LeaseRecords,

@@ -1,5 +1,6 @@
 import type { AppendCondition } from "./adapter.js";
 import { LeaseLostError } from "./errors.js";
+import { holderHasEnded } from "./holder.js";
 
 /**
  * Who may run a task. The part of a {@link StorageAdapter} that gives leases.
@@ -17,10 +18,20 @@ export interface LeaseStore {
   claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim>;
   /** The lease lasts `ttlMs` from now. False if it is lost: it had expired, was released, or somebody else has it. */
   renew(taskId: string, token: number, ttlMs: number): Promise<boolean>;
-  /** Ends the lease at once, if it is still this one. */
+  /** Ends the lease at once, if nobody has claimed the task since. One that has expired counts as released then, too. */
   release(taskId: string, token: number): Promise<void>;
   /** The lease that somebody holds now. */
   current(taskId: string): Promise<HeldLease | undefined>;
+  /**
+   * The task's last lease, if it ended without being released: its holder died, or was stopped or cut off.
+   * (case: leases.lapsed)
+   */
+  lapsed(taskId: string): Promise<LapsedLease | undefined>;
+  /**
+   * The leases that somebody holds now, in any order, also of tasks that have no checkpoint. A damaged record is left out:
+   * `current` throws. (case: leases.held)
+   */
+  held(): AsyncIterable<HeldTask>;
 }
 
 /** A lease that somebody holds. */
@@ -30,6 +41,19 @@ export interface HeldLease {
   readonly token: number;
   /** How long it lasts unless it is renewed, in milliseconds. */
   readonly remainingMs: number;
+}
+
+/** A lease that somebody holds, and its task. */
+export interface HeldTask extends HeldLease {
+  readonly taskId: string;
+}
+
+/** A lease that ended without being released. */
+export interface LapsedLease extends Pick<HeldLease, "holder" | "token"> {
+  /** Its process has ended. If false, it may have, or it runs on without the lease. */
+  readonly hasDied: boolean;
+  /** How long ago it ended, in milliseconds: since it expired, or if its process has died, since the last renewal. */
+  readonly endedMs: number;
 }
 
 /** What a claim has come to: the caller's own lease, or that of the one who has the task. */
@@ -49,6 +73,8 @@ export interface LeaseRecord {
 /** How a storage keeps leases: one record per task. */
 export interface LeaseRecords {
   read(taskId: string): Promise<TimedLease>;
+  /** The records of all tasks, without those that can't be read. */
+  all(): AsyncIterable<TimedLease & { readonly taskId: string }>;
   /**
    * Stores what `change` makes of a task's record, as durably as `append` does, in one atomic step; nothing if it makes
    * nothing. `change` may be called again if the step has to begin anew.
@@ -65,18 +91,29 @@ export interface TimedLease {
 /** Of a storage that doesn't exist yet: nobody has a lease there, whatever the time. */
 export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
 
-/** A lease store over a storage's records. */
-export function leaseStore(records: LeaseRecords): LeaseStore {
+/**
+ * A lease store over a storage's records.
+ *
+ * @param options.oneMachine - All who use the storage are on one machine. Then the lease of a process that has ended is free
+ *   at once, as far as its holder tells the process: see `ownHolder`.
+ */
+export function leaseStore(records: LeaseRecords, options: { readonly oneMachine?: boolean } = {}): LeaseStore {
+  const hasDied = ({ holder }: { readonly holder: string }): boolean =>
+    options.oneMachine === true && holderHasEnded(holder);
+  const heldNow = (now: TimedLease): HeldLease | undefined => {
+    const held = heldIn(now);
+    return held && hasDied(held) ? undefined : held;
+  };
   return {
     async claim(taskId, holder, ttlMs) {
       let claim: LeaseClaim | undefined;
       await records.update(taskId, (now) => {
-        const held = heldIn(now);
+        const held = heldNow(now);
         const token = (now.lease?.token ?? 0) + 1;
         claim = held ? { ...held, isGranted: false } : { holder, token, remainingMs: ttlMs, isGranted: true };
         return held ? undefined : { holder, token, renewedAtMs: now.nowMs, expiresAtMs: now.nowMs + ttlMs };
       });
-      if (claim === undefined) throw new Error("The storage has not called what changes a lease.");
+      if (claim === undefined) throw new Error("LeaseRecords.update never called `change`.");
       return claim;
     },
     async renew(taskId, token, ttlMs) {
@@ -88,10 +125,24 @@ export function leaseStore(records: LeaseRecords): LeaseStore {
       return isRenewed;
     },
     release: (taskId, token) =>
-      records.update(taskId, (now) =>
-        heldIn(now)?.token === token && now.lease ? lasting(now.lease, now.nowMs, 0) : undefined,
+      records.update(taskId, ({ lease, nowMs }) =>
+        lease?.token === token && !isReleased(lease) ? lasting(lease, nowMs, 0) : undefined,
       ),
-    current: async (taskId) => heldIn(await records.read(taskId)),
+    current: async (taskId) => heldNow(await records.read(taskId)),
+    async lapsed(taskId) {
+      const { lease, nowMs } = await records.read(taskId);
+      // One renewed in the future is of a time before a reboot: how long ago that was can't be said.
+      if (lease === undefined || isReleased(lease) || nowMs < lease.renewedAtMs) return undefined;
+      const { holder, token, renewedAtMs, expiresAtMs } = lease;
+      if (hasDied(lease)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
+      return nowMs < expiresAtMs ? undefined : { holder, token, hasDied: false, endedMs: nowMs - expiresAtMs };
+    },
+    async *held() {
+      for await (const now of records.all()) {
+        const held = heldNow(now);
+        if (held) yield { taskId: now.taskId, ...held };
+      }
+    },
   };
 }
 
@@ -126,6 +177,11 @@ function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   if (lease === undefined || nowMs < lease.renewedAtMs || nowMs >= lease.expiresAtMs) return undefined;
   const { holder, token, expiresAtMs } = lease;
   return { holder, token, remainingMs: expiresAtMs - nowMs };
+}
+
+/** A released lease ended the moment it was last changed. */
+function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
+  return expiresAtMs === renewedAtMs;
 }
 
 function lasting({ holder, token }: LeaseRecord, nowMs: number, ttlMs: number): LeaseRecord {

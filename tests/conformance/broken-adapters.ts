@@ -330,6 +330,8 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "checks-the-lease-first": { group: "leasing", caughtBy: ["leases.one-step", "leases.repeats"] },
   "fences-repeats": { group: "leasing", caughtBy: ["leases.repeats"] },
   "renews-what-has-expired": { group: "leasing", caughtBy: ["leases.expiry"] },
+  "lists-tasks-for-leases": { group: "leasing", caughtBy: ["leases.held"] },
+  "takes-released-for-lapsed": { group: "leasing", caughtBy: ["leases.lapsed"] },
   "leases-in-its-own-memory": {
     group: "leasing",
     caughtBy: ["leases.survives-kill", "leases.many-processes", "leases.stopped", "leases.repeats"],

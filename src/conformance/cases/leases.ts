@@ -1,6 +1,6 @@
 import type { AppendCondition, StorageAdapter } from "../../contract/adapter.js";
 import { summaryOf } from "../../contract/checkpoint.js";
-import type { LeaseClaim, LeaseStore } from "../../contract/leases.js";
+import type { HeldTask, LeaseClaim, LeaseStore } from "../../contract/leases.js";
 import { codeOf, holds, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
@@ -153,6 +153,65 @@ export const leaseCases: readonly ConformanceCase[] = [
       same((await claimed(adapter, "t")).token, token + 1, "the next claim MUST be granted");
       same(await leases.renew("t", token, LONG_MS), false, "an older token MUST not be renewed");
       await expectStored(adapter, []);
+    },
+  },
+  {
+    name: "leases.lapsed",
+    promise: "says of a lease that expired who had it, and of a released one nothing",
+    about: "leases",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      same(await leasesOf(adapter).lapsed("t"), undefined, "a task that nobody claimed MUST have no lapsed lease");
+      const { token } = await claimed(adapter, "t", SHORT_MS);
+      same(await leasesOf(adapter).lapsed("t"), undefined, "a lease that is held has not lapsed");
+      await untilFree(leasesOf(adapter), "t");
+      adapter = await store.carryOn(adapter);
+      const leases = leasesOf(adapter);
+      const lapsed = await leases.lapsed("t");
+      same([lapsed?.holder, lapsed?.token], ["holder", token], "lapsed MUST say who had the task last");
+      holds(
+        (lapsed?.endedMs ?? -1) >= 0 && (lapsed?.endedMs ?? 0) < LONG_MS,
+        `it MUST say since when: ${show(lapsed)}`,
+      );
+      await leases.release("t", token);
+      same(await leases.lapsed("t"), undefined, "an expired lease that is released then MUST count as released");
+      const next = await claimed(adapter, "t");
+      same(await leases.lapsed("t"), undefined, "a claim MUST end what is said of the last holder");
+      await leases.release("t", next.token);
+      same(await leases.lapsed("t"), undefined, "a released lease has not lapsed");
+    },
+  },
+  {
+    name: "leases.held",
+    promise: "lists the leases that are held, also of tasks without a checkpoint",
+    about: "leases",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const held = async () => {
+        const found: HeldTask[] = [];
+        for await (const lease of leasesOf(adapter).held()) found.push(lease);
+        return found.toSorted((a, b) => (a.taskId < b.taskId ? -1 : 1));
+      };
+      same(await held(), [], "without a claim there is nothing to list");
+      const long = "x".repeat(512);
+      const names = ["expired", "released", "saved", "a/../b", long].toSorted();
+      await adapter.append(draft("saved", "c1"));
+      await adapter.append(draft("free", "c1"));
+      for (const taskId of names) await claimed(adapter, taskId, taskId === "expired" ? SHORT_MS : LONG_MS);
+      await leasesOf(adapter).release("released", 1);
+      await untilFree(leasesOf(adapter), "expired");
+      adapter = await store.carryOn(adapter);
+      const found = await held();
+      same(
+        found.map(({ taskId, holder, token }) => [taskId, holder, token]),
+        names.filter((name) => name !== "expired" && name !== "released").map((name) => [name, "holder", 1]),
+        "held MUST list exactly the leases that somebody holds",
+      );
+      for (const { remainingMs } of found) {
+        holds(remainingMs > 0 && remainingMs <= LONG_MS, `it MUST say what is left of each: ${remainingMs}`);
+      }
     },
   },
   {

@@ -38,6 +38,8 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   await adapter.remove("t", ["c3"]);
   const { token } = await adapter.leases.claim("t", "holder", 60_000);
   await adapter.append(draft("t", "c4"), { fencingToken: token });
+  await collect(adapter.leases.held());
+  await adapter.leases.lapsed("t");
   await adapter.leases.release("t", token);
   await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
   await adapter.remove("t", "all");
