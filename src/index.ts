@@ -49,4 +49,4 @@ export type { SaveOptions } from "./manager/save-options.js";
 export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
-export type { Lease, LeaseOptions } from "./runs/lease.js";
+export type { Lease, LeaseInfo, LeaseOptions } from "./runs/lease.js";

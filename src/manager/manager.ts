@@ -1,7 +1,7 @@
 import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
-import { ClosedError } from "../contract/errors.js";
-import { claimLease, type Lease, type LeaseOptions } from "../runs/lease.js";
+import { ClosedError, LeaseLostError } from "../contract/errors.js";
+import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "../runs/lease.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
@@ -147,7 +147,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     newTaskId: string,
     options: Pick<SaveOptions, "label" | "metadata" | "lease"> = {},
   ): Promise<CheckpointSummary> {
-    return this.#run(async () => this.#noted(await this.#branches.fork(taskId, id, newTaskId, options)));
+    return this.#run(async () => this.#noted(await this.#branches.fork(taskId, id, newTaskId, options)), options.lease);
   }
 
   /**
@@ -167,7 +167,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     id: string,
     options: Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
-    return this.#run(async () => this.#noted(await this.#branches.rewind(taskId, id, options)));
+    return this.#run(async () => this.#noted(await this.#branches.rewind(taskId, id, options)), options.lease);
   }
 
   /**
@@ -255,14 +255,14 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     const condition = removalCondition(taskId, options);
-    return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0);
+    return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0, options.lease);
   }
 
   /** Removes the task and ends its numbering. Returns how many checkpoints it had. */
   async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
     checkTaskId(taskId);
     const condition = removalCondition(taskId, options);
-    return this.#run(() => this.#pruner.remove(taskId, "all", "request", condition));
+    return this.#run(() => this.#pruner.remove(taskId, "all", "request", condition), options.lease);
   }
 
   /**
@@ -289,7 +289,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     status: CheckpointStatus,
     options: Pick<SaveOptions, "error" | "lease"> = {},
   ): Promise<void> {
-    await this.#run(() => this.#statuses.set(taskId, id, status, options));
+    await this.#run(() => this.#statuses.set(taskId, id, status, options), options.lease);
   }
 
   /**
@@ -300,7 +300,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
    */
   async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence" | "lease"> = {}): Promise<void> {
-    await this.#run(() => this.#statuses.setNewest(taskId, "completed", undefined, options));
+    await this.#run(() => this.#statuses.setNewest(taskId, "completed", undefined, options), options.lease);
   }
 
   /**
@@ -315,7 +315,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     error: unknown,
     options: Pick<SaveOptions, "expectedSequence" | "lease"> = {},
   ): Promise<void> {
-    await this.#run(() => this.#statuses.setNewest(taskId, "failed", error, options));
+    await this.#run(() => this.#statuses.setNewest(taskId, "failed", error, options), options.lease);
   }
 
   /** Which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes nothing. */
@@ -403,7 +403,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   /**
    * Claims the right to run the task, for one runner at a time on any machine that shares the storage. It renews itself
-   * until it is released, and `close` releases it. A runner that dies leaves it, and it expires.
+   * until it is released, and `close` releases it. The lease of a runner that dies is free at once on SQLite and files (on
+   * Linux, unless `holder` was given); elsewhere it expires.
    *
    * @example
    * ```ts
@@ -412,6 +413,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * ```
    *
    * @throws {LeaseHeldError} Somebody else has it; the error says who, and for how long.
+   * @throws {LeaseLostError} It expired before the storage answered.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
@@ -422,6 +424,16 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
       lease.signal.addEventListener("abort", () => this.#leases.delete(lease), { once: true });
       return lease;
     });
+  }
+
+  /**
+   * Who has the task's lease now, and until when unless it is renewed; `undefined` if nobody has it.
+   *
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
+    checkTaskId(taskId);
+    return this.#run(() => leaseInfo(this.#options.storage, taskId));
   }
 
   /** Calls the listener at each event. The function it returns unsubscribes. */
@@ -455,7 +467,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
       const saved = await appended;
       if (digest !== undefined) this.#autoSaves.noteSaved(digest, saved);
       return this.#noted(saved);
-    });
+    }, options.lease);
   }
 
   /** After each checkpoint that was stored. */
@@ -466,16 +478,20 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return saved;
   }
 
-  #run<Result>(call: () => Promise<Result>): Promise<Result> {
+  #run<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     this.#assertOpen();
-    return this.#track(call);
+    return this.#track(call, lease);
   }
 
-  async #track<Result>(call: () => Promise<Result>): Promise<Result> {
+  /** @param lease - What the call writes under. If that is lost, its holder learns it at once. */
+  async #track<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     const running = call();
     this.#inProgress.add(running);
     try {
       return await running;
+    } catch (error) {
+      if (error instanceof LeaseLostError && lease instanceof TaskLease) lease.lose(error);
+      throw error;
     } finally {
       this.#inProgress.delete(running);
     }

@@ -1,14 +1,17 @@
-import { randomUUID } from "node:crypto";
-import { hostname } from "node:os";
 import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
+import { ownHolder } from "../contract/holder.js";
 import type { LeaseStore } from "../contract/leases.js";
 import { checkInteger, checkText } from "../manager/arguments.js";
 
 export interface LeaseOptions {
   /** How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third. Default 30,000. */
   readonly ttlMs?: number | undefined;
-  /** Shown to others who claim the task. Default: the machine's name, the process id and a random part. */
+  /**
+   * Shown to others who claim the task. Default: the machine's name, the process id, and what tells this process from all
+   * others. On SQLite and files (on Linux) the lease of the default holder is free once its process has ended; with a holder
+   * of your own it expires.
+   */
   readonly holder?: string | undefined;
 }
 
@@ -24,42 +27,81 @@ export interface Lease extends AsyncDisposable {
   /** When it expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
   readonly expiresAt: string;
   /**
-   * Aborts once the lease is lost, with the LeaseLostError, or released. If it expires unrenewed, that is at once; if
-   * somebody else has it meanwhile, as after a suspend, at the next renewal.
+   * Aborts with the LeaseLostError once the lease is lost or released. It aborts at once if the lease expires, or if a write
+   * under it is refused; if somebody else has the task meanwhile, as after a suspend, at the next write or renewal.
    */
   readonly signal: AbortSignal;
-  /** Renews it now. @throws {LeaseLostError} It is lost. */
+  /** Renews it now, unless a renewal is under way: then it waits for that one. @throws {LeaseLostError} It is lost. */
   renew(): Promise<void>;
-  /** Ends it: the task is free. Idempotent. */
+  /** Ends it: the task is free. Idempotent. Release a lost one, too: the storage may still hold it. */
   release(): Promise<void>;
 }
+
+/** Who has a task, and until when. */
+export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">;
 
 const DEFAULT_TTL_MS = 30_000;
 const MIN_TTL_MS = 100;
 const MAX_TTL_MS = 2 ** 31 - 1;
-/** This process, for those who wait for it. */
-const HOLDER = `${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`;
 
 /**
  * Claims a task.
  *
  * @throws {LeaseHeldError} Somebody else has it.
+ * @throws {LeaseLostError} It expired before the storage answered.
  * @throws {UnsupportedOperationError} The storage gives no leases.
  */
 export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
   checkKeys("LeaseOptions", options, ["ttlMs", "holder"] satisfies (keyof LeaseOptions)[]);
-  const { ttlMs = DEFAULT_TTL_MS, holder = HOLDER } = options;
+  const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
   checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS);
   if (ttlMs > MAX_TTL_MS) throw new RangeError(`LeaseOptions.ttlMs must be at most ${MAX_TTL_MS}; it is ${ttlMs}.`);
   checkText("LeaseOptions.holder", holder, 1);
-  const { leases } = storage;
-  if (leases === undefined) {
-    throw new UnsupportedOperationError(`The ${storage.name} storage gives no leases. Nothing was changed.`);
-  }
+  const leases = leasesOf(storage);
   const askedAtMs = performance.now();
   const claim = await leases.claim(taskId, holder, ttlMs);
   if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
-  return new TaskLease(leases, { taskId, holder, token: claim.token, ttlMs, askedAtMs });
+  const { token } = claim;
+  const answeredAtMs = performance.now();
+  const claimed = { taskId, holder, token, ttlMs };
+  if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
+  // Too much of its time is over to wait for the first renewal.
+  await renewOrRelease(leases, claimed);
+  return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
+}
+
+/** @throws {UnsupportedOperationError} The storage gives no leases. */
+export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
+  const held = await leasesOf(storage).current(taskId);
+  if (held === undefined) return undefined;
+  const { holder, token, remainingMs } = held;
+  return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
+}
+
+function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
+  if (leases !== undefined) return leases;
+  throw new UnsupportedOperationError(`The ${name} storage gives no leases. Nothing was changed.`);
+}
+
+/** How long after the last renewal the next one is due. */
+function renewalMs(ttlMs: number): number {
+  return ttlMs / 3;
+}
+
+async function renewOrRelease(leases: LeaseStore, { taskId, token, ttlMs }: Omit<Claimed, "askedAtMs">): Promise<void> {
+  let isHeld: boolean;
+  try {
+    isHeld = await leases.renew(taskId, token, ttlMs);
+  } catch (error) {
+    await leases.release(taskId, token).catch(() => undefined);
+    throw error;
+  }
+  if (!isHeld) throw lostLease(taskId, token, "it expired before the storage answered");
+}
+
+function lostLease(taskId: string, token: number, why: string): LeaseLostError {
+  const message = `The lease of task ${JSON.stringify(taskId)} under token ${token} is lost: ${why}.`;
+  return new LeaseLostError(`${message} Stop this run, and claim the task anew.`, { taskId });
 }
 
 interface Claimed {
@@ -79,7 +121,8 @@ export class TaskLease implements Lease {
   readonly #leases: LeaseStore;
   readonly #ttlMs: number;
   readonly #ending = new AbortController();
-  readonly #renewal: NodeJS.Timeout;
+  readonly #timer: NodeJS.Timeout;
+  #renewing: Promise<void> | undefined;
   #expiry: NodeJS.Timeout | undefined;
   #expiresAtMs = 0;
   #released: Promise<void> | undefined;
@@ -92,7 +135,7 @@ export class TaskLease implements Lease {
     this.token = token;
     this.#lastsFrom(askedAtMs);
     // A failure of the storage is no loss yet: the next renewal, or the expiry, decides.
-    this.#renewal = setInterval(() => void this.renew().catch(() => undefined), ttlMs / 3).unref();
+    this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
   }
 
   get expiresAt(): string {
@@ -103,13 +146,11 @@ export class TaskLease implements Lease {
     return this.#ending.signal;
   }
 
-  async renew(): Promise<void> {
-    this.signal.throwIfAborted();
-    const askedAtMs = performance.now();
-    const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
-    if (!isHeld) this.#end(this.#lost("it has expired, or somebody else has it"));
-    this.signal.throwIfAborted();
-    this.#lastsFrom(askedAtMs);
+  renew(): Promise<void> {
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
   }
 
   release(): Promise<void> {
@@ -117,31 +158,42 @@ export class TaskLease implements Lease {
     return this.#released;
   }
 
+  /** The storage has refused a write under it. */
+  lose(error: LeaseLostError): void {
+    clearInterval(this.#timer);
+    clearTimeout(this.#expiry);
+    this.#ending.abort(error);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
 
+  async #renew(): Promise<void> {
+    this.signal.throwIfAborted();
+    const askedAtMs = performance.now();
+    const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
+    if (!isHeld) this.#end("it has expired, or somebody else has it");
+    this.signal.throwIfAborted();
+    this.#lastsFrom(askedAtMs);
+  }
+
   async #release(): Promise<void> {
     const isLost = this.signal.aborted;
-    this.#end(this.#lost("it was released"));
-    if (!isLost) await this.#leases.release(this.taskId, this.token);
+    this.#end("it was released");
+    // A lost one, too: a renewal may have been stored whose answer did not come.
+    const released = this.#leases.release(this.taskId, this.token);
+    await (isLost ? released.catch(() => undefined) : released);
   }
 
   #lastsFrom(askedAtMs: number): void {
     clearTimeout(this.#expiry);
     this.#expiresAtMs = askedAtMs + this.#ttlMs;
-    const expire = (): void => this.#end(this.#lost("it expired before it was renewed"));
+    const expire = (): void => this.#end("it expired before it was renewed");
     this.#expiry = setTimeout(expire, Math.max(0, this.#expiresAtMs - performance.now())).unref();
   }
 
-  #end(reason: LeaseLostError): void {
-    clearInterval(this.#renewal);
-    clearTimeout(this.#expiry);
-    this.#ending.abort(reason);
-  }
-
-  #lost(why: string): LeaseLostError {
-    const message = `The lease of task ${JSON.stringify(this.taskId)} under token ${this.token} is lost: ${why}.`;
-    return new LeaseLostError(`${message} Stop this run, and claim the task anew.`, { taskId: this.taskId });
+  #end(why: string): void {
+    this.lose(lostLease(this.taskId, this.token, why));
   }
 }

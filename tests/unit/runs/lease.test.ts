@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { CheckpointManager, LeaseHeldError, LeaseLostError, type StorageAdapter } from "waymark";
+import { CheckpointManager, type Lease, LeaseHeldError, LeaseLostError, type StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { errorOfProgram } from "../../support/error-of-program.js";
@@ -33,6 +33,19 @@ describe("a lease", () => {
     expect(next.token).toBe(2);
     expect(next.holder).toContain(`:${process.pid}:`);
     await next.release();
+  });
+
+  it("is seen by everybody, with its holder and until when, also before the first checkpoint", async () => {
+    const storage = new MemoryAdapter();
+    const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
+    expect(await two.leaseOf("t")).toBeUndefined();
+    const lease = await one.lease("t", { ttlMs: 60_000, holder: "worker-1" });
+    const seen = await two.leaseOf("t");
+    expect(seen).toEqual({ taskId: "t", holder: "worker-1", token: 1, expiresAt: expect.any(String) });
+    expect(Date.parse(seen?.expiresAt ?? "") - Date.now()).toBeGreaterThan(50_000);
+    await lease.release();
+    expect(await two.leaseOf("t")).toBeUndefined();
+    await expect(two.leaseOf("")).rejects.toThrow(RangeError);
   });
 
   it("stops its holder from writing once it is released", async () => {
@@ -122,6 +135,7 @@ describe("a lease", () => {
     Object.defineProperty(storage, "leases", { value: undefined });
     const manager = new CheckpointManager({ storage });
     await expect(manager.lease("t")).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
+    await expect(manager.leaseOf("t")).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
   });
 });
 
@@ -150,7 +164,7 @@ describe("a lease in time", () => {
       message: expect.stringContaining("expired before"),
     });
     expect(vi.getTimerCount()).toBe(0);
-    // What is lost needs no release, so that doesn't fail.
+    // It has expired, so a release that doesn't arrive is no failure.
     storage.leases.release = () => Promise.reject(new Error("The network is down."));
     await lease.release();
   });
@@ -174,6 +188,106 @@ describe("a lease in time", () => {
     await lease.renew();
     await endsIn(2_500);
     await lease.release();
+  });
+
+  it("is renewed before it is returned, where the claim took longer than a third of its time", async () => {
+    const storage = mockedStorage();
+    const { claim } = storage.leases;
+    storage.leases.claim = async (...args) => {
+      const claimed = await claim(...args);
+      vi.advanceTimersByTime(2_500);
+      return claimed;
+    };
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    expect(Date.parse(lease.expiresAt) - Date.now()).toBe(3_000);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(lease.signal.aborted).toBe(false);
+    await lease.release();
+  });
+
+  it("is refused where the claim's answer comes after it has expired, and nobody has the task then", async () => {
+    const storage = mockedStorage();
+    const { claim } = storage.leases;
+    storage.leases.claim = async (...args) => {
+      const claimed = await claim(...args);
+      vi.advanceTimersByTime(3_000);
+      return claimed;
+    };
+    const manager = new CheckpointManager({ storage });
+    await expect(manager.lease("t", { ttlMs: 3_000 })).rejects.toMatchObject({
+      code: "LEASE_LOST",
+      message: expect.stringContaining("before the storage answered"),
+    });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("is released if it can't be renewed before it is returned", async () => {
+    const storage = mockedStorage();
+    const { claim } = storage.leases;
+    storage.leases.claim = async (...args) => {
+      const claimed = await claim(...args);
+      vi.advanceTimersByTime(1_000);
+      return claimed;
+    };
+    storage.leases.renew = () => Promise.reject(new Error("The network is down."));
+    const manager = new CheckpointManager({ storage });
+    await expect(manager.lease("t", { ttlMs: 3_000 })).rejects.toThrow("The network is down.");
+    expect(await storage.leases.current("t")).toBeUndefined();
+  });
+
+  it("is released in the storage, too, where its holder counts it as lost", async () => {
+    const storage = mockedStorage();
+    const { renew } = storage.leases;
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    // The renewal is stored, and its answer doesn't come.
+    storage.leases.renew = async (...args) => {
+      await renew(...args);
+      return new Promise(() => undefined);
+    };
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
+    expect(await storage.leases.current("t")).toMatchObject({ token: lease.token });
+    await lease.release();
+    expect(await storage.leases.current("t")).toBeUndefined();
+  });
+
+  it("sends no renewal while the one before has no answer", async () => {
+    const storage = mockedStorage();
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    const answers: ((isHeld: boolean) => void)[] = [];
+    storage.leases.renew = () => new Promise((resolve) => answers.push(resolve));
+    await vi.advanceTimersByTimeAsync(2_500);
+    const asked = lease.renew();
+    expect(answers).toHaveLength(1);
+    answers[0]?.(true);
+    await asked;
+    await vi.advanceTimersByTimeAsync(500);
+    expect(answers).toHaveLength(2);
+    answers[1]?.(true);
+    await lease.release();
+  });
+
+  it.each<[string, (manager: CheckpointManager, lease: Lease, id: string) => Promise<unknown>]>([
+    ["save", (manager, lease) => manager.save("t", 2, { lease })],
+    ["setStatus", (manager, lease, id) => manager.setStatus("t", id, "paused", { lease })],
+    ["complete", (manager, lease) => manager.complete("t", { lease })],
+    ["fail", (manager, lease) => manager.fail("t", "why", { lease })],
+    ["rewind", (manager, lease, id) => manager.rewind("t", id, { lease })],
+    ["fork", (manager, lease, id) => manager.fork("source", id, "t", { lease })],
+    ["remove", (manager, lease, id) => manager.remove("t", id, { lease })],
+    ["removeTask", (manager, lease) => manager.removeTask("t", { lease })],
+    ["autoSave", (manager, lease) => manager.autoSave("t", () => 3, { lease }).flush()],
+  ])("aborts its signal at once, when the storage refuses %s as under a lost lease", async (call, write) => {
+    const storage = mockedStorage();
+    const manager = new CheckpointManager({ storage });
+    await manager.save("source", 1, { id: "c1" });
+    await manager.save("t", 1, { id: "c1" });
+    const lease = await manager.lease("t", { ttlMs: 3_000 });
+    await storage.leases.release("t", lease.token);
+    const refused = await write(manager, lease, "c1").catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(LeaseLostError);
+    expect(lease.signal.reason).toBe(refused);
+    expect(vi.getTimerCount()).toBe(call === "autoSave" ? 1 : 0);
   });
 
   it("aborts its signal at the renewal that finds it lost", async () => {
