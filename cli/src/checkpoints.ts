@@ -6,6 +6,7 @@ import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { findTasks, nameOf } from "./langgraph/find-tasks.js";
 import { readState } from "./langgraph/thread-state.js";
+import { LeaseReader, runningText } from "./leases.js";
 import { nearestWords } from "./nearest-words.js";
 import { printable } from "./printable.js";
 
@@ -70,6 +71,13 @@ async function firstTasks(
 }
 
 async function noSuchTask(session: Session, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
+  const starting = await new LeaseReader(session).startingNamed(word);
+  if (starting !== undefined) {
+    return new CommandError(
+      ExitCode.notFound,
+      `Task ${JSON.stringify(word)} is ${runningText(starting.lease)}, and has no checkpoint yet in ${session.name}.`,
+    );
+  }
   const what = `Task ${JSON.stringify(word)} has no checkpoint in ${session.name}.`;
   const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
   const near = names.length > 0 ? [] : await namesNear(session, word);

@@ -11,7 +11,7 @@ export const ExitCode = {
   declined: 4,
   /** Stored or imported data is damaged or incomplete. The command did the rest. */
   damaged: 5,
-  /** The storage has something else than expected: a plan is outdated, an id is taken, a copy differs. */
+  /** The storage has something else than expected: a plan is outdated, an id is taken, a copy differs; or somebody runs the task. */
   conflict: 6,
 } as const;
 
@@ -33,6 +33,8 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   CHECKPOINT_CORRUPT: ExitCode.damaged,
   CHECKPOINT_CONFLICT: ExitCode.conflict,
   CHECKPOINT_STALE: ExitCode.conflict,
+  LEASE_HELD: ExitCode.conflict,
+  LEASE_LOST: ExitCode.conflict,
   PLAN_OUTDATED: ExitCode.conflict,
   PLAN_UNREADABLE: ExitCode.notFound,
   PLAN_INVALID: ExitCode.usage,

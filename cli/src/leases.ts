@@ -1,24 +1,174 @@
-import { CheckpointError } from "waymark";
-import type { HeldLease } from "waymark/adapter";
+import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
+import { type HeldLease, type HeldTask, type LapsedLease, processOf } from "waymark/adapter";
+import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
+import { CommandError, ExitCode } from "./exit-code.js";
+import { type FoundTask, wholeThread } from "./langgraph/find-tasks.js";
 import { printable } from "./printable.js";
+import { agoText, timeText } from "./words.js";
+
+/** A task, and who runs it; or, of a running one, who ran it last without a word at the end. */
+export interface RunTask extends FoundTask {
+  readonly lease?: HeldLease;
+  readonly lapsed?: LapsedLease;
+}
+
+/** A task that somebody runs, and that has no checkpoint yet. */
+export interface StartingTask extends Pick<FoundTask, "taskId"> {
+  /** What the command shows it as. */
+  readonly name: string;
+  readonly count: 0;
+  readonly lease: HeldLease;
+}
+
+/** How many tasks are looked up together. */
+const PAGE = 64;
 
 /**
- * Who holds a task. A lease that can't be read (it is damaged, or the role has no right to) is a line on the error output,
- * said once, and the task counts as nobody's.
+ * Reads the leases of a storage. What can't be read (it is damaged, or the role has no right to) is a line on the error
+ * output, said once, and the task counts as nobody's.
  */
-export function leaseReader({ storage, errors }: Session): (taskId: string) => Promise<HeldLease | undefined> {
-  const said = new Set<string>();
-  return async (taskId) => {
+export class LeaseReader {
+  readonly #session: Session;
+  readonly #said = new Set<string>();
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** The lease that somebody holds now. */
+  current(taskId: string): Promise<HeldLease | undefined> {
+    return this.#read(async (leases) => leases.current(taskId));
+  }
+
+  /** The last lease, if it ended without being released. */
+  lapsed(taskId: string): Promise<LapsedLease | undefined> {
+    return this.#read(async (leases) => leases.lapsed(taskId));
+  }
+
+  /** The tasks with those who run them; after `limit` of them no more. */
+  async *of(tasks: AsyncIterable<FoundTask>, limit = Number.POSITIVE_INFINITY): AsyncGenerator<RunTask, void, void> {
+    let page: FoundTask[] = [];
+    let seen = 0;
+    const described = () => Promise.all(page.map((task) => this.#described(task)));
+    for await (const task of tasks) {
+      page.push(task);
+      seen += 1;
+      if (seen === limit) break;
+      if (page.length < PAGE) continue;
+      yield* await described();
+      page = [];
+    }
+    yield* await described();
+  }
+
+  /**
+   * The tasks that somebody runs and that have no checkpoint yet, by id.
+   *
+   * @param prefix - What their ids begin with.
+   * @param known - Tasks that have one.
+   * @param limit - At most so many.
+   */
+  async starting(
+    prefix: string | undefined,
+    known: ReadonlySet<string>,
+    limit: number,
+  ): Promise<readonly StartingTask[]> {
+    if (limit === 0) return [];
+    const held = (await this.#read(async (leases) => collect(leases.held()))) ?? [];
+    const starting: StartingTask[] = [];
+    for (const { taskId, ...lease } of held) {
+      if (known.has(taskId) || !taskId.startsWith(prefix ?? "")) continue;
+      if (await this.#session.manager.has(taskId)) continue;
+      starting.push({ taskId, name: wholeThread(taskId)?.id ?? taskId, count: 0, lease });
+    }
+    return starting.sort((a, b) => (a.taskId < b.taskId ? -1 : 1)).slice(0, limit);
+  }
+
+  /** The same for the one that a word on the command line names. */
+  async startingNamed(word: string): Promise<StartingTask | undefined> {
+    for (const taskId of [word, checkpointsTask({ threadId: word, namespace: "" })]) {
+      const lease = await this.current(taskId);
+      if (lease && !(await this.#session.manager.has(taskId))) return { taskId, name: word, count: 0, lease };
+    }
+    return undefined;
+  }
+
+  async #described(task: FoundTask): Promise<RunTask> {
+    const lease = await this.current(task.taskId);
+    if (lease !== undefined) return { ...task, lease };
+    const lapsed = task.newest.status === "running" ? await this.lapsed(task.taskId) : undefined;
+    return lapsed === undefined ? task : { ...task, lapsed };
+  }
+
+  async #read<Result>(
+    read: (leases: NonNullable<Session["storage"]["leases"]>) => Promise<Result>,
+  ): Promise<Result | undefined> {
+    const { storage, errors } = this.#session;
     try {
-      return await storage.leases?.current(taskId);
+      return storage.leases && (await read(storage.leases));
     } catch (error) {
       if (!(error instanceof CheckpointError)) throw error;
       const { message } = error;
-      if (said.has(message)) return undefined;
-      said.add(message);
+      if (this.#said.has(message)) return undefined;
+      this.#said.add(message);
       await errors.line(printable(`Who runs it can't be said: ${message}`));
       return undefined;
     }
-  };
+  }
+}
+
+/**
+ * Makes a change to a task's course under its lease, so that nobody runs the task meanwhile. The end of the command releases
+ * it. A storage without leases makes the change as it is.
+ *
+ * @param isForced - `--force` was given: the change is made whoever runs the task.
+ * @throws {CommandError} Somebody runs the task; nothing was changed.
+ */
+export async function underLease<Result>(
+  { manager, storage }: Session,
+  taskId: string,
+  isForced: boolean,
+  change: (options: { readonly lease?: Lease }) => Promise<Result>,
+): Promise<Result> {
+  if (isForced || storage.leases === undefined) return change({});
+  let lease: Lease;
+  try {
+    lease = await manager.lease(taskId);
+  } catch (error) {
+    if (!(error instanceof LeaseHeldError)) throw error;
+    const until = timeText(new Date(Date.now() + error.remainingMs).toISOString());
+    throw new CommandError(
+      ExitCode.conflict,
+      `Task ${JSON.stringify(taskId)} is ${runningText(error)}, until ${until} UTC unless the lease is renewed. ` +
+        "Nothing was changed. Stop it first, or pass --force.",
+      { cause: error },
+    );
+  }
+  return change({ lease });
+}
+
+/** `build-box, process 3417`; a holder that its program chose stays as it is. */
+export function holderText(holder: string): string {
+  const its = processOf(holder);
+  return its === undefined ? holder : `${its.host}, process ${its.pid}`;
+}
+
+/** `running on build-box, process 3417` or `run by worker-1` */
+export function runningText({ holder }: Pick<HeldLease, "holder">): string {
+  return `${processOf(holder) === undefined ? "run by" : "running on"} ${holderText(holder)}`;
+}
+
+/** `died on build-box, process 3417; last seen 5 seconds ago` */
+export function lapsedText({ holder, hasDied, endedMs }: LapsedLease, nowMs: number): string {
+  const ago = agoText(new Date(nowMs - endedMs).toISOString(), nowMs);
+  return hasDied
+    ? `died on ${holderText(holder)}; last seen ${ago}`
+    : `the lease of ${holderText(holder)} expired ${ago}`;
+}
+
+async function collect(leases: AsyncIterable<HeldTask>): Promise<HeldTask[]> {
+  const collected: HeldTask[] = [];
+  for await (const lease of leases) collected.push(lease);
+  return collected;
 }

@@ -1,6 +1,14 @@
 import type { CheckpointStatus } from "waymark";
+import { shownStatus } from "./langgraph/thread-state.js";
+import type { RunTask } from "./leases.js";
 import type { Output } from "./output.js";
 import type { Cell } from "./table.js";
+
+/** The status of a task or a thread; `died` if its runner is known to have died. */
+export function taskStatusCell({ newest, thread, lapsed }: RunTask, colors: Output["colors"]): Cell {
+  const status = shownStatus(newest, thread ? thread.interrupts : []);
+  return statusCell(status, colors, status === "running" && lapsed?.hasDied ? "died" : "alive");
+}
 
 /** A status in its colour; `died` if its run is under way by its status, and isn't alive any more. */
 export function statusCell(

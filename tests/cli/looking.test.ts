@@ -286,7 +286,7 @@ describe("waymark resume", () => {
     const [head, first, second, end] = stdout.split("\n");
     expect(head).toMatch(/^TASK +STOPPED AT +WHEN +STATUS +WHY$/);
     expect(first).toMatch(/^other .* paused +paused$/);
-    expect(second).toMatch(/^build-42 +After 6 +3 hours ago +failed +the linker gave up$/);
+    expect(second).toMatch(/^build-42 +After 6 \(stage-0\) +3 hours ago +failed +the linker gave up$/);
     expect(end).toBe("");
     expect(JSON.parse((await run("resume", "--json")).stdout)[1]).toMatchObject({ why: "the linker gave up" });
   });

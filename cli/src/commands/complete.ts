@@ -4,6 +4,7 @@ import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
+import { underLease } from "../leases.js";
 import { printable } from "../printable.js";
 
 export const complete: CommandFile = {
@@ -15,6 +16,7 @@ export const complete: CommandFile = {
       .description("Marks a task's newest checkpoint as completed, so it is no longer offered for resuming.")
       .argument("<task>")
       .option("--yes", "don't ask")
+      .option("--force", "change it even while somebody runs it")
       .action((task, options) =>
         cli.withStore(async (session) => {
           const { output, manager, storage } = session;
@@ -42,7 +44,9 @@ export const complete: CommandFile = {
             );
           }
           // Only the checkpoint of the question: a save meanwhile reopens the task.
-          await manager.complete(taskId, { expectedSequence });
+          await underLease(session, taskId, options.force === true, (under) =>
+            manager.complete(taskId, { expectedSequence, ...under }),
+          );
           await output.line(printable(`Task ${quoted} is completed.`));
         }),
       );

@@ -1,9 +1,11 @@
+import type { SaveOptions } from "waymark";
 import { damageIn, isCorrupt } from "waymark/adapter";
 import { findStored, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { refuseThread, tasksOf, wholeThread } from "../langgraph/find-tasks.js";
+import { underLease } from "../leases.js";
 import { jsonText } from "../printable.js";
 import { isWhole } from "../records/stored-record.js";
 import { bytesText, counted } from "../words.js";
@@ -21,13 +23,14 @@ export const deleteCommand: CommandFile = {
       .argument("<task>")
       .argument("[id]")
       .option("--yes", "don't ask")
+      .option("--force", "remove it even while somebody runs the task")
       .option("--json", "for programs: how many were removed")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTaskToChange(session, task);
           const doomed = id === undefined ? await wholeTask(session, taskId) : await oneOf(session, taskId, id);
           await confirm(session, `Remove ${doomed.what} from ${session.name}?`, options.yes === true);
-          const removed = await doomed.remove();
+          const removed = await underLease(session, taskId, options.force === true, doomed.remove);
           const { damaged } = doomed;
           if (options.json) await session.output.line(jsonText({ removed, damaged }));
           else {
@@ -44,7 +47,7 @@ interface Doomed {
   /** For the question. */
   readonly what: string;
   readonly damaged: number;
-  readonly remove: () => Promise<number>;
+  readonly remove: (under: Pick<SaveOptions, "lease">) => Promise<number>;
 }
 
 async function wholeTask(session: Session, taskId: string): Promise<Doomed> {
@@ -67,7 +70,7 @@ async function wholeTask(session: Session, taskId: string): Promise<Doomed> {
   return {
     what,
     damaged,
-    remove: () => (thread ? manager.removeTasks({ prefix: thread.prefix }) : manager.removeTask(taskId)),
+    remove: (under) => (thread ? manager.removeTasks({ prefix: thread.prefix }) : manager.removeTask(taskId, under)),
   };
 }
 
@@ -81,8 +84,8 @@ async function oneOf(session: Session, taskId: string, word: string): Promise<Do
   const damage = stored && (isCorrupt(stored) ? stored.reason : damageIn(stored));
   const title = isCorrupt(found) ? `${word} (${found.location})` : titleOf(found);
   const checkpoint = damage === undefined ? `checkpoint ${title}` : `damaged checkpoint ${title}, ${damage},`;
-  const remove = async () => {
-    if (await manager.remove(taskId, id)) return 1;
+  const remove: Doomed["remove"] = async (under) => {
+    if (await manager.remove(taskId, id, under)) return 1;
     if (!isCorrupt(found)) return 0;
     throw new CommandError(
       ExitCode.damaged,

@@ -1,6 +1,7 @@
 import { findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
+import { underLease } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
 
 export const fork: CommandFile = {
@@ -16,6 +17,7 @@ export const fork: CommandFile = {
       .argument("<task>")
       .argument("<id>")
       .argument("<new-task>")
+      .option("--force", "begin it even while somebody runs the new task")
       .option("--json", "for programs: the new task's first checkpoint")
       .action((task, id, newTask, options) =>
         cli.withStore(async (session) => {
@@ -23,7 +25,10 @@ export const fork: CommandFile = {
           refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
           refuseThread(newTask, "Give the new task another name.");
           const source = await findWhole(session, taskId, id);
-          const saved = await (await session.configured()).fork(taskId, source.id, newTask);
+          const manager = await session.configured();
+          const saved = await underLease(session, newTask, options.force === true, (under) =>
+            manager.fork(taskId, source.id, newTask, under),
+          );
           const line = options.json
             ? jsonText(saved)
             : printable(

@@ -1,10 +1,10 @@
 import type { CommandFile } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
-import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
+import { describedTasks, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
-import { shownStatus } from "../langgraph/thread-state.js";
+import { LeaseReader, lapsedText, type RunTask, runningText } from "../leases.js";
 import { printable } from "../printable.js";
-import { statusCell } from "../status-cell.js";
+import { statusCell, taskStatusCell } from "../status-cell.js";
 import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { agoText, countArgument } from "../words.js";
 import { INCOMPLETE } from "./tasks.js";
@@ -34,18 +34,27 @@ export const resume: CommandFile = {
           ] as const;
           const table = new TablePrinter(output, columns, limit ?? SCREEN_ROWS);
           let found = 0;
-          for await (const task of describedTasks(session, { order: "recent", status: INCOMPLETE, prefix, limit })) {
+          const leases = new LeaseReader(session);
+          const leased = new Set<string>();
+          const query = { order: "recent", status: INCOMPLETE, prefix, limit } as const;
+          for await (const task of leases.of(describedTasks(session, query), limit)) {
             if (output.isClosed) break;
             found += 1;
-            const { newest, thread } = task;
-            const why = whyStopped(task);
+            if (task.lease) leased.add(task.taskId);
+            const why = whyStopped(task, nowMs);
             if (options.json) await json.add({ ...task, why });
             else {
-              const stoppedAt = newest.label ?? newest.stage ?? `@${newest.sequence}`;
-              const status = statusCell(shownStatus(newest, thread ? thread.interrupts : []), output.colors);
-              await table.add(nameOf(task), stoppedAt, agoText(newest.createdAt, nowMs), status, why);
+              const status = taskStatusCell(task, output.colors);
+              await table.add(nameOf(task), placeOf(task), agoText(task.newest.createdAt, nowMs), status, why);
             }
-            if (found === limit) break;
+          }
+          const left = output.isClosed ? 0 : (limit ?? Number.POSITIVE_INFINITY) - found;
+          for (const task of await leases.starting(prefix, leased, left)) {
+            found += 1;
+            const why = `${runningText(task.lease)}, no checkpoint yet`;
+            const { taskId, count, lease } = task;
+            if (options.json) await json.add({ taskId, count, lease, why });
+            else await table.add(task.name, "", "", statusCell("running", output.colors), why);
           }
           if (options.json) await json.end();
           else await table.end();
@@ -56,11 +65,20 @@ export const resume: CommandFile = {
   },
 };
 
-function whyStopped({ newest: { status, error }, thread }: FoundTask): string {
+/** `Auto-save (unit-tests)` */
+function placeOf({ newest: { label, stage, sequence }, thread }: RunTask): string {
+  if (label === undefined) return stage ?? `@${sequence}`;
+  // A thread's label is its step. Its stage (`loop`) says only how it came about.
+  return stage === undefined || stage === label || thread ? label : `${label} (${stage})`;
+}
+
+function whyStopped({ newest: { status, error }, thread, lease, lapsed }: RunTask, nowMs: number): string {
+  if (lease !== undefined) return runningText(lease);
   if (error !== undefined) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;
   if (thread !== undefined && thread.interrupts === undefined) return "what it waits for can't be read";
-  if (status === "running") return "still running, or ended without a word";
+  if (lapsed !== undefined) return lapsedText(lapsed, nowMs);
+  if (status === "running") return "no lease: it may be running, or has ended";
   return status === "paused" ? "paused" : "failed, without an error";
 }

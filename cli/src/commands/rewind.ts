@@ -1,6 +1,7 @@
 import { findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
+import { underLease } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
 
 export const rewind: CommandFile = {
@@ -11,17 +12,21 @@ export const rewind: CommandFile = {
       .summary("go on from an old state")
       .description(
         "Goes back to a checkpoint: saves a new one that has its state, stage, label and metadata, so that the task goes " +
-          "on from there. ID is an id or @7. Nothing is removed. Stop the task's program first, or it saves over it.",
+          "on from there. ID is an id or @7. Nothing is removed. Stop a program that runs the task without a lease first, or it saves over it.",
       )
       .argument("<task>")
       .argument("<id>")
+      .option("--force", "change it even while somebody runs it")
       .option("--json", "for programs: the new checkpoint")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTaskToChange(session, task);
           refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
           const source = await findWhole(session, taskId, id);
-          const saved = await (await session.configured()).rewind(taskId, source.id);
+          const manager = await session.configured();
+          const saved = await underLease(session, taskId, options.force === true, (under) =>
+            manager.rewind(taskId, source.id, under),
+          );
           const line = options.json
             ? jsonText(saved)
             : printable(

@@ -1,12 +1,12 @@
 import type { CheckpointSummary } from "waymark";
-import { summaryOf } from "waymark/adapter";
+import { type HeldLease, summaryOf } from "waymark/adapter";
 import { threadOf } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { isKeyMissing } from "../key-advice.js";
 import { questionsText } from "../langgraph/standing.js";
 import { describeCheckpoint, readState, shownStatus } from "../langgraph/thread-state.js";
-import { leaseReader } from "../leases.js";
+import { holderText, LeaseReader, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { parsePath, partAt } from "../state-path.js";
@@ -29,11 +29,16 @@ export const show: CommandFile = {
       .action((task, id, options) =>
         cli.withStore(async (session) => {
           const steps = options.path === undefined ? undefined : parsePath(options.path);
+          const leases = new LeaseReader(session);
+          if (steps === undefined && id === undefined && !options.state) {
+            const starting = await leases.startingNamed(task);
+            if (starting !== undefined) return printStarting(session, starting, options.json === true);
+          }
           const taskId = await requireTask(session, task);
           const indent = options.json ? undefined : 2;
           if (steps === undefined && !options.state && !options.json) {
             const { checkpoint, state } = await readOne(session, taskId, id, outlineOf);
-            await print(session, checkpoint, state);
+            await print(session, leases, checkpoint, state);
             return;
           }
           const { checkpoint, state } = await readOne(session, taskId, id, readPlain);
@@ -75,7 +80,7 @@ async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promi
   }
 }
 
-async function print(session: Session, stored: CheckpointSummary, state: string): Promise<void> {
+async function print(session: Session, leases: LeaseReader, stored: CheckpointSummary, state: string): Promise<void> {
   const { output } = session;
   const { checkpoint, interrupts } = await describeCheckpoint(session, stored);
   const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
@@ -88,8 +93,10 @@ async function print(session: Session, stored: CheckpointSummary, state: string)
   row("checkpoint", `${id} (@${sequence})`);
   row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   block.add("status", statusCell(shownStatus(checkpoint, interrupts), output.colors));
-  const lease = await leaseReader(session)(taskId);
-  row("run by", lease && `${lease.holder}, for ${secondsText(lease.remainingMs)} unless the lease is renewed`);
+  const lease = await leases.current(taskId);
+  row("run by", lease && runByText(lease));
+  const lapsed = checkpoint.status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined;
+  row("last run", lapsed && lapsedText(lapsed, Date.now()));
   row("asks", questionsText(interrupts));
   row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
   row("stage", stage);
@@ -98,6 +105,20 @@ async function print(session: Session, stored: CheckpointSummary, state: string)
   row("metadata", metadata && jsonText(metadata));
   row("state", state);
   await block.end();
+}
+
+async function printStarting(session: Session, { taskId, name, count, lease }: StartingTask, isJson: boolean) {
+  const { output } = session;
+  if (isJson) return output.line(jsonText({ taskId, count, lease }));
+  const block = new BlockPrinter(output);
+  block.add("task", name);
+  block.add("checkpoint", "none yet");
+  block.add("run by", runByText(lease));
+  return block.end();
+}
+
+function runByText({ holder, remainingMs }: HeldLease): string {
+  return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
 }
 
 /**

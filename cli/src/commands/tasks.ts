@@ -1,14 +1,12 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
-import type { HeldLease } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
-import { shownStatus } from "../langgraph/thread-state.js";
-import { leaseReader } from "../leases.js";
+import { LeaseReader, type RunTask, runningText, type StartingTask } from "../leases.js";
 import { printable } from "../printable.js";
-import { statusCell } from "../status-cell.js";
+import { statusCell, taskStatusCell } from "../status-cell.js";
 import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { agoText, countArgument } from "../words.js";
 
@@ -19,8 +17,8 @@ export const tasks: CommandFile = {
       .command("tasks")
       .summary("the tasks there are")
       .description(
-        "The tasks that have checkpoints, by id, each with its newest one. A thread of LangGraph is one task: with its " +
-          "status, its subgraphs, and what it asks before it goes on.",
+        "The tasks that have checkpoints, by id, each with its newest one; after them the leased ones that have none yet. " +
+          "A thread of LangGraph is one task: with its status, its subgraphs, and what it asks before it goes on.",
       )
       .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
       .addOption(statusOption("only tasks whose newest checkpoint is"))
@@ -32,32 +30,29 @@ export const tasks: CommandFile = {
       .action((options) =>
         cli.withStore(async (session) => {
           const printer = options.json ? jsonOf(session) : tableOf(session, options.limit);
-          const leaseOf = leaseReader(session);
+          const leases = new LeaseReader(session);
+          const { prefix, limit, stage } = options;
+          const status = statusesOf(options);
           let printed = 0;
-          let page: FoundTask[] = [];
-          // Who holds them is asked for all at once.
-          const printPage = async () => {
-            const leases = await Promise.all(page.map(({ taskId }) => leaseOf(taskId)));
-            for (const [index, task] of page.entries()) {
-              const lease = leases[index];
-              await printer.add(lease === undefined ? task : { ...task, lease });
-            }
-            page = [];
-          };
-          for await (const task of describedTasks(session, {
+          const leased = new Set<string>();
+          const found = describedTasks(session, {
             order: options.recent ? "recent" : "taskId",
-            prefix: options.prefix,
-            status: statusesOf(options),
-            limit: options.stage === undefined ? options.limit : undefined,
-          })) {
+            prefix,
+            status,
+            limit: stage === undefined ? limit : undefined,
+          });
+          for await (const task of leases.of(ofStage(found, stage), limit)) {
             if (session.output.isClosed) break;
-            if (options.stage !== undefined && task.newest.stage !== options.stage) continue;
-            page.push(task);
+            if (task.lease) leased.add(task.taskId);
+            await printer.add(task);
             printed += 1;
-            if (printed === options.limit) break;
-            if (page.length === PAGE) await printPage();
           }
-          await printPage();
+          const isAll = stage !== undefined || status?.includes("running") === false || session.output.isClosed;
+          const left = isAll ? 0 : (limit ?? Number.POSITIVE_INFINITY) - printed;
+          for (const task of await leases.starting(prefix, leased, left)) {
+            await printer.addStarting(task);
+            printed += 1;
+          }
           await printer.end();
           if (printed === 0 && !options.json) await session.errors.line(printable(`No such task in ${session.name}.`));
         }),
@@ -84,16 +79,26 @@ export function statusesOf(asked: {
   return asked.incomplete ? INCOMPLETE : undefined;
 }
 
-/** How many tasks are looked up together. */
-const PAGE = 64;
+async function* ofStage(
+  tasks: AsyncIterable<FoundTask>,
+  stage: string | undefined,
+): AsyncGenerator<FoundTask, void, void> {
+  for await (const task of tasks) if (stage === undefined || task.newest.stage === stage) yield task;
+}
 
 interface TaskPrinter {
-  add(task: FoundTask & { readonly lease?: HeldLease }): Promise<void>;
+  add(task: RunTask): Promise<void>;
+  addStarting(task: StartingTask): Promise<void>;
   end(): Promise<void>;
 }
 
 function jsonOf({ output }: Session): TaskPrinter {
-  return new JsonArrayPrinter(output);
+  const json = new JsonArrayPrinter(output);
+  return {
+    add: (task) => json.add(task),
+    addStarting: ({ taskId, count, lease }) => json.add({ taskId, count, lease }),
+    end: () => json.end(),
+  };
 }
 
 function tableOf({ output }: Session, limit = SCREEN_ROWS): TaskPrinter {
@@ -111,16 +116,18 @@ function tableOf({ output }: Session, limit = SCREEN_ROWS): TaskPrinter {
       table.add(
         nameOf(task),
         String(task.count),
-        statusCell(shownStatus(task.newest, task.thread ? task.thread.interrupts : []), output.colors),
+        taskStatusCell(task, output.colors),
         newestText(task),
         agoText(task.newest.createdAt, nowMs),
       ),
+    addStarting: ({ name, lease }) =>
+      table.add(name, "0", statusCell("running", output.colors), `${runningText(lease)}, no checkpoint yet`, ""),
     end: () => table.end(),
   };
 }
 
-function newestText({ newest, thread, lease }: FoundTask & { readonly lease?: HeldLease }): string {
-  const runner = lease === undefined ? "" : ` (run by ${lease.holder})`;
+function newestText({ newest, thread, lease }: RunTask): string {
+  const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
   const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;
   const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));
