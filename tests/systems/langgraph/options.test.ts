@@ -48,7 +48,7 @@ it.each([undefined, 42, ""])(
 
 it.each([
   [{ keepLst: 1 }, /no "keepLst"/],
-  [{}, /at least one part/],
+  [{}, /at least one rule or limit/],
   [undefined, /retention policy/],
   [{ keepLast: 0 }, /keepLast of a retention policy must be a whole number from 1/],
 ])("refuses to prune by %o, a thread without checkpoints too", async (policy, message) => {

@@ -20,7 +20,7 @@ describe("defineConfig", () => {
     [{ storage: 5 }, /storage/],
     [{ retention: "keepLast" }, /retention/],
     [{ retention: null }, /retention/],
-    [{ retention: {} }, /at least one part/],
+    [{ retention: {} }, /at least one rule or limit/],
     [{ retention: { keepLast: 0 } }, /keepLast/],
     [{ transforms: gzip() }, /transforms/],
     [{ transforms: [gzip] }, /transforms/],
