@@ -35,6 +35,7 @@ import {
   monotonicMs,
   type TimedLease,
 } from "../src/contract/leases.js";
+import { isPassing } from "../src/contract/passing.js";
 
 /** One task's checkpoints by id, the oldest first, and its newest one. */
 interface StoredTask {
@@ -72,7 +73,9 @@ export class MemoryAdapter implements StorageAdapter {
 
     checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
     const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
+    const replaced = task.records.get(options?.replaces ?? "");
     this.#put(task, copyOf(sealDraft(draft, sequence)));
+    if (replaced && isPassing(replaced)) task.records.delete(replaced.id);
     task.lastSequence = sequence;
     this.#tasks.set(draft.taskId, task);
     return sequence;

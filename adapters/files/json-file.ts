@@ -77,8 +77,8 @@ class JsonFolder implements Task {
   modified: bigint | undefined;
   /** Of checkpoints that were removed when they were the newest. */
   readonly #tombstones: readonly string[];
-  /** The oldest first. Only its end changes: later writes don't disturb an iteration. */
-  readonly #names: string[];
+  /** The oldest first. An append adds to its end, which disturbs no iteration; what removes makes a new list. */
+  #names: string[];
   /** File names by the ids' names. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
 
@@ -111,17 +111,18 @@ class JsonFolder implements Task {
   /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
   *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
     const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
+    const names = this.#names;
     const from = this.#countUpTo(afterSequence);
     const to = this.#countUpTo(beforeSequence - 1);
     for (let at = skip; at < to - from; at++) {
-      const name = this.#names[order === "oldest" ? from + at : to - 1 - at];
+      const name = names[order === "oldest" ? from + at : to - 1 - at];
       if (name !== undefined) yield this.#file(name);
     }
   }
 
-  async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+  async append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
     const file = this.#file(checkpointFileName(record.sequence, record.id));
-    await this.#write(file, record, lock);
+    await this.#write(file, record, lock, replaced);
     this.#names.push(file.name);
     this.#byId?.set(file.idName, file.name);
   }
@@ -151,11 +152,33 @@ class JsonFolder implements Task {
     return removed;
   }
 
-  async #write({ location }: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+  async #write(
+    { location }: CheckpointFile,
+    record: StoredCheckpoint,
+    lock: FolderLock,
+    replaced: readonly CheckpointFile[] = [],
+  ): Promise<void> {
     // Until a write has ended well, what is known here may no longer be so.
     this.modified = undefined;
-    await lock.writeLast(location, renderCheckpoint(record));
+    if (replaced.length === 0) await lock.writeLast(location, renderCheckpoint(record));
+    else {
+      await lock.write(location, renderCheckpoint(record));
+      if (!this.#removeReplaced(replaced, lock)) return;
+    }
     this.modified = statsOfFolder(this.path).modified;
+  }
+
+  /** False if one of them stays: the record that replaces them is stored, and the next one removes them. */
+  #removeReplaced(replaced: readonly CheckpointFile[], lock: FolderLock): boolean {
+    try {
+      for (const { location } of replaced) lock.remove(location);
+    } catch {
+      return false;
+    }
+    const gone = new Set(replaced.map(({ name }) => name));
+    this.#names = this.#names.filter((name) => !gone.has(name));
+    for (const { idName } of replaced) this.#byId?.delete(idName);
+    return true;
   }
 
   /** How many have a sequence up to this one. */

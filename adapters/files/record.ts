@@ -19,6 +19,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { isJsonObject, parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
+import { isPassing, replacedBy } from "../../src/contract/passing.js";
 import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
@@ -34,7 +35,8 @@ export interface Task extends TaskPosition {
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<Entry>;
 
   // Writes: each is durable once it has resolved, and the last thing that is done under the lock.
-  append(record: StoredCheckpoint, lock: FolderLock): Promise<void>;
+  /** @param replaced - They go once the record is stored. If that fails, they stay, and the append has succeeded. */
+  append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly Entry[]): Promise<void>;
   replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * It keeps the numbering, unless all are removed.
@@ -151,6 +153,24 @@ export function readEntry<Item>(
   } catch (error) {
     return corruptOrThrow(entry, error, taskId);
   }
+}
+
+/**
+ * The passing checkpoint of that id, and those before it that were left by a kill: each says which one it took the place of.
+ */
+export function passingFrom(task: Task, id: string | undefined): readonly Entry[] {
+  const found: Entry[] = [];
+  let before = Number.POSITIVE_INFINITY;
+  for (let next = id; next !== undefined; ) {
+    const entry = task.find(next);
+    const head = attempt(() => entry?.head());
+    if (entry === undefined || head === undefined || head instanceof UnreadableError) break;
+    if (!isPassing(head) || head.sequence >= before) break;
+    found.push(entry);
+    before = head.sequence;
+    next = replacedBy(head);
+  }
+  return found;
 }
 
 /**

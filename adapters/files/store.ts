@@ -45,7 +45,7 @@ import { checkLeaseIn, leaseIn, leasesBelow, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { attempt, type Entry, readEntries, readEntry, sequenceOfStored, type Task } from "./record.js";
+import { attempt, type Entry, passingFrom, readEntries, readEntry, sequenceOfStored, type Task } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
@@ -119,7 +119,7 @@ export abstract class FolderStore implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition, options: AppendOptions = {}): Promise<number> {
     const { taskId, id } = draft;
     const copy = copyOf(draft);
-    const { sequence: exact } = options;
+    const { sequence: exact, replaces } = options;
     return this.#write(taskId, "save to", undefined, async (task, lock) => {
       const stored = task.find(id)?.checkpoint();
       if (stored) {
@@ -130,7 +130,7 @@ export abstract class FolderStore implements StorageAdapter {
       }
       checkLeaseIn(this.folderOf(taskId), taskId, condition);
       const sequence = nextSequence(taskId, task, condition, { sequence: exact });
-      await task.append(sealDraft(copy, sequence), lock);
+      await task.append(sealDraft(copy, sequence), lock, passingFrom(task, replaces));
       return sequence;
     });
   }

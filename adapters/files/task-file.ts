@@ -141,8 +141,9 @@ class TaskFile implements Task {
     return found.slice(skip);
   }
 
-  async append(record: StoredCheckpoint, lock: FolderLock): Promise<void> {
-    await this.#write([...bytesOf(this.#content.lines), renderRecord(record)], record.taskId, record.sequence, lock);
+  async append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly Entry[]): Promise<void> {
+    const kept = this.#content.lines.filter((line) => !replaced.includes(line));
+    await this.#write([...bytesOf(kept), renderRecord(record)], record.taskId, record.sequence, lock);
   }
 
   async replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void> {

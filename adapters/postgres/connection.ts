@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
 import { ownRequire } from "../../src/contract/own-require.js";
 import type { SqlRow } from "../sql/rows.js";
-import { isLost, isPassing, isUnreachable } from "./errors.js";
+import { isLost, isUnreachable, mayPass } from "./errors.js";
 import { fromColumn, toColumn } from "./text.js";
 
 /** A statement as the adapter gives it to pg. */
@@ -120,7 +120,7 @@ export class PostgresConnection implements Statements {
       } catch (error) {
         const leftMs = deadline - performance.now();
         const isHopeless = isUnreachable(error) && !this.#hasConnected;
-        if (!isPassing(error) || isHopeless || leftMs <= 0) throw error;
+        if (!mayPass(error) || isHopeless || leftMs <= 0) throw error;
         // At random times: processes that wait for each other would meet again and again.
         await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
       }

@@ -28,7 +28,7 @@ export function isLost(error: unknown): boolean {
  * The same call may succeed in a moment: the server restarts, is full or is a standby that is about to be promoted, or
  * another transaction was in the way.
  */
-export function isPassing(error: unknown): boolean {
+export function mayPass(error: unknown): boolean {
   return isLost(error) || UNDONE.includes(codeOf(error));
 }
 
@@ -75,7 +75,7 @@ export function explain(error: unknown, place: string): unknown {
       true,
     );
   }
-  if (isPassing(error)) {
+  if (mayPass(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for the moment";
     return failure(
       `${place} ${what}: ${reason}${code === "" ? "" : ` (${code})`}. What was saved before is intact. ` +

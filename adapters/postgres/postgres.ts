@@ -230,7 +230,8 @@ export class PostgresAdapter implements StorageAdapter {
       checkLease(draft.taskId, NO_LEASE, condition);
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
     }
-    return (await this.#madeTables()).groupCommit.append(append);
+    const { groupCommit, writer } = await this.#madeTables();
+    return groupCommit.append({ ...append, replaced: await writer.replacedBy(append) });
   }
 
   async *#held() {

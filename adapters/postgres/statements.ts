@@ -58,11 +58,25 @@ export function statementsOn(schema: string) {
    * the piece, if the form is one; the checkpoint. Nothing but the task's row is read anew, so whatever else changes
    * meanwhile gives no row or a taken key, and the caller looks again.
    *
-   * $21: the form; $22: what the task's last text must be, `''` for none, NULL for any.
+   * $21: the form; $22: what the task's last text must be, `''` for none, NULL for any. $23 and $24, if it replaces one: the
+   * sequence and the seal of the checkpoint that goes. The task's row is locked first, as by all that change a checkpoint.
    */
-  const append = (fence: string, isFenced: string) => {
+  const append = (fence: string, isFenced: string, isReplacing = false) => {
+    const doomed = isReplacing
+      ? `held AS (SELECT FROM ${tasks} WHERE task_id = $1 FOR UPDATE),
+      doomed AS (
+        SELECT sequence FROM ${checkpoints}
+        WHERE task_id = $1 AND sequence = $23 AND seal = $24 AND EXISTS (SELECT FROM held) FOR UPDATE),`
+      : "";
+    const removed = isReplacing ? "- (SELECT count(*) FROM doomed)" : "";
+    const removal = (position: string) =>
+      isReplacing
+        ? `, replaced AS (
+        DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = (SELECT sequence FROM doomed)
+          AND EXISTS (SELECT FROM ${position}))`
+        : "";
     const advanced = `advanced AS (
-        UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = $6, newest_status = $11,
+        UPDATE ${tasks} t SET count = t.count + 1 ${removed}, newest_created_at = $6, newest_status = $11,
           last_text = CASE WHEN $21 > 0 THEN decode($16, 'hex') ELSE t.last_text END,
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
@@ -79,18 +93,18 @@ export function statementsOn(schema: string) {
       )`;
     const storedAt = (position: string) => `, kept AS (
         INSERT INTO ${pieces} (task_id, number, form, body)
-        SELECT $1, sequence, $21::int, $3::bytea FROM ${position} WHERE $21 > 0)
+        SELECT $1, sequence, $21::int, $3::bytea FROM ${position} WHERE $21 > 0)${removal(position)}
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
       SELECT $1, $2::boolean, CASE WHEN $21 = 0 THEN $3 END, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12,
         $13::bigint, $14::bigint, $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
       RETURNING sequence`;
     return {
       first: `
-      WITH ${fence} ${advanced}, ${begun},
+      WITH ${fence} ${doomed} ${advanced}, ${begun},
       given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${storedAt("given")}`,
       /** What builds on the task's last text is of a task that has a row: less to do for the server. */
       next: `
-      WITH ${fence} ${advanced} ${storedAt("advanced")}`,
+      WITH ${fence} ${doomed} ${advanced} ${storedAt("advanced")}`,
     };
   };
   /**
@@ -101,11 +115,11 @@ export function statementsOn(schema: string) {
    * $1: the rows but for their bodies, which stand one after another in $2. Each task is looked up by its key (LIMIT, ANY,
    * a subselect), whatever the planner takes the tables' sizes for.
    */
-  const appendMany = (fence: string, isFenced: string) => `
+  const appendMany = (fence: string, isFenced: string, isReplacing = false) => `
       WITH input AS (
         SELECT * FROM json_to_recordset($1::json) AS i (task_id text, is_text boolean, start int, length int,
           id_digest text, ${DRAFT_COLUMNS.map((name) => `${name} ${NUMBERED.includes(name) ? "bigint" : "text"}`).join(", ")},
-          before text, after text, expected bigint, token bigint, form int, last_text text)
+          before text, after text, expected bigint, token bigint, form int, last_text text, replaced bigint, replaced_seal text)
       ), ${fence} locked AS (
         SELECT i.*, t.last_sequence + 1 AS sequence FROM input i CROSS JOIN LATERAL (
           SELECT last_sequence FROM ${tasks} t
@@ -113,8 +127,22 @@ export function statementsOn(schema: string) {
             AND coalesce(i.expected = coalesce(t.newest_sequence, 0), true) ${isFenced}
             AND coalesce(decode(i.last_text, 'hex') = coalesce(t.last_text, ''), true)
           LIMIT 1 FOR UPDATE SKIP LOCKED) t
-      ), advanced AS (
-        UPDATE ${tasks} t SET count = t.count + 1, newest_created_at = l.created_at, newest_status = l.status,
+      ), ${
+        isReplacing
+          ? `doomed AS (
+        SELECT l.task_id, c.sequence FROM locked l CROSS JOIN LATERAL (
+          SELECT sequence FROM ${checkpoints} c
+          WHERE c.task_id = l.task_id AND c.sequence = l.replaced AND c.seal = l.replaced_seal LIMIT 1 FOR UPDATE) c
+      ), replaced AS (
+        DELETE FROM ${checkpoints} c WHERE c.task_id = ANY (ARRAY(SELECT task_id FROM doomed))
+          AND c.sequence = ANY (ARRAY(SELECT sequence FROM doomed))
+          AND EXISTS (SELECT FROM doomed d WHERE d.task_id = c.task_id AND d.sequence = c.sequence)
+      ),`
+          : ""
+      } advanced AS (
+        UPDATE ${tasks} t SET count = t.count + 1${
+          isReplacing ? " - (SELECT count(*) FROM doomed d WHERE d.task_id = t.task_id)" : ""
+        }, newest_created_at = l.created_at, newest_status = l.status,
           last_sequence = l.sequence, newest_sequence = l.sequence,
           last_text = CASE WHEN l.form > 0 THEN decode(l.sha256, 'hex') ELSE t.last_text END
         FROM locked l WHERE t.task_id = l.task_id AND t.task_id = ANY (ARRAY(SELECT task_id FROM locked))
@@ -139,6 +167,14 @@ export function statementsOn(schema: string) {
       FROM given g JOIN input i ON i.task_id = g.task_id
       RETURNING task_id, sequence`;
 
+  const fenceOf = (token: string) =>
+    `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = ${token} AND expires_at > clock_timestamp() FOR SHARE),`;
+  const fences = [
+    `fence AS (SELECT l.task_id FROM ${leases} l JOIN input i ON l.task_id = i.task_id AND l.token = i.token
+          WHERE l.expires_at > clock_timestamp() FOR SHARE OF l SKIP LOCKED),`,
+    "AND (i.token IS NULL OR EXISTS (SELECT FROM fence f WHERE f.task_id = i.task_id))",
+  ] as const;
+
   const removeBy = (range: string) => `
     WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range})
     DELETE FROM ${checkpoints} ${range}`;
@@ -162,11 +198,10 @@ export function statementsOn(schema: string) {
     },
 
     append: append("", ""),
+    appendReplacing: append("", "", true),
     /** The same under a lease, whose token is the last value. Until the commit, nobody can claim the lease. */
-    appendUnderLease: append(
-      `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = $23 AND expires_at > clock_timestamp() FOR SHARE),`,
-      "AND EXISTS (SELECT FROM fence)",
-    ),
+    appendUnderLease: append(fenceOf("$23"), "AND EXISTS (SELECT FROM fence)"),
+    appendReplacingUnderLease: append(fenceOf("$25"), "AND EXISTS (SELECT FROM fence)", true),
     /** The task's last text: its digest, its pieces. */
     lastText: `
       SELECT encode(t.last_text, 'hex'), ${piecesOf(`(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`)}
@@ -260,12 +295,10 @@ export function statementsOn(schema: string) {
     /** Across tasks. */
     acrossTasks: {
       appendMany: appendMany("", ""),
+      appendManyReplacing: appendMany("", "", true),
       /** The same, of rows where some have a lease's token. */
-      appendManyUnderLeases: appendMany(
-        `fence AS (SELECT l.task_id FROM ${leases} l JOIN input i ON l.task_id = i.task_id AND l.token = i.token
-          WHERE l.expires_at > clock_timestamp() FOR SHARE OF l SKIP LOCKED),`,
-        "AND (i.token IS NULL OR EXISTS (SELECT FROM fence f WHERE f.task_id = i.task_id))",
-      ),
+      appendManyUnderLeases: appendMany(...fences),
+      appendManyReplacingUnderLeases: appendMany(...fences, true),
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,

@@ -1,4 +1,10 @@
-import { type AppendCondition, type AppendOptions, checkExpected, nextSequence } from "../../src/contract/adapter.js";
+import {
+  type AppendCondition,
+  type AppendOptions,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -9,11 +15,12 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
+import { isPassing } from "../../src/contract/passing.js";
 import { readable, sequenceOfStored } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { isPassing, isTaken } from "./errors.js";
+import { isTaken, mayPass } from "./errors.js";
 import type { PlacedPiece, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
 import { digestOf, type PostgresReader } from "./reader.js";
@@ -25,6 +32,8 @@ export interface Append {
   readonly draft: CheckpointDraft;
   readonly condition: AppendCondition;
   readonly options: AppendOptions;
+  /** The checkpoint that goes with it: what {@link PostgresWriter.replacedBy} gives. */
+  readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 
 /** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
@@ -96,6 +105,13 @@ export class PostgresWriter {
     );
   }
 
+  /** The checkpoint that an append replaces, if it is a passing one. Should it change meanwhile, it stays. */
+  async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
+    if (options.replaces === undefined) return undefined;
+    const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
+    return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
+  }
+
   /** Whether {@link append} has more to do than an append. */
   isFoldDue({ draft }: Append): boolean {
     return this.#histories.isFoldDue(draft.taskId);
@@ -106,7 +122,6 @@ export class PostgresWriter {
    * {@link append}, which says why.
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
-    const { appendMany, appendManyUnderLeases } = this.#sql.acrossTasks;
     const placed = await Promise.all(
       appends.map(async (append) => {
         const { taskId, payload } = append.draft;
@@ -115,7 +130,7 @@ export class PostgresWriter {
     );
     const bodies = Buffer.allocUnsafe(placed.reduce((bytes, { piece }) => bytes + bytesOf(piece), 0));
     let start = 0;
-    const rows = placed.map(({ draft, condition, piece }) => {
+    const rows = placed.map(({ draft, condition, piece, replaced }) => {
       const { columns, before, after } = describedBy(draft);
       const { form, body } = piece;
       const length = bytesOf(piece);
@@ -129,35 +144,49 @@ export class PostgresWriter {
         ...{ task_id: toColumn(draft.taskId), is_text: isText(draft.payload), start: start - length + 1, length },
         ...{ id_digest: digestOf(draft.id).toString("hex"), before, after },
         ...{ expected: condition.expectedSequence, token: condition.fencingToken },
-        ...{ form, last_text: piece.after?.toString("hex") },
+        ...{
+          form,
+          last_text: piece.after?.toString("hex"),
+          replaced: replaced?.sequence,
+          replaced_seal: replaced?.seal,
+        },
       };
     });
     const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
-    const statement = isFenced ? appendManyUnderLeases : appendMany;
+    const isReplacing = appends.some(({ replaced }) => replaced !== undefined);
+    const { acrossTasks: sql } = this.#sql;
+    const unfenced = isReplacing ? sql.appendManyReplacing : sql.appendMany;
+    const fenced = isReplacing ? sql.appendManyReplacingUnderLeases : sql.appendManyUnderLeases;
+    const statement = isFenced ? fenced : unfenced;
     try {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
       const sequences = new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
-      for (const { draft, piece } of placed) {
+      for (const { draft, piece, replaced } of placed) {
         const { taskId, payload } = draft;
         const sequence = sequences.get(taskId);
-        if (sequence !== undefined) this.#histories.stored(taskId, piece, sequence, payload.sha256);
+        if (sequence === undefined) continue;
+        this.#histories.stored(taskId, piece, sequence, payload.sha256);
+        if (replaced) await this.#trimBefore(taskId, piece);
       }
       return sequences;
     } catch (error) {
       // Otherwise one of them is what the server refuses, an id that is taken most of all.
-      if (isPassing(error)) throw error;
+      if (mayPass(error)) throw error;
       return new Map();
     }
   }
 
-  async #tryAppend({ draft, condition, options }: Append, placed: PlacedPiece): Promise<number | "taken" | undefined> {
+  async #tryAppend(append: Append, placed: PlacedPiece): Promise<number | "taken" | undefined> {
+    const { draft, condition, options, replaced } = append;
     const { taskId, payload } = draft;
     const { expectedSequence = null, fencingToken } = condition;
     const { sequence = null } = options;
-    const { append, appendUnderLease } = this.#sql;
     const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
+    if (replaced) values.push(replaced.sequence, replaced.seal);
     try {
-      const { first, next } = fencingToken === undefined ? append : appendUnderLease;
+      const unfenced = replaced ? this.#sql.appendReplacing : this.#sql.append;
+      const fenced = replaced ? this.#sql.appendReplacingUnderLease : this.#sql.appendUnderLease;
+      const { first, next } = fencingToken === undefined ? unfenced : fenced;
       const token = fencingToken === undefined ? [] : [fencingToken];
       const [[given] = []] = await this.#connection.rows(
         placed.form === FORM.delta ? next : first,
@@ -166,11 +195,25 @@ export class PostgresWriter {
       );
       if (given === undefined) return undefined;
       this.#histories.stored(taskId, placed, Number(given), payload.sha256);
+      if (replaced) await this.#trimBefore(taskId, placed);
       return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
+  }
+
+  /**
+   * Once a text begins a history anew, nothing may be made of the pieces before it any more. The append is stored: should this
+   * fail, the next removal does it.
+   */
+  async #trimBefore(taskId: string, { form }: PlacedPiece): Promise<void> {
+    if (form !== FORM.whole && form !== FORM.plain) return;
+    const trim = async (run: Statements): Promise<void> => {
+      await run.rows(this.#sql.lock, taskId);
+      await run.change(this.#sql.trim, taskId);
+    };
+    await this.#connection.atomically(trim, { twice: true }).catch(() => undefined);
   }
 
   async setStatus(

@@ -1,4 +1,10 @@
-import { type AppendCondition, type AppendOptions, checkExpected, nextSequence } from "../../src/contract/adapter.js";
+import {
+  type AppendCondition,
+  type AppendOptions,
+  checkExpected,
+  isCorrupt,
+  nextSequence,
+} from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type Payload,
@@ -9,6 +15,7 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
+import { isPassing } from "../../src/contract/passing.js";
 import { readable, sequenceOfStored } from "../sql/damage.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -166,6 +173,7 @@ export class SqliteWriter {
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
+    const replaced = this.#passing(taskId, options.replaces);
     const source = options.sharesWith;
     const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
     // Of a source that isn't there, or not yet, another fork may be the newest.
@@ -177,7 +185,15 @@ export class SqliteWriter {
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
     this.#histories.store(placed, payload.sha256);
     this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
+    if (replaced !== undefined) this.removeRows(taskId, [replaced]);
     return sequence;
+  }
+
+  /** The number of the passing checkpoint of that id, if there is one that can be read. */
+  #passing(taskId: string, id: string | undefined): number | undefined {
+    const row = id === undefined ? undefined : this.#database.one(BY_ID, taskId, id);
+    const found = row && sealedSummaryOf(taskId, row, this.#path);
+    return found && !isCorrupt(found) && isPassing(found) ? numberOr0(row[0]) : undefined;
   }
 
   /** Gives false if there is no such checkpoint. */

@@ -17,6 +17,7 @@ import {
   checkExpected,
   damageIn,
   isCorrupt,
+  isPassing,
   nextSequence,
   type SealedSummary,
   type StatusChange,
@@ -74,8 +75,11 @@ export class UnstorageAdapter implements StorageAdapter {
       const { payload, ...header } = sealDraft(own, sequence);
       const { body, ...digest } = payload;
       await this.#records.storePayload(taskId, sequence, body);
-      const grown = [...headers, { ...header, payload: digest }];
+      const replaced = headers.find((one) => one.id === options?.replaces && isPassing(one));
+      const kept = headers.filter((one) => one !== replaced);
+      const grown = [...kept, { ...header, payload: digest }];
       await this.#records.storeIndex({ taskId, lastSequence: sequence, headers: grown });
+      if (replaced !== undefined) await this.#records.removePayload(taskId, replaced.sequence);
       return sequence;
     });
   }

@@ -38,6 +38,17 @@ export interface AppendOptions {
   /** The exact sequence to take, above the last one given: for copy, import and repair. (case: append.exact-sequence) */
   readonly sequence?: number | undefined;
   /**
+   * The id of a passing checkpoint of the task (see {@link isPassing}) that goes with this append. A retry of the append
+   * needn't remove it. If there is no such checkpoint, or it is no passing one, or it can't be read, nothing is removed, and
+   * the append succeeds all the same. (case: append.replaces-nothing)
+   *
+   * - Where the storage has transactions, both MUST happen in one. Elsewhere the removal follows the append, and a kill may
+   *   leave both. Then the next append that replaces the newer one MUST remove both: the newer one says in its metadata which
+   *   one it took the place of (see {@link replacedBy}). (cases: append.replaces, append.replaces-killed,
+   *   append.replaces-at-once)
+   */
+  readonly replaces?: string | undefined;
+  /**
    * A hint: a checkpoint, perhaps of another task, whose payload the draft's may share or resemble. An adapter may ignore
    * it, and MUST ignore it where that checkpoint is gone or damaged. A checkpoint reads the same with and without the hint,
    * also after the other one was removed. (cases: append.shares-with, corrupt.shares-with)

@@ -68,15 +68,6 @@ export interface Payload {
   readonly sha256: string;
 }
 
-/**
- * Whether a checkpoint is a passing one: an auto-save, for example, which the next auto-save replaces. All others are
- * milestones, which somebody asked for. The manager notes it under `metadata.waymark`, a key that is reserved for it.
- */
-export function isPassing({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
-  const noted = metadata?.["waymark"];
-  return typeof noted === "object" && noted !== null && Reflect.get(noted, "passing") === true;
-}
-
 /** What the manager passes to `append`: a checkpoint without its sequence. */
 export interface CheckpointDraft extends Omit<CheckpointSummary, "sequence"> {
   readonly payload: Payload;

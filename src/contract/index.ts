@@ -38,7 +38,6 @@ export {
   copyOf,
   copyOfPayload,
   damageIn,
-  isPassing,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -94,3 +93,4 @@ export {
   type TimedLease,
 } from "./leases.js";
 export { parseSummary, type StoredFields } from "./parse-summary.js";
+export { isPassing, passingMetadata, replacedBy } from "./passing.js";

@@ -1,5 +1,6 @@
 import { type CheckpointQuery, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
-import { type CheckpointSummary, isPassing } from "../contract/checkpoint.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isPassing } from "../contract/passing.js";
 
 type Listed = CheckpointSummary | CorruptRecord;
 

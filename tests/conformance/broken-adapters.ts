@@ -130,6 +130,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   },
   "ignores-limit": { group: "core", caughtBy: ["list.filters", "list.pages", "list.many"] },
   "keeps-differences": { group: "core", caughtBy: ["remove.independent"] },
+  "keeps-what-it-replaces": { group: "core", caughtBy: ["append.replaces"], andPerhaps: ["append.replaces-at-once"] },
   "leaves-completed": { group: "core", caughtBy: ["status.completed-stays", "status.concurrent"] },
   "lists-emptied-tasks": { group: "core", caughtBy: ["tasks.emptied"] },
   "lists-seals": {
@@ -185,6 +186,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "removes-by-part": { group: "removing", caughtBy: ["remove.prefix"] },
   "removes-by-prefix": { group: "core", caughtBy: ["remove.all", "remove.while-appending", "values.task-names"] },
   "removes-what-comes-later": { group: "core", caughtBy: ["remove.while-appending"] },
+  "replaces-milestones": { group: "core", caughtBy: ["append.replaces-nothing"] },
   "reuses-sequences": {
     group: "core",
     caughtBy: ["append.never-reuses", "append.expected-sequence", "append.exact-sequence"],
@@ -275,6 +277,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
       "remove.survives-kill",
     ],
   },
+  "leaves-what-a-kill-left": { group: "kills", caughtBy: ["append.replaces-killed"] },
   "makes-its-store-in-two-steps": { group: "kills", caughtBy: ["append.killed-at-first"] },
   "never-frees-a-dead-lock": {
     group: "kills",

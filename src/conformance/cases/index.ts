@@ -2,6 +2,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { appendCases } from "./append.js";
 import { appendConditionCases } from "./append-conditions.js";
 import { appendIdCases } from "./append-ids.js";
+import { appendReplacesCases } from "./append-replaces.js";
 import { corruptCases } from "./corrupt.js";
 import { getCases } from "./get.js";
 import { killCases } from "./kills.js";
@@ -23,6 +24,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...appendCases,
   ...appendIdCases,
   ...appendConditionCases,
+  ...appendReplacesCases,
   ...getCases,
   ...readCases,
   ...listCases,

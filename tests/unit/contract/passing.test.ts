@@ -1,9 +1,21 @@
 import { expect, it } from "vitest";
-import { isPassing } from "waymark/adapter";
+import { isPassing, passingMetadata, replacedBy } from "waymark/adapter";
 
 it("a checkpoint is passing if `metadata.waymark` says so", () => {
-  expect(isPassing({ metadata: { waymark: { passing: true } } })).toBe(true);
-  for (const metadata of [undefined, {}, { passing: true }, { waymark: true }, { waymark: { passing: "yes" } }]) {
-    expect(isPassing(metadata === undefined ? {} : { metadata })).toBe(false);
+  const status = "paused";
+  expect(isPassing({ metadata: passingMetadata(undefined), status })).toBe(true);
+  for (const metadata of [{}, { passing: true }, { waymark: true }, { waymark: [] }, { waymark: { passing: "yes" } }]) {
+    expect(isPassing({ metadata, status })).toBe(false);
   }
+  expect(isPassing({ status })).toBe(false);
+});
+
+it("a completed checkpoint is a milestone, however it was saved", () => {
+  expect(isPassing({ metadata: passingMetadata(undefined), status: "completed" })).toBe(false);
+});
+
+it("a passing checkpoint names the one whose place it took", () => {
+  expect(replacedBy({ metadata: passingMetadata("a1") })).toBe("a1");
+  expect(replacedBy({ metadata: passingMetadata(undefined) })).toBeUndefined();
+  expect(replacedBy({ metadata: { waymark: { replaces: 7 } } })).toBeUndefined();
 });
