@@ -1,11 +1,13 @@
 import { checkKeys } from "../contract/adapter.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
+import { isPassing } from "../contract/passing.js";
 import { checkInteger } from "./arguments.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
  * Which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it; a policy without keep rules
- * claims all. Then the limits remove checkpoints, claimed or not. A policy needs at least one part.
+ * claims all. Rules claim and count milestones, which somebody asked for. A passing checkpoint, which an auto-save made,
+ * stays while it is the task's newest. Then the limits remove checkpoints, claimed or not. A policy needs at least one part.
  *
  * No policy makes a task look incomplete or complete when it isn't. The newest checkpoint of an incomplete task always
  * stays. The newest checkpoint of a completed task stays as long as an unfinished older one stays: without it the task
@@ -173,12 +175,12 @@ interface Verdict {
   stays: boolean;
 }
 
-/** The reason why a rule claims a checkpoint, if it does. Called once per checkpoint, newest first. */
+/** The reason why a rule claims a milestone, if it does. Called once per milestone, newest first. */
 type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
   readonly checkpoint: CheckpointSummary;
-  /** How many are newer. */
+  /** How many milestones are newer. */
   readonly newer: number;
   /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
   readonly createdAtMs: number;
@@ -189,10 +191,15 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
   const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
   const rules = keepRules(policy, earlierOf(nowMs, newestFirst[0]));
   const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
-  return newestFirst.map((checkpoint, newer) => {
-    const candidate = { checkpoint, newer, createdAtMs: Date.parse(checkpoint.createdAt) };
-    const claims = rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
-    const objections = claims.length === 0 ? ["no rule keeps it"] : [];
+  let milestones = 0;
+  return newestFirst.map((checkpoint) => {
+    const candidate = { checkpoint, newer: milestones, createdAtMs: Date.parse(checkpoint.createdAt) };
+    const passes = isPassing(checkpoint);
+    if (!passes) milestones += 1;
+    // A passing one is never completed: as the newest, it stays because its task is incomplete.
+    const claims = passes ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
+    const noClaim = passes ? "a passing checkpoint that is no longer the newest" : "no rule keeps it";
+    const objections = claims.length === 0 ? [noClaim] : [];
     if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
     return { checkpoint, claims, objections, stays: objections.length === 0 };
   });
