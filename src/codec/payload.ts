@@ -3,7 +3,7 @@ import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
 import { viewOfUtf8 } from "../contract/utf8.js";
 import { tooLarge } from "./encoder.js";
-import { decodeJson, encodeJson, type JsonEncoding } from "./json.js";
+import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
 import {
@@ -73,8 +73,13 @@ export interface OpenedPayload {
  */
 export function makePayload(value: unknown, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, context, redacted } = options;
-  const { encoding, text, isRedacted } = encodeJson(value, maxBytes, context, redacted);
-  if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, context));
+  return makePayloadOf(encodeJson(value, maxBytes, context, redacted), options);
+}
+
+/** As {@link makePayload}, for a state that is encoded already. */
+export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
+  const { encoding, text, isRedacted } = state;
+  if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
   return payloadOf(encoding, text, options);
 }
 

@@ -4,6 +4,7 @@ import { ClosedError } from "../contract/errors.js";
 import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkText } from "./arguments.js";
 import { onTermination } from "./termination.js";
+import type { EncodedSnapshot } from "./writer.js";
 
 export interface AutoSaveOptions {
   /** How often the state is checked, in milliseconds. Default 30,000. */
@@ -14,23 +15,28 @@ export interface AutoSaveOptions {
   readonly label?: string | undefined;
   /**
    * On SIGINT, SIGTERM or SIGHUP, save once with status `paused`, even if nothing changed (but not if the task is completed),
-   * then let the signal end the process as it would without Waymark. Default false.
+   * then let the signal end the process as it would without Waymark, after releasing `lease`. A program that listens to the
+   * signal itself ends itself, and releases its lease itself. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
-  /** The task's lease: once it is lost, nothing is stored. The save on a signal doesn't release it. */
+  /** The task's lease: once it is lost, nothing is stored. */
   readonly lease?: Lease | undefined;
 }
 
 /** What an auto-save gets from its manager. */
 export interface AutoSaveHost<State> {
+  /** The task's newest checkpoint that can be read. */
+  newest(): Promise<CheckpointSummary | undefined>;
+  newestPassing(): Promise<CheckpointSummary | undefined>;
+  /** The digest of a stored checkpoint's state, if it can be read. */
+  digestOf(id: string): Promise<string | undefined>;
+  encode(state: State): EncodedSnapshot;
+  /** @param replaces - The id of the passing checkpoint that goes with it. */
   save(
-    state: State,
+    snapshot: EncodedSnapshot,
     options: { stage: string | undefined; label: string; status: CheckpointStatus; lease: Lease | undefined },
-  ): Promise<unknown>;
-  /** Equal for two states that would be stored alike. */
-  digest(state: State): string;
-  /** Whether the task's newest checkpoint is completed. */
-  isCompleted(): Promise<boolean>;
+    replaces: string | undefined,
+  ): Promise<CheckpointSummary>;
   failed(error: unknown): void;
   stopped(): void;
 }
@@ -41,7 +47,7 @@ const DEFAULT_INTERVAL_MS = 30_000;
 const MAX_INTERVAL_MS = 2 ** 31 - 1;
 
 /**
- * Saves a task's state at intervals if it changed since the last save. It never runs two saves at once, and its timer
+ * Saves a task's state at intervals if the task's newest checkpoint has another one. It never runs two saves at once, and its timer
  * never keeps the process alive. `CheckpointManager.autoSave` makes it.
  */
 export class AutoSave<State> {
@@ -50,8 +56,12 @@ export class AutoSave<State> {
   readonly #options: AutoSaveOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  #saved: { readonly digest: string; readonly id: string; readonly sequence: number } | undefined;
-  #inProgress: Promise<void> | undefined;
+  /** The task's newest checkpoint at the last look, and the digest of its state if that can be read. */
+  #newest: { readonly id: string; readonly digest: string | undefined } | undefined;
+  /** The task's passing checkpoint, which the next save replaces. */
+  #passingId: string | undefined;
+  #hasLooked = false;
+  #inProgress: Promise<unknown> | undefined;
   #stopping: Promise<void> | undefined;
   /** `paused` after a signal: the process is about to end. */
   #status: "running" | "paused" = "running";
@@ -74,7 +84,8 @@ export class AutoSave<State> {
     this.#getState = getState;
     this.#options = options;
     this.#timer = setInterval(() => this.#tick(), intervalMs).unref();
-    this.#unsubscribe = options.saveOnSignal === true ? onTermination(() => this.#startPause()) : () => undefined;
+    this.#unsubscribe =
+      options.saveOnSignal === true ? onTermination((_signal, isFinal) => this.#startPause(isFinal)) : () => undefined;
   }
 
   /**
@@ -101,14 +112,9 @@ export class AutoSave<State> {
     await this.stop();
   }
 
-  /** @internal The task's state was saved, by this auto-save or by another call. It needs no second save. */
-  noteSaved(digest: string, { id, sequence }: CheckpointSummary): void {
-    if (this.#saved === undefined || sequence > this.#saved.sequence) this.#saved = { digest, id, sequence };
-  }
-
-  /** @internal Checkpoints of the task were removed. If the last save is among them, the state is unsaved again. */
-  noteRemoved(ids: readonly string[] | "all"): void {
-    if (this.#saved !== undefined && (ids === "all" || ids.includes(this.#saved.id))) this.#saved = undefined;
+  /** @internal Does `work` after the save in progress and before the next one. */
+  between<Result>(work: () => Promise<Result>): Promise<Result> {
+    return this.#next(work);
   }
 
   async #stop(): Promise<void> {
@@ -129,26 +135,25 @@ export class AutoSave<State> {
   #tick(): void {
     if (this.#inProgress !== undefined || this.#pausing !== undefined) return;
     // #save has reported the failure; the next tick tries again.
-    this.#start().catch(() => undefined);
+    this.#alone(() => this.#save()).catch(() => undefined);
   }
 
-  #startPause(): Promise<void> {
-    this.#pausing = this.#pause();
+  #startPause(isFinal: boolean): Promise<void> {
+    this.#pausing = this.#pause(isFinal);
     return this.#pausing;
   }
 
   /** Saves as paused after a signal. If the program ignores the signal and continues, so does the timer. */
-  async #pause(): Promise<void> {
+  async #pause(isFinal: boolean): Promise<void> {
     this.#status = "paused";
+    this.#isPauseDue = true;
     try {
-      // A completed task stays completed.
-      if (!(await this.#host.isCompleted())) {
-        this.#isPauseDue = true;
-        await this.#saveNext();
-      }
+      await this.#saveNext();
     } catch {
       // #save has reported it.
     } finally {
+      // If this fails, the lease expires by itself.
+      if (isFinal) await this.#options.lease?.release().catch(() => undefined);
       this.#isPauseDue = false;
       this.#pausing = undefined;
       if (this.#stopping === undefined) this.#status = "running";
@@ -157,32 +162,56 @@ export class AutoSave<State> {
 
   /** Waits for the save in progress, then saves. Several callers may wait; the first one starts the next save. */
   async #saveNext(): Promise<void> {
-    // #save has reported the failure of the one before.
-    while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
-    await this.#start();
+    await this.#next(() => this.#save());
   }
 
-  #start(): Promise<void> {
-    const save = this.#save().finally(() => {
+  async #next<Result>(work: () => Promise<Result>): Promise<Result> {
+    // The caller of the one before learns of its failure.
+    while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
+    return this.#alone(work);
+  }
+
+  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
+    const working = work().finally(() => {
       this.#inProgress = undefined;
     });
-    this.#inProgress = save;
-    return save;
+    this.#inProgress = working;
+    return working;
   }
 
   async #save(): Promise<void> {
     try {
+      if (await this.#isCompleted()) return;
+      // From here to the append in one turn: a state that is saved meanwhile must not be followed by an older one.
       const state = this.#getState();
       if (state === undefined) return;
-      if (!this.#isPauseDue && this.#host.digest(state) === this.#saved?.digest) return;
+      const snapshot = this.#host.encode(state);
+      if (!this.#isPauseDue && snapshot.digest === this.#newest?.digest) return;
       const { stage: given, label = "Auto-save", lease } = this.#options;
       const [stage, status] = [typeof given === "function" ? given() : given, this.#status];
-      // The manager calls noteSaved.
-      await this.#host.save(state, { stage, label, status, lease });
+      const { id } = await this.#host.save(snapshot, { stage, label, status, lease }, this.#passingId);
+      this.#newest = { id, digest: snapshot.digest };
+      this.#passingId = id;
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
       this.#host.failed(error);
       throw error;
     }
+  }
+
+  /** Looks at the task: another call or process may have saved, rewound, removed or completed it. */
+  async #isCompleted(): Promise<boolean> {
+    const newest = await this.#host.newest();
+    if (newest?.status === "completed") return true;
+    if (newest === undefined) this.#newest = undefined;
+    else if (newest.id !== this.#newest?.id) {
+      this.#newest = { id: newest.id, digest: await this.#host.digestOf(newest.id) };
+    }
+    if (!this.#hasLooked) {
+      // A former process may have left one.
+      this.#passingId = (await this.#host.newestPassing())?.id;
+      this.#hasLooked = true;
+    }
+    return false;
   }
 }

@@ -1,11 +1,13 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isPassing } from "../contract/passing.js";
+import type { Lease } from "../runs/lease.js";
 import { AutoSave, type AutoSaveOptions } from "./auto-save.js";
 import type { EventHub } from "./events.js";
 import type { Logger } from "./logger.js";
 import type { CheckpointReader } from "./reader.js";
 import type { SaveOptions } from "./save-options.js";
 import type { SavedStateOf, StateSchema } from "./schema.js";
-import type { CheckpointWriter } from "./writer.js";
+import type { CheckpointWriter, EncodedSnapshot } from "./writer.js";
 
 /** What auto-saves get from their manager. */
 export interface AutoSavesHost<Schema extends StateSchema> {
@@ -13,8 +15,8 @@ export interface AutoSavesHost<Schema extends StateSchema> {
   readonly logger: Logger;
   readonly reader: CheckpointReader<Schema>;
   readonly writer: CheckpointWriter<Schema>;
-  /** Saves even while the manager is closing: that is when the last save comes. */
-  save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<unknown>;
+  /** Tells of a save that was stored, also while the manager is closing: that is when the last save comes. */
+  noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
 }
 
 /** The auto-saves of one manager: at most one per task. */
@@ -34,36 +36,28 @@ export class AutoSaves<Schema extends StateSchema> {
   ): AutoSave<SavedStateOf<Schema>> {
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
-    const { events, logger, reader, writer, save } = this.#host;
+    const { events, logger, reader, writer, noted } = this.#host;
     const host = {
-      save: (state: SavedStateOf<Schema>, saveOptions: SaveOptions) => save(taskId, state, saveOptions),
-      digest: (state: SavedStateOf<Schema>) => writer.digest(state),
-      isCompleted: () => reader.isCompleted(taskId),
+      newest: () => reader.newestWhere(taskId),
+      newestPassing: () => reader.newestWhere(taskId, isPassing),
+      digestOf: (id: string) => writer.digestOf(taskId, id),
+      encode: (state: SavedStateOf<Schema>) => writer.encode(taskId, state),
+      save: (snapshot: EncodedSnapshot, saveOptions: SaveOptions, replaces: string | undefined) =>
+        noted(writer.appendPassing(taskId, snapshot, saveOptions, replaces), saveOptions.lease),
       failed: (error: unknown) => {
         logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
         events.emit("autoSaveFailed", { taskId, error });
       },
-      stopped: () => {
-        stopListening();
-        this.#byTask.delete(taskId);
-      },
+      stopped: () => void this.#byTask.delete(taskId),
     };
     const autoSave = new AutoSave(host, getState, options);
-    // Only now: without a listener, removals cost less.
-    const stopListening = events.on("removed", (removed) => {
-      if (removed.taskId === taskId) autoSave.noteRemoved(removed.ids);
-    });
     this.#byTask.set(taskId, autoSave);
     return autoSave;
   }
 
-  has(taskId: string): boolean {
-    return this.#byTask.has(taskId);
-  }
-
-  /** The task's state was saved, by its auto-save or by another call. */
-  noteSaved(digest: string, saved: CheckpointSummary): void {
-    this.#byTask.get(saved.taskId)?.noteSaved(digest, saved);
+  /** Does `work` while the task's auto-save saves nothing: it sees afterwards what the work has changed. */
+  between<Result>(taskId: string, work: () => Promise<Result>): Promise<Result> {
+    return this.#byTask.get(taskId)?.between(work) ?? work();
   }
 
   /** Stops all of them; never rejects. */

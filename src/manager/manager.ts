@@ -79,7 +79,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#branches = new Branches(reader, writer);
     this.#pruner = new Pruner(this.#options, reader, events);
     this.#statuses = new StatusChanger(this.#options, reader);
-    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, save: (...call) => this.#save(...call) });
+    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, noted: (...saved) => this.#saved(...saved) });
   }
 
   /**
@@ -99,7 +99,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    */
   async save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions = {}): Promise<CheckpointSummary> {
     this.#assertOpen();
-    return this.#save(taskId, state, options);
+    // Don't capture `state`: it would stay in memory while the save is under way.
+    return this.#saved(this.#writer.append(taskId, state, options), options.lease);
   }
 
   /**
@@ -154,7 +155,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * Goes back to a checkpoint: saves a new one, `running`, that has its state, stage, label and metadata, and its id as
    * `parentId`. Nothing is removed, so the way back is open too. The stored state is taken as `fork` takes it.
    *
-   * An auto-save of the task goes on from what its `getState` returns: change that first.
+   * An auto-save of the task saves what its `getState` returns, if that is another state: change that first.
    *
    * @param options - `label`, `metadata`: instead of the checkpoint's. `expectedSequence`, `lease`: as for `save`.
    * @returns The new checkpoint.
@@ -289,7 +290,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     status: CheckpointStatus,
     options: Pick<SaveOptions, "error" | "lease"> = {},
   ): Promise<void> {
-    await this.#run(() => this.#statuses.set(taskId, id, status, options), options.lease);
+    await this.#changeStatus(taskId, () => this.#statuses.set(taskId, id, status, options), options.lease);
   }
 
   /**
@@ -300,7 +301,11 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
    */
   async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence" | "lease"> = {}): Promise<void> {
-    await this.#run(() => this.#statuses.setNewest(taskId, "completed", undefined, options), options.lease);
+    await this.#changeStatus(
+      taskId,
+      () => this.#statuses.setNewest(taskId, "completed", undefined, options),
+      options.lease,
+    );
   }
 
   /**
@@ -315,7 +320,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     error: unknown,
     options: Pick<SaveOptions, "expectedSequence" | "lease"> = {},
   ): Promise<void> {
-    await this.#run(() => this.#statuses.setNewest(taskId, "failed", error, options), options.lease);
+    await this.#changeStatus(taskId, () => this.#statuses.setNewest(taskId, "failed", error, options), options.lease);
   }
 
   /** Which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes nothing. */
@@ -385,8 +390,10 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /**
-   * Saves the task's state every `intervalMs` if it changed, until `stop()`, which saves the last change. A failure is an
-   * `autoSaveFailed` event and is logged, and the next tick tries again. The timer never keeps the process alive.
+   * Saves the task's state every `intervalMs` if the task's newest checkpoint has another one, until `stop()`, which saves
+   * the last change. An auto-save is a passing checkpoint: it takes the place of the one before it, so that a policy counts
+   * what was saved by name. It never reopens a completed task. A failure is an `autoSaveFailed` event and is logged, and the
+   * next tick tries again. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
@@ -403,8 +410,9 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   /**
    * Claims the right to run the task, for one runner at a time on any machine that shares the storage. It renews itself
-   * until it is released, and `close` releases it. The lease of a runner that dies is free at once on SQLite and files (on
-   * Linux, unless `holder` was given); elsewhere it expires.
+   * until it is released; `close` releases it, and so does an auto-save with `saveOnSignal` at a signal that ends the process.
+   * The lease of a runner that dies is free at once on SQLite and files (on Linux, unless `holder` was given); elsewhere it
+   * expires.
    *
    * @example
    * ```ts
@@ -458,16 +466,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     await this.close();
   }
 
-  /** Reads the state before its first await, so that the caller may change it afterwards. */
-  async #save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
-    const digest = this.#autoSaves.has(taskId) ? this.#writer.digest(state) : undefined;
-    // Nothing holds the state any more while the save is under way.
-    const appended = this.#writer.append(taskId, state, options);
-    return this.#track(async () => {
-      const saved = await appended;
-      if (digest !== undefined) this.#autoSaves.noteSaved(digest, saved);
-      return this.#noted(saved);
-    }, options.lease);
+  #saved(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
+    return this.#track(async () => this.#noted(await appended), lease);
   }
 
   /** After each checkpoint that was stored. */
@@ -476,6 +476,10 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#events.emit("saved", saved);
     await this.#pruner.afterSave(saved);
     return saved;
+  }
+
+  #changeStatus(taskId: string, change: () => Promise<void>, lease: Lease | undefined): Promise<void> {
+    return this.#run(() => this.#autoSaves.between(taskId, change), lease);
   }
 
   #run<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {

@@ -154,12 +154,15 @@ export class CheckpointReader<Schema extends StateSchema> {
     throw notFound(taskId);
   }
 
-  /** Whether the task's newest intact checkpoint is completed. */
-  async isCompleted(taskId: string): Promise<boolean> {
+  /** The task's newest summary that can be read and, if it is given, of which `is` holds. */
+  async newestWhere(
+    taskId: string,
+    is = (_summary: CheckpointSummary) => true,
+  ): Promise<CheckpointSummary | undefined> {
     for await (const record of this.#options.storage.list({ taskId, order: "newest" })) {
-      if (!isCorrupt(record)) return record.status === "completed";
+      if (!isCorrupt(record) && is(record)) return record;
     }
-    return false;
+    return undefined;
   }
 
   /** The id of the first of these checkpoints that is intact, its payload included. */

@@ -4,6 +4,7 @@ import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
+import { NOTE_KEY } from "../contract/passing.js";
 import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
 
@@ -22,7 +23,7 @@ export interface SaveOptions {
    * sequences already say what came before. `rewind` sets it.
    */
   readonly parentId?: string | undefined;
-  /** Plain JSON. Lists show it, so keep it small: at most 64 KiB. */
+  /** Plain JSON. Lists show it, so keep it small: at most 64 KiB. The key `waymark` is reserved. */
   readonly metadata?: JsonObject | undefined;
   /** Why the task failed or paused: an Error, or any thrown value. */
   readonly error?: unknown;
@@ -58,6 +59,16 @@ export function checkSaveOptions(options: SaveOptions): void {
   if (options.parentId !== undefined) checkId("A parentId", options.parentId);
   if (options.status !== undefined) checkStatus(options.status);
   checkInteger("expectedSequence", options.expectedSequence, 0);
+  if (hasNote(options.metadata)) {
+    throw new TypeError(
+      `SaveOptions.metadata must not have the key "${NOTE_KEY}": Waymark keeps its own notes there. Nothing was saved.`,
+    );
+  }
+}
+
+/** Anything may be given as metadata: whether it is an object is checked when it is copied. */
+function hasNote(metadata: unknown): boolean {
+  return typeof metadata === "object" && metadata !== null && Object.hasOwn(metadata, NOTE_KEY);
 }
 
 /**

@@ -1,15 +1,17 @@
-import { hash } from "node:crypto";
 import { type EncodedState, encodeJson } from "../codec/json.js";
-import { type MadePayload, makePayload, openPayload, payloadFor } from "../codec/payload.js";
+import { digestOf, type MadePayload, makePayloadOf, openPayload, payloadFor } from "../codec/payload.js";
+import type { PayloadOwner } from "../codec/transforms.js";
 import { type AppendCondition, type AppendOptions, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
 import {
+  brokenSeal,
   type CheckpointDraft,
   type CheckpointSummary,
   failureOf,
   type StoredCheckpoint,
   summaryOf,
 } from "../contract/checkpoint.js";
-import { CheckpointConflictError } from "../contract/errors.js";
+import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
+import { passingMetadata } from "../contract/passing.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
@@ -37,25 +39,46 @@ export class CheckpointWriter<Schema extends StateSchema> {
   async append(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
-    const { maxPayloadBytes, transforms, redaction, schema } = this.#options;
     tokenOf(taskId, options.lease);
     const draft = this.#draft(taskId, options);
-    const canRetry = options.id !== undefined && transforms.length > 0;
-    const digest = canRetry ? this.digest(state) : undefined;
-    const stored = this.#stored(state);
-    const payload = makePayload(stored, {
-      maxBytes: maxPayloadBytes,
-      transforms,
-      context: draft,
-      redacted: redaction?.state,
-      // A redacted state must still load.
-      onRedacted: schema && ((redacted) => decodeWithSchema(schema, redacted, REDACTED_REFUSED)),
-    });
-    this.#droppedKeys.look(taskId, state, stored);
+    const encoded = this.#encoded(taskId, state, draft);
+    const canRetry = options.id !== undefined && this.#options.transforms.length > 0;
+    return this.#appendEncoded(draft, encoded, options, {}, canRetry ? stateDigest(encoded) : undefined);
+  }
 
-    const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, {}, digest);
-    const isNext = !(payload instanceof Promise || this.#queues.has(taskId));
-    return isNext ? append(payload) : this.#inOrder(taskId, payload, append);
+  /** A state as it is stored, and a digest that is equal for two states that would be stored alike. */
+  encode(taskId: string, state: SavedStateOf<Schema>): EncodedSnapshot {
+    const encoded = this.#encoded(taskId, state);
+    return { encoded, digest: stateDigest(encoded) };
+  }
+
+  /** The same digest of a stored checkpoint; `undefined` if it can't be read, or has a state of another version. */
+  async digestOf(taskId: string, id: string): Promise<string | undefined> {
+    const { storage, transforms, stateVersion } = this.#options;
+    const stored = await storage.get(taskId, id);
+    if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
+    if (stored.stateVersion !== stateVersion) return undefined;
+    try {
+      const { state } = await openPayload(stored.payload, { transforms, context: stored });
+      return stateDigest(encodeJson(state, Number.POSITIVE_INFINITY));
+    } catch (error) {
+      // Its damage, or a key that isn't there: then it isn't known to have that state.
+      if (error instanceof CheckpointError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Appends a passing checkpoint of what {@link encode} gave, in place of the passing one with the id `replaces`. */
+  async appendPassing(
+    taskId: string,
+    { encoded }: EncodedSnapshot,
+    options: SaveOptions,
+    replaces: string | undefined,
+  ): Promise<CheckpointSummary> {
+    tokenOf(taskId, options.lease);
+    checkSaveOptions(options);
+    const draft = { ...this.#draft(taskId, options), metadata: passingMetadata(replaces) };
+    return this.#appendEncoded(draft, encoded, options, { replaces });
   }
 
   /**
@@ -79,10 +102,31 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
   }
 
-  /** Equal for two states that would be stored alike, whatever the transforms make of them. */
-  digest(state: SavedStateOf<Schema>): string {
+  #encoded(taskId: string, state: SavedStateOf<Schema>, owner?: PayloadOwner): EncodedState {
     const { maxPayloadBytes, redaction } = this.#options;
-    return digestOf(encodeJson(this.#stored(state), maxPayloadBytes, undefined, redaction?.state));
+    const stored = this.#stored(state);
+    const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
+    this.#droppedKeys.look(taskId, state, stored);
+    return encoded;
+  }
+
+  #appendEncoded(
+    draft: Omit<CheckpointDraft, keyof MadePayload>,
+    encoded: EncodedState,
+    options: SaveOptions,
+    appendOptions: AppendOptions,
+    digest?: string,
+  ): Promise<CheckpointSummary> {
+    const { transforms, schema } = this.#options;
+    const payload = makePayloadOf(encoded, {
+      transforms,
+      context: draft,
+      // A redacted state must still load.
+      onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
+    });
+    const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, appendOptions, digest);
+    const isNext = !(payload instanceof Promise || this.#queues.has(draft.taskId));
+    return isNext ? append(payload) : this.#inOrder(draft.taskId, payload, append);
   }
 
   #append(
@@ -123,7 +167,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw error;
     const { state } = await openPayload(stored.payload, { transforms, context: stored });
-    if (digestOf(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
+    if (stateDigest(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
     return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
   }
 
@@ -204,6 +248,12 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 }
 
+/** What {@link CheckpointWriter.encode} makes of a state. */
+export interface EncodedSnapshot {
+  readonly encoded: EncodedState;
+  readonly digest: string;
+}
+
 /** An append that waits for its draft, and for those before it. */
 interface Turn {
   /** Once its draft is ready. */
@@ -218,6 +268,6 @@ function callReady(queue: Set<Turn>): void {
   }
 }
 
-function digestOf({ encoding, text }: EncodedState): string {
-  return hash("sha256", `${encoding} ${text}`, "hex");
+function stateDigest({ encoding, text }: EncodedState): string {
+  return `${encoding} ${digestOf(text)}`;
 }

@@ -1,13 +1,31 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { type AutoSaveOptions, CheckpointManager, type StorageAdapter } from "waymark";
+import {
+  type AutoSaveOptions,
+  CheckpointManager,
+  type CheckpointManagerOptions,
+  encrypt,
+  gzip,
+  type StorageAdapter,
+} from "waymark";
+import { isPassing } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
+
+/** Its dates are stored as texts. */
+const withDate = z.object({
+  at: z.codec(z.iso.datetime(), z.date(), { decode: (text) => new Date(text), encode: (date) => date.toISOString() }),
+  password: z.string(),
+});
 
 /** A memory whose appends wait until the test lets them go. */
 function memoryWithGate() {
@@ -174,6 +192,136 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(4);
   });
 
+  /** The sequences of a task's checkpoints, the newest first, the passing one in brackets. */
+  async function sequencesOf(manager: CheckpointManager): Promise<unknown[]> {
+    return (await manager.list("t")).map((one) => (isPassing(one) ? [one.sequence] : one.sequence));
+  }
+
+  it("takes the place of the auto-save before it, of a former process too, and leaves milestones alone", async () => {
+    const storage = new MemoryAdapter();
+    const retention = { keepLast: 5 };
+    const former = new CheckpointManager({ storage, ownsStorage: false, retention });
+    const state = { n: 0 };
+    const autoSave = former.autoSave("t", () => state);
+    await former.save("t", { milestone: 1 });
+    for (let save = 0; save < 4; save++) {
+      state.n += 1;
+      await autoSave.flush();
+    }
+    await former.save("t", { milestone: 2 });
+    expect(await sequencesOf(former)).toEqual([6, [5], 1]);
+    await former.close();
+    expect(await sequencesOf(new CheckpointManager({ storage, ownsStorage: false }))).toEqual([[7], 6, 1]);
+
+    const manager = new CheckpointManager({ storage, retention });
+    const next = manager.autoSave("t", () => state);
+    await manager.save("t", { milestone: 3 });
+    for (let save = 0; save < 4; save++) {
+      state.n += 1;
+      await next.flush();
+      expect(await sequencesOf(manager)).toEqual([[9 + save], 8, 6, 1]);
+    }
+  });
+
+  it("saves after a rewind the state that differs from the newest checkpoint", async () => {
+    const { manager } = memoryWithGate();
+    const state = { n: 1 };
+    const first = await manager.save("t", state);
+    const autoSave = manager.autoSave("t", () => state);
+    state.n = 2;
+    await autoSave.flush();
+    await manager.rewind("t", first.id);
+    await autoSave.stop();
+    expect((await manager.latest("t"))?.state).toEqual({ n: 2 });
+  });
+
+  it("doesn't reopen a completed task, whoever has completed it", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage });
+    const other = new CheckpointManager({ storage, ownsStorage: false });
+    const state = { n: 1 };
+    for (const completing of [manager, other]) {
+      const autoSave = manager.autoSave("t", () => state);
+      await manager.save("t", state);
+      await completing.complete("t");
+      state.n += 1;
+      await autoSave.flush();
+      await autoSave.stop();
+      expect(await manager.latest("t")).toMatchObject({ status: "completed", state: { n: state.n - 1 } });
+    }
+  });
+
+  it("doesn't reopen a task that is completed while it is about to save", async () => {
+    const { manager } = memoryWithGate();
+    const state = { n: 1 };
+    await manager.save("t", state);
+    const autoSave = manager.autoSave("t", () => state);
+    state.n = 2;
+    await Promise.all([autoSave.flush(), manager.complete("t")]);
+    state.n = 3;
+    await Promise.all([manager.save("t", state).then(() => manager.complete("t")), autoSave.flush()]);
+    expect((await manager.latest("t"))?.status).toBe("completed");
+  });
+
+  it.each([
+    ["with tags", { counts: new Map([["a", 1n]]) }, {}],
+    [
+      "encrypted and compressed",
+      { n: 1 },
+      { transforms: [gzip(), encrypt({ keys: { k1: randomBytes(32) }, current: "k1" })] },
+    ],
+    [
+      "under a schema that encodes, and redacted",
+      { at: new Date(0), password: "secret" },
+      { schema: withDate, redact: { paths: ["state.password"] } },
+    ],
+  ])("doesn't save an unchanged state again after a resume, %s", async (_how, first, options) => {
+    const storage = new MemoryAdapter();
+    const managerOf = (own: Partial<CheckpointManagerOptions>) =>
+      new CheckpointManager({ storage, ownsStorage: false, ...options, ...own } as CheckpointManagerOptions);
+    const before = managerOf({});
+    await before.save("t", first);
+    await before.close();
+    const manager = managerOf({});
+    const state = (await manager.latest("t"))?.state;
+    const autoSave = manager.autoSave("t", () => state);
+    await autoSave.flush();
+    await manager.close();
+    expect(await sequencesOf(managerOf({}))).toEqual([1]);
+  });
+
+  it("saves again after a resume if the newest checkpoint is damaged", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage });
+    await manager.save("t", { n: 1 });
+    const get = storage.get.bind(storage);
+    storage.get = async (...args) => {
+      const found = await get(...args);
+      return found && { ...found, payload: { ...found.payload, body: '{"n":7}' } };
+    };
+    await manager.autoSave("t", () => ({ n: 1 })).flush();
+    expect(await sequencesOf(manager)).toEqual([[2], 1]);
+  });
+
+  it("reads the state once for each save, so that it is encoded once", async () => {
+    const { manager } = memoryWithGate();
+    let reads = 0;
+    const state = {
+      n: 1,
+      get large() {
+        reads += 1;
+        return "x".repeat(this.n);
+      },
+    };
+    const autoSave = manager.autoSave("t", () => state);
+    await autoSave.flush();
+    expect(reads).toBe(1);
+    await autoSave.flush();
+    expect(reads).toBe(2);
+    await manager.save("t", state);
+    expect(reads).toBe(3);
+  });
+
   it("saves nothing more once it is stopped", async () => {
     const { manager, gate } = memoryWithGate();
     const state = { n: 1 };
@@ -266,6 +414,27 @@ describe("auto-save and signals", () => {
     expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
   });
 
+  it.each(["SIGINT", "SIGTERM"] as const)(
+    "releases its lease once it has saved, if %s ends the process",
+    async (signal) => {
+      const path = join(await tempFolder(), "checkpoints.db");
+      const script = fileURLToPath(new URL("../../fixtures/auto-save-under-lease.mjs", import.meta.url));
+      for (const listens of [false, true]) {
+        const args = [script, path, ...(listens ? ["own-listener"] : [])];
+        const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+        onTestFinished(() => void child.kill("SIGKILL"));
+        await once(child.stdout, "data");
+        child.kill(signal);
+        expect(await once(child, "exit")).toEqual(listens ? [7, null] : [null, signal]);
+        await using manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
+        expect(await manager.latest("t")).toMatchObject({ status: "paused" });
+        const claimed = manager.lease("t").then((lease) => lease.token);
+        if (listens) await expect(claimed).rejects.toMatchObject({ code: "LEASE_HELD" });
+        else expect(await claimed).toBe(2);
+      }
+    },
+  );
+
   it("leaves the ending to a program that listens to the signal itself", async () => {
     const folder = await tempFolder();
     const child = await started(folder, "own-listener");
@@ -275,7 +444,7 @@ describe("auto-save and signals", () => {
     expect((await manager.latest("one"))?.status).toBe("paused");
   });
 
-  /** SIGTERM to a program that closes its manager at it. Returns the statuses it has saved, the newest first. */
+  /** SIGTERM to a program that closes its manager at it. Returns what it has saved: sequences and statuses. */
   async function closedOnSignal(when: "before" | "after" | "saving", exitCode?: number): Promise<string[]> {
     const folder = await tempFolder();
     const script = fileURLToPath(new URL("../../fixtures/close-on-signal.mjs", import.meta.url));
@@ -291,7 +460,7 @@ describe("auto-save and signals", () => {
     expect(await once(child, "close")).toEqual([exitCode ?? 0, null]);
     expect(warned).toBe("");
     await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: folder }) });
-    return (await manager.list("t")).map(({ status }) => status);
+    return (await manager.list("t")).map(({ sequence, status }) => `${sequence} ${status}`);
   }
 
   it.each([
@@ -302,12 +471,12 @@ describe("auto-save and signals", () => {
   ] as const)(
     "saves once as paused where a program that listened %s it closes its manager, and leaves it its exit code: %s",
     async (when, exitCode) => {
-      expect(await closedOnSignal(when, exitCode)).toEqual(["paused"]);
+      expect(await closedOnSignal(when, exitCode)).toEqual(["1 paused"]);
     },
   );
 
   it("saves as paused what a save that was under way at the signal has stored as running", async () => {
-    expect(await closedOnSignal("saving")).toEqual(["paused", "running"]);
+    expect(await closedOnSignal("saving")).toEqual(["2 paused"]);
   });
 
   it("doesn't keep a process alive that has nothing else to do", async () => {

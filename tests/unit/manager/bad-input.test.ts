@@ -26,6 +26,24 @@ async function filesOf(root: string): Promise<string[]> {
     .map((name) => join(folder, name));
 }
 
+it("metadata under the key that Waymark reserves is refused, and nothing is saved", async () => {
+  const { manager } = await managerOnFiles(await tempFolder());
+  const first = await manager.save("t", 1);
+  const metadata = { waymark: { passing: true } };
+  const refused = [
+    manager.save("t", 2, { metadata }),
+    manager.fork("t", first.id, "u", { metadata }),
+    manager.rewind("t", first.id, { metadata }),
+  ];
+  for (const call of refused) {
+    await expect(call).rejects.toThrow(
+      expect.objectContaining({ name: "TypeError", message: expect.stringContaining("waymark") }),
+    );
+  }
+  expect(await manager.list("t")).toHaveLength(1);
+  expect(await manager.has("u")).toBe(false);
+});
+
 describe("a damaged file", () => {
   it.each<[string, (path: string) => Promise<void>]>([
     ["empty", (path) => truncate(path, 0)],
