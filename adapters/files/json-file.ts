@@ -163,15 +163,16 @@ class JsonFolder implements Task {
     if (replaced.length === 0) await lock.writeLast(location, renderCheckpoint(record));
     else {
       await lock.write(location, renderCheckpoint(record));
-      if (!this.#removeReplaced(replaced, lock)) return;
+      if (!(await this.#removeReplaced(replaced, lock))) return;
     }
     this.modified = statsOfFolder(this.path).modified;
   }
 
   /** False if one of them stays: the record that replaces them is stored, and the next one removes them. */
-  #removeReplaced(replaced: readonly CheckpointFile[], lock: FolderLock): boolean {
+  async #removeReplaced(replaced: readonly CheckpointFile[], lock: FolderLock): Promise<boolean> {
     try {
       for (const { location } of replaced) lock.remove(location);
+      await syncFolder(this.path);
     } catch {
       return false;
     }

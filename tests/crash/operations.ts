@@ -1,8 +1,11 @@
 import type { StorageAdapter } from "waymark";
 import {
+  type AppendCondition,
+  type AppendOptions,
   type CheckpointDraft,
   isCorrupt,
   type Payload,
+  passingMetadata,
   type StorageRepair,
   type StoredCheckpoint,
 } from "waymark/adapter";
@@ -16,7 +19,7 @@ export type StoreKind = (typeof STORES)[number] | "sqlite-normal";
 
 /** A call of an adapter, as it goes to another process. */
 export type Call =
-  | readonly ["append", CheckpointDraft]
+  | readonly ["append", CheckpointDraft, AppendCondition?, AppendOptions?]
   | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
   | readonly ["remove", string, readonly string[] | "all"]
   | readonly ["removeTasks", string]
@@ -58,6 +61,14 @@ export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false 
 export const OPERATIONS: readonly Operation[] = [
   { name: "create", before: "nothing", calls: [["append", draft("t", "a1")]] },
   { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
+  {
+    name: "append that replaces",
+    before: "history",
+    calls: [
+      ["append", draft("t", "p1", { metadata: passingMetadata(undefined) })],
+      ["append", draft("t", "p2", { metadata: passingMetadata("p1") }), {}, { replaces: "p1" }],
+    ],
+  },
   { name: "append that makes a bundle", before: "grown", calls: [["append", grown(FOLD)]], only: ["sqlite"] },
   {
     name: "status",
@@ -85,6 +96,9 @@ export const SESSION: Operation = {
     ["append", draft("t", "s3")],
     ["remove", "u", "all"],
     ["append", draft("u", "s2")],
+    ["append", draft("u", "p1", { metadata: passingMetadata(undefined) })],
+    ["append", draft("u", "p2", { metadata: passingMetadata("p1") }), {}, { replaces: "p1" }],
+    ["append", draft("u", "p3", { metadata: passingMetadata("p2") }), {}, { replaces: "p2" }],
   ],
 };
 
@@ -163,7 +177,7 @@ export function plain(value: unknown): unknown {
 export async function perform(adapter: StorageAdapter, call: Call): Promise<unknown> {
   switch (call[0]) {
     case "append":
-      return adapter.append(call[1]);
+      return adapter.append(call[1], call[2], call[3]);
     case "setStatus":
       return adapter.setStatus(call[1], call[2], call[3]);
     case "remove":

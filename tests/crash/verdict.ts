@@ -101,7 +101,7 @@ function wrongDamaged(stored: readonly Found[], moved: readonly string[], before
   return wrong;
 }
 
-/** Each is as it was before, or as it is after; what is the same in both must be there. */
+/** Each is as it was before, or as it is after. One that is in both must be there. */
 function wrongCheckpoints(found: readonly Found[], before: Contents, after: Contents): string[] {
   const wrong: string[] = [];
   const seen = new Set<string>();
@@ -114,8 +114,10 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
       wrong.push(`${key} was never saved like this: ${JSON.stringify(one).slice(0, 500)}`);
     }
   }
+  // A checkpoint that goes with an append goes after it.
+  const isAppended = [...after.checkpoints.keys()].every((key) => before.checkpoints.has(key) || seen.has(key));
   for (const key of before.checkpoints.keys()) {
-    if (after.checkpoints.has(key) && !seen.has(key)) wrong.push(`lost: ${key}`);
+    if ((after.checkpoints.has(key) || !isAppended) && !seen.has(key)) wrong.push(`lost: ${key}`);
   }
   return wrong;
 }
