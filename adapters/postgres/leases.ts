@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import {
   checkLease,
@@ -23,8 +24,10 @@ export class PostgresLeases {
   }
 
   async claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim> {
+    // The answer may be lost. By the id, the same statement knows its own row, and another claim of this holder doesn't.
+    const claimed = `${holder} (claim ${randomUUID()})`;
     for (;;) {
-      const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, holder, ttlMs);
+      const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
       // None: the lease that was in the way has expired meanwhile.
@@ -75,6 +78,9 @@ export class PostgresLeases {
 
 const NOBODYS: HeldLease = { holder: "", token: 0, remainingMs: 0 };
 
-function leaseIn([holder, token, remainingMs]: readonly unknown[]): HeldLease {
-  return { holder: String(holder), token: Number(numberIn(token)), remainingMs: Number(remainingMs) };
+const CLAIM_ID = / \(claim [\da-f-]{36}\)$/;
+
+function leaseIn([claimed, token, remainingMs]: readonly unknown[]): HeldLease {
+  const holder = String(claimed).replace(CLAIM_ID, "");
+  return { holder, token: Number(numberIn(token)), remainingMs: Number(remainingMs) };
 }

@@ -79,7 +79,7 @@ ALTER TABLE ${name}.pieces ALTER COLUMN body SET STORAGE EXTERNAL; -- it is comp
 -- Who runs a task. A row outlives its task, so that tokens only grow.
 CREATE TABLE IF NOT EXISTS ${name}.leases (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
-  holder text NOT NULL,
+  holder text NOT NULL, -- and the id of its claim
   token bigint NOT NULL,
   expires_at timestamptz NOT NULL
 );

@@ -253,12 +253,13 @@ export function statementsOn(schema: string) {
       WHERE task_id = $1`,
 
     leases: {
+      /** $2: the holder and the claim's id. A repeated claim writes its own row again, so that a synchronous standby has it, too. */
       claim: `
         INSERT INTO ${leases} (task_id, holder, token, expires_at)
         VALUES ($1, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond')
-        ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, token = leases.token + 1,
-          expires_at = excluded.expires_at
-        WHERE leases.expires_at <= clock_timestamp() RETURNING token`,
+        ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
+          token = CASE WHEN leases.holder = excluded.holder THEN leases.token ELSE leases.token + 1 END
+        WHERE leases.expires_at <= clock_timestamp() OR leases.holder = excluded.holder RETURNING token`,
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,

@@ -249,7 +249,10 @@ export class PostgresWriter {
   ): Promise<number> {
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
-      await run.rows(this.#sql.lock, taskId);
+      if (!(await this.#lock(run, taskId))) {
+        checkExpected(taskId, 0, condition);
+        return 0;
+      }
       await this.#checkExpected(run, taskId, condition);
       if (ids === "all") return run.change(this.#sql.removeAll, taskId);
       const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(digestOf));
@@ -277,10 +280,23 @@ export class PostgresWriter {
   ): Promise<boolean> {
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
-      await run.rows(this.#sql.lock, taskId);
+      if (!(await this.#lock(run, taskId))) return false;
       const found = await this.#reader.sealed(run, taskId, id);
       return found !== undefined && change(readable(found), run);
     });
+  }
+
+  /**
+   * Locks the task's row. False if there is no such task: one that others begin meanwhile isn't locked, so the caller must
+   * not touch it.
+   */
+  async #lock(run: Statements, taskId: string): Promise<boolean> {
+    const [row] = await run.rows(this.#sql.lock, taskId);
+    if (row !== undefined) return true;
+    // One statement sees one moment: checkpoints without a row are damage, and no task that has just begun.
+    const [[last, , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
+    if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
+    return false;
   }
 
   async #checkExpected(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
@@ -293,7 +309,7 @@ export class PostgresWriter {
 function damagedTask(taskId: string): StorageError {
   return new StorageError(
     `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
-      "stored, and what is there is intact. `waymark repair` makes the row again.",
+      "changed, and what is there is intact. `waymark repair` makes the row again.",
   );
 }
 

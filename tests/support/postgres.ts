@@ -36,6 +36,15 @@ export async function administer(url: string, sql: string, values?: unknown[]): 
   }
 }
 
+/** Resolves once as many statements on the schema wait for a lock. */
+export async function untilWaiting(url: string, schema: string, count: number): Promise<void> {
+  const sql = "SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+  for (;;) {
+    const [found] = await administer(url, sql, [`%${schema}%`]);
+    if (found?.["count"] === count) return;
+  }
+}
+
 /** An adapter on a schema of its own, closed when the test is over. */
 export async function newStore(options: PostgresTablesOptions = {}) {
   const place = await newSchema();
@@ -61,7 +70,7 @@ export function newPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
 /** What happens around each statement of a pool. Both may throw. */
 export interface PoolSpy {
   readonly before?: (query: PostgresQuery) => void | Promise<void>;
-  readonly after?: (query: PostgresQuery) => void;
+  readonly after?: (query: PostgresQuery) => void | Promise<void>;
 }
 
 /** A pool that tells of each statement. */
@@ -69,7 +78,7 @@ export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresP
   const spied = (source: Pick<PostgresClient, "query">) => async (query: PostgresQuery) => {
     await before?.(query);
     const result = await source.query(query);
-    after?.(query);
+    await after?.(query);
     return result;
   };
   return {

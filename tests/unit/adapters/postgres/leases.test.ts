@@ -1,17 +1,8 @@
 import { expect, it } from "vitest";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { administer, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
+import { newPool, newStore, openAdapter, spyingPool, untilWaiting } from "../../../support/postgres.js";
 
 const [LONG_MS, SHORT_MS] = [600_000, 200];
-
-/** Resolves once as many statements on the schema wait for a lock. */
-async function untilWaiting(url: string, schema: string, count: number): Promise<void> {
-  const sql = "SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
-  for (;;) {
-    const [found] = await administer(url, sql, [`%${schema}%`]);
-    if (found?.["count"] === count) return;
-  }
-}
 
 /** Whether a claim of the task waits for somebody's transaction, as one of as many statements that wait then. */
 async function claimWaits(url: string, schema: string, claim: Promise<unknown>, waiting: number): Promise<boolean> {
@@ -61,3 +52,22 @@ it.each(["setStatus", "remove"])(
     expect(await claim).toMatchObject({ isGranted: true, token: token + 1 });
   },
 );
+
+it("a claim whose answer is lost is granted, and another claim of the same holder is not", async () => {
+  const { url, schema, adapter } = await newStore();
+  await adapter.append(draft("t", "c1"));
+  let isLost = false;
+  const after = ({ text }: { text: string }) => {
+    if (isLost || !/INSERT INTO \S+\.leases/.test(text)) return;
+    isLost = true;
+    throw Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" });
+  };
+  const { leases } = openAdapter({ pool: spyingPool(newPool(url), { after }), schema });
+  expect(await leases.claim("t", "worker (claim 7)", LONG_MS)).toMatchObject({ isGranted: true, token: 1 });
+  expect(isLost).toBe(true);
+  const again = await leases.claim("t", "worker (claim 7)", LONG_MS);
+  expect(again).toMatchObject({ isGranted: false, token: 1, holder: "worker (claim 7)" });
+  expect(await leases.renew("t", 1, LONG_MS)).toBe(true);
+  await leases.release("t", 1);
+  expect(await leases.claim("t", "worker (claim 7)", LONG_MS)).toMatchObject({ isGranted: true, token: 2 });
+});

@@ -1,26 +1,14 @@
 import { expect, it } from "vitest";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
-
-it.each(["of the task", "by prefix"])(
-  "a removal %s takes all or nothing of a task that is begun meanwhile",
-  async (how) => {
-    const { url, schema, adapter } = await newStore();
-    await adapter.append(draft("other", "c1"));
-    let begun: Promise<number> | undefined;
-    const before = async ({ text }: { text: string }) => {
-      if (begun !== undefined || !/DELETE FROM \S+\.checkpoints/.test(text)) return;
-      // The task begins right before its checkpoints are removed.
-      begun = adapter.append(draft("t", "c1"));
-      await begun;
-    };
-    const remover = openAdapter({ pool: spyingPool(newPool(url), { before }), schema });
-    await (how === "by prefix" ? remover.removeTasks("t") : remover.remove("t", "all"));
-    expect(await begun).toBe(1);
-    const checked = await collect(adapter.maintenance.verify({ quick: false }));
-    expect(checked.filter(({ kind }) => kind !== "checked")).toEqual([]);
-  },
-);
+import {
+  administer,
+  collect,
+  newPool,
+  newStore,
+  openAdapter,
+  spyingPool,
+  untilWaiting,
+} from "../../../support/postgres.js";
 
 it("a removal without a condition asks for nothing that it doesn't need", async () => {
   const { url, schema, adapter } = await newStore();
@@ -34,3 +22,55 @@ it("a removal without a condition asks for nothing that it doesn't need", async 
   expect(await remover.remove("t", ["c1"])).toBe(1);
   expect(seen).toEqual(["BEGIN ", "SELECT", "DELETE", "UPDATE", "COMMIT"]);
 });
+
+it.each(["the whole task", "an id of the caller's choice", "a prefix"])(
+  "a removal of %s, of a task that wasn't there, leaves what others save meanwhile whole",
+  async (what) => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("other", "c1"));
+    const holder = await newPool(url).connect();
+    await holder.query("SELECT pg_advisory_lock(hashtext($1))", [schema]);
+    // The save of c2 has written the task's row, and isn't committed before the test says so.
+    await administer(
+      url,
+      `CREATE FUNCTION "${schema}".wait() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('${schema}')); RETURN NEW; END $$;
+      CREATE TRIGGER wait BEFORE INSERT ON "${schema}".checkpoints FOR EACH ROW WHEN (NEW.id = 'c2')
+        EXECUTE FUNCTION "${schema}".wait()`,
+    );
+    let saving: Promise<number> | undefined;
+    const after = async ({ text }: { text: string }) => {
+      if (saving !== undefined || !text.includes("FOR UPDATE")) return;
+      // The removal has found no row to lock.
+      await adapter.append(draft("t", "c1"));
+      saving = adapter.append(draft("t", "c2"));
+      await untilWaiting(url, schema, 1);
+    };
+    const remover = openAdapter({ pool: spyingPool(newPool(url), { after }), schema });
+    const removed =
+      what === "a prefix" ? remover.removeTasks("t") : remover.remove("t", what === "the whole task" ? "all" : ["c1"]);
+    await Promise.race([removed, untilWaiting(url, schema, 2)]);
+    await holder.query("SELECT pg_advisory_unlock(hashtext($1))", [schema]);
+    holder.release();
+    expect(await removed).toBe(0);
+    expect(await saving).toBe(2);
+    expect(await adapter.append(draft("t", "c3"))).toBe(3);
+    const checked = await collect(adapter.maintenance.verify({ quick: false }));
+    expect(checked.filter(({ kind }) => kind !== "checked")).toEqual([]);
+  },
+);
+
+it.each(["remove", "removeTask", "setStatus"])(
+  "%s refuses a task whose row is gone, instead of changing it without a lock",
+  async (call) => {
+    const { url, schema, adapter } = await newStore();
+    await adapter.append(draft("t", "c1"));
+    await administer(url, `DELETE FROM "${schema}".tasks`);
+    const calls: Record<string, () => Promise<unknown>> = {
+      remove: () => adapter.remove("t", ["c1"]),
+      removeTask: () => adapter.remove("t", "all"),
+      setStatus: () => adapter.setStatus("t", "c1", { status: "paused" }),
+    };
+    await expect(calls[call]!()).rejects.toThrow(/row of task "t" is damaged.*Nothing was changed.*waymark repair/);
+  },
+);
