@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Payload } from "../../src/contract/checkpoint.js";
+import type { Payload, SealedSummary } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
   bundleOf,
@@ -108,15 +108,16 @@ export class PostgresHistories {
     if (text) this.#remembered.set(taskId, { ...text, singles: 0, singleBytes: 0 });
   }
 
-  /** Remembers the task's last text, if it can be read. `false`: it has the digest `after`. */
-  async load(taskId: string, after: Buffer): Promise<boolean> {
-    const [[last, pieces] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
+  /** Remembers the task's last text, for the payload that comes next, if it can be read. `false`: it has the digest `after`. */
+  async load(taskId: string, { body }: Payload, after: Buffer): Promise<boolean> {
+    const [[last, pieces, sizeBytes] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
     if ((last ?? "") === after.toString("hex")) return false;
     // Somebody else in this process may have looked meanwhile.
     if (typeof last === "string" && this.#remembered.get(taskId)?.sha256 === last) return true;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
-    const text = textIfIntact(number, all);
+    // Where its checkpoint is gone, nothing says its size, and a much larger text would be of no use.
+    const text = textIfIntact(number, all, Number(sizeBytes ?? 2 * body.length));
     // A damaged text would make every text after it another one.
     if (text !== undefined && hash("sha256", text.text) === last) {
       this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256: last });
@@ -139,14 +140,14 @@ export class PostgresHistories {
    *
    * @throws {BrokenHistoryError} It can't be read.
    */
-  textOf(sequence: number, pieces: unknown): string {
-    return textAt(sequence, piecesIn(pieces)).text.toString();
+  textOf({ sequence, sizeBytes }: SealedSummary, pieces: unknown): string {
+    return textAt(sequence, piecesIn(pieces), sizeBytes).text.toString();
   }
 
   /** The same of a task's newest checkpoint, which the next payload probably resembles. */
-  newestTextOf(taskId: string, sequence: number, sha256: string, pieces: unknown): string {
+  newestTextOf({ taskId, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
-    const text = textAt(sequence, all);
+    const text = textAt(sequence, all, sizeBytes);
     this.#remember(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256 });
     return text.text.toString();
   }

@@ -143,10 +143,10 @@ export class PostgresReader {
     const known = this.#histories.knownOf(taskId);
     const rows = await this.#connection.rows(this.#sql.checkpoint[order], ...rangeOf(query), known?.sha256 ?? "");
     const entries = rows.map((row) => {
-      const found = this.#wholeOf(taskId, row, ({ sequence, payload: { sha256 } }, pieces) => {
-        if (known?.sha256 === sha256) return known.text.toString();
-        if (order === "oldest") return this.#histories.textOf(sequence, pieces);
-        return this.#histories.newestTextOf(taskId, sequence, sha256, pieces);
+      const found = this.#wholeOf(taskId, row, (summary, pieces) => {
+        if (known?.sha256 === summary.payload.sha256) return known.text.toString();
+        if (order === "oldest") return this.#histories.textOf(summary, pieces);
+        return this.#histories.newestTextOf(summary, pieces);
       });
       return { key: row[0], found };
     });
@@ -156,7 +156,7 @@ export class PostgresReader {
   #wholeOf(
     taskId: string,
     row: SqlRow,
-    textOf = ({ sequence }: SealedSummary, pieces: unknown) => this.#histories.textOf(sequence, pieces),
+    textOf = (summary: SealedSummary, pieces: unknown) => this.#histories.textOf(summary, pieces),
   ): StoredCheckpoint | CorruptRecord {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;

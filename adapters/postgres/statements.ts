@@ -33,6 +33,7 @@ export function statementsOn(schema: string) {
       FROM ${pieces} p WHERE p.task_id = $1
         AND p.number >= (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND ${WHOLE} AND number <= ${sequence})
         AND p.number <= (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= ${sequence}))`;
+  const LAST_PIECE = `(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`;
   const itsPieces = piecesOf("c.sequence");
   const whole = `c.is_text, c.body, CASE WHEN c.body IS NULL THEN ${itsPieces} END`;
   /** $4: the digest of a text that the caller has. */
@@ -202,9 +203,10 @@ export function statementsOn(schema: string) {
     /** The same under a lease, whose token is the last value. Until the commit, nobody can claim the lease. */
     appendUnderLease: append(fenceOf("$23"), "AND EXISTS (SELECT FROM fence)"),
     appendReplacingUnderLease: append(fenceOf("$25"), "AND EXISTS (SELECT FROM fence)", true),
-    /** The task's last text: its digest, its pieces. */
+    /** The task's last text: its digest, its pieces, its size if its checkpoint is there. */
     lastText: `
-      SELECT encode(t.last_text, 'hex'), ${piecesOf(`(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`)}
+      SELECT encode(t.last_text, 'hex'), ${piecesOf(LAST_PIECE)},
+        (SELECT c.size_bytes FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = ${LAST_PIECE})
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
     /** The deltas after the last bundle. */
     deltas: `

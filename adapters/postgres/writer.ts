@@ -79,7 +79,7 @@ export class PostgresWriter {
       const outcome = await this.#tryAppend(append, placed);
       if (typeof outcome === "number") return outcome;
       // Another process has added a text, or this one doesn't know the last one yet.
-      if (placed.after !== undefined && (await this.#histories.load(taskId, placed.after))) {
+      if (placed.after !== undefined && (await this.#histories.load(taskId, payload, placed.after))) {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }

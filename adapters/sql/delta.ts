@@ -40,16 +40,18 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
  * The text that the deltas make of their base, each of what the one before it gives. Works from the last one back, so that
  * each byte of the text is copied once, from the insert or the base that it comes from.
  *
+ * @param mostBytes - What the text may have.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
  */
-export function withDeltas(base: Buffer, deltas: readonly Buffer[]): Buffer {
-  if (deltas.length === 0) return base;
+export function withDeltas(base: Buffer, deltas: readonly Buffer[], mostBytes: number): Buffer {
   const all = deltas.map(editsIn);
   let length = base.length;
   for (const { baseLength, textLength } of all) {
     if (baseLength !== length) throw new RangeError(MISFIT);
     length = textLength;
   }
+  if (length > mostBytes) throw new RangeError(`it has ${length} bytes instead of ${mostBytes}`);
+  if (deltas.length === 0) return base;
   const text = Buffer.allocUnsafe(length);
   let missing: readonly Span[] = [{ at: 0, from: 0, length }];
   for (const delta of all.reverse()) missing = afterInserts(text, missing, delta);

@@ -55,6 +55,14 @@ const LEAST_DEFLATED = 32 * 1024;
 /** On the event loop, what is larger stays as it is: deflating takes some 10 ms a MB at this level, which is half of the usual. */
 const ON_LOOP = { mostBytes: 2 * 1024 * 1024, level: 4 };
 
+/** To read a text, at most so many times its size is decoded, but for what comes after it in its bundle. */
+const MOST_DECODED = 2;
+/**
+ * A bundle has what its texts need, {@link FOLD_BYTES}, and a delta that is no larger than the text before it; on
+ * PostgreSQL some more of those, if several processes save before one of them makes the bundle.
+ */
+const MOST_BUNDLED = { times: 16, bytes: 16 * FOLD_BYTES };
+
 /** How a text is stored, and what the next one is compared with. */
 export interface TextPiece {
   readonly form: number;
@@ -79,12 +87,9 @@ function plainOf(bytes: Buffer): TextPiece {
   return { form: FORM.plain, body: bytes, text: { text: bytes, decoded: bytes.length, singles: 0, singleBytes: 0 } };
 }
 
-/**
- * A text after `before`, as a delta. `undefined` where that wouldn't pay: to read a text, at most twice its size is decoded,
- * and what else is in its bundle.
- */
+/** A text after `before`, as a delta. `undefined` where that wouldn't pay, or more than {@link MOST_DECODED} would be decoded. */
 export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
-  const most = Math.min(bytes.length / 2, bytes.length * 2 - before.decoded);
+  const most = Math.min(bytes.length / 2, bytes.length * MOST_DECODED - before.decoded);
   const delta = most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
   if (delta === undefined) return undefined;
   const decoded = before.decoded + delta.length;
@@ -120,9 +125,10 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
  * The text at a number.
  *
  * @param pieces - The history's, in order, up to the one with that number or to the bundle that holds it.
+ * @param sizeBytes - The most bytes that the text has. No piece is inflated beyond what such a text may need.
  * @throws {BrokenHistoryError} A piece before it, or its own, is damaged or missing.
  */
-export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
+export function textAt(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText {
   // What stands before the last whole one may be damaged.
   const first = pieces.findLastIndex(({ form }) => form === FORM.whole || form === FORM.plain);
   const whole = pieces[first];
@@ -130,14 +136,18 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
     throw new BrokenHistoryError(pieces.length === 0 ? "its payload is missing" : MISSING);
   }
   try {
-    const after = pieces.slice(first + 1).flatMap((piece) => (piece.form === FORM.bundle ? unfolded(piece) : piece));
+    const after = pieces
+      .slice(first + 1)
+      .flatMap((piece) => (piece.form === FORM.bundle ? unfolded(piece, sizeBytes) : piece));
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
     const bodies = deltas.map(({ body }) => bufferOf(body));
-    const base = whole.form === FORM.whole ? inflateRawSync(bufferOf(whole.body)) : bufferOf(whole.body);
+    const stored = bufferOf(whole.body);
+    const base =
+      whole.form === FORM.whole ? inflateRawSync(stored, { maxOutputLength: sizeBytes * MOST_DECODED }) : stored;
     const singles = pieces.length - 1 - pieces.findLastIndex(({ form }) => form !== FORM.delta);
     return {
-      text: withDeltas(base, bodies),
+      text: withDeltas(base, bodies, sizeBytes),
       decoded: base.length + sizeOf(bodies),
       singles,
       singleBytes: sizeOf(bodies.slice(bodies.length - singles)),
@@ -149,9 +159,9 @@ export function textAt(number: number, pieces: readonly Piece[]): HistoryText {
 }
 
 /** The same; `undefined` if it can't be read. */
-export function textIfIntact(number: number, pieces: readonly Piece[]): HistoryText | undefined {
+export function textIfIntact(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText | undefined {
   try {
-    return textAt(number, pieces);
+    return textAt(number, pieces, sizeBytes);
   } catch (error) {
     if (error instanceof BrokenHistoryError) return undefined;
     throw error;
@@ -165,8 +175,9 @@ function sizeOf(bodies: readonly Buffer[]): number {
 const MISSING = "a piece that its payload is made of is missing";
 
 /** The deltas of a bundle. */
-function unfolded({ number, body }: Piece): readonly Piece[] {
-  const bytes = inflateRawSync(bufferOf(body));
+function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
+  const maxOutputLength = sizeBytes * MOST_BUNDLED.times + MOST_BUNDLED.bytes;
+  const bytes = inflateRawSync(bufferOf(body), { maxOutputLength });
   const reader = new NumberReader(bytes);
   const places = Array.from({ length: reader.count(2) }, () => [number - reader.next(), reader.next()] as const);
   let at = reader.at;

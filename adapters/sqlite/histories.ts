@@ -1,4 +1,4 @@
-import type { Payload } from "../../src/contract/checkpoint.js";
+import type { Payload, SealedSummary } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
   bundleOf,
@@ -24,7 +24,7 @@ const LAST = `
     SELECT max(number) AS number FROM waymark_payloads WHERE number BETWEEN ? AND ?
     UNION ALL SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
 const LAST_TEXT = `
-  SELECT p.number, c.sha256 FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
+  SELECT p.number, c.sha256, c.size_bytes FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
   WHERE p.number BETWEEN ? AND ? AND p.form > 0 ORDER BY p.number DESC LIMIT 1`;
 const PIECES = `
   SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
@@ -71,7 +71,7 @@ export class SqliteHistories {
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
     const bytes = utf8Of(body);
-    const before = this.#lastText(next);
+    const before = this.#lastText(next, bytes);
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
     if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...wholeOf(bytes) };
@@ -89,11 +89,11 @@ export class SqliteHistories {
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
-  textOf(number: number, sha256: string): string {
+  textOf(number: number, { payload: { sha256 }, sizeBytes }: SealedSummary): string {
     const history = historyOf(number);
     const remembered = this.#remembered.get(history);
     if (remembered?.number === number && remembered.sha256 === sha256) return remembered.text.toString();
-    const found = textAt(number, this.#pieces(number));
+    const found = textAt(number, this.#pieces(number), sizeBytes);
     if (number >= (remembered?.number ?? 0)) this.#remember(number, found, sha256);
     return found.text.toString();
   }
@@ -124,7 +124,7 @@ export class SqliteHistories {
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
     const newest = numberAfter(this.newest);
-    return newest === next ? undefined : deltaAt(newest, this.#lastText(newest), bytes);
+    return newest === next ? undefined : deltaAt(newest, this.#lastText(newest, bytes), bytes);
   }
 
   /** The last number in a range that has something; 0 if nothing is there. */
@@ -133,14 +133,16 @@ export class SqliteHistories {
   }
 
   /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
-  #lastText(next: number | undefined): NumberedText | undefined {
+  #lastText(next: number | undefined, bytes: Buffer): NumberedText | undefined {
     if (next === undefined) return undefined;
-    const [number, sha256] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
+    const [number, sha256, sizeBytes] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
     if (typeof number !== "number") return undefined;
     const remembered = this.#remembered.get(historyOf(next));
     // Another process may have removed that text, and stored another one in its place.
     if (remembered?.number === number && remembered.sha256 === hexOf(sha256)) return remembered;
-    const text = textIfIntact(number, this.#pieces(number));
+    // Where its checkpoint is gone, nothing says its size, and a much larger text would be of no use.
+    const most = typeof sizeBytes === "number" ? sizeBytes : 2 * bytes.length;
+    const text = textIfIntact(number, this.#pieces(number), most);
     return text && { ...text, number };
   }
 

@@ -155,7 +155,7 @@ export class SqliteReader {
 
   #withBody(summary: SealedSummary, row: SqlRow, bodyOf: (row: SqlRow) => unknown): StoredCheckpoint | CorruptRecord {
     try {
-      const value = bodyOf(row) ?? this.#histories.textOf(numberOr0(row[0]), summary.payload.sha256);
+      const value = bodyOf(row) ?? this.#histories.textOf(numberOr0(row[0]), summary);
       // The driver gives a Buffer; callers get a Uint8Array like any other.
       const body = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof body !== "string" && !(body instanceof Uint8Array)) {

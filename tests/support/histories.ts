@@ -1,3 +1,4 @@
+import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
 import { damageIn, isCorrupt, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../src/conformance/drafts.js";
@@ -46,4 +47,10 @@ export async function newest(adapter: StorageAdapter): Promise<unknown> {
     return isCorrupt(found) ? found.reason : found.payload.body;
   }
   return undefined;
+}
+
+/** Some 600 KB that inflate to 600 MB. */
+export function inflatingPiece(): Buffer {
+  const part = deflateRawSync(Buffer.alloc(1024 * 1024), { finishFlush: constants.Z_FULL_FLUSH });
+  return Buffer.concat([...Array.from({ length: 600 }, () => part), deflateRawSync("")]);
 }

@@ -1,8 +1,9 @@
 import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
 import type { StorageAdapter } from "waymark/adapter";
 import { FOLD, FORM, PLACES, wholeOf } from "../../../adapters/sql/history.js";
-import { bodyOf, messages, saveTurns, take, turns } from "../../support/histories.js";
+import { bodyOf, inflatingPiece, messages, saveTurns, take, turns } from "../../support/histories.js";
 import { checkRandomHistories } from "../../support/random-histories.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "./files/drafts.js";
@@ -227,6 +228,21 @@ describe("a damaged piece", () => {
     expect(await listed(damaged)).toEqual(["c41", ...Array.from({ length: 19 }, (_, index) => `c${19 - index}`)]);
     const kept = connect(path).prepare("SELECT count(*) FROM waymark_quarantine WHERE body IS NOT NULL").pluck().get();
     expect(kept).toBe(21);
+  });
+});
+
+describe("a piece that inflates to 600 MB", () => {
+  it("is damage of its own checkpoint, and the older one is given", async () => {
+    const { adapter, path } = await newStore(options);
+    const manager = new CheckpointManager({ storage: adapter });
+    await manager.save("t", { turn: 1 });
+    await manager.save("t", { turn: 2, text: messages(40_000).next().value });
+    await adapter.close();
+    connect(path).prepare("UPDATE waymark_payloads SET body = ? WHERE form = ?").run(inflatingPiece(), FORM.whole);
+    const damaged = new CheckpointManager({ storage: openAdapter({ path, ...options }) });
+    expect((await damaged.latest("t"))?.state).toEqual({ turn: 1 });
+    const { sequence } = await damaged.save("t", { turn: 3, text: messages(40_000).next().value });
+    expect((await damaged.latest("t"))?.sequence).toBe(sequence);
   });
 });
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { FOLD, FORM, MOST_ALONE } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { bodyOf, newest, saveTurns, take, turns } from "../../../support/histories.js";
+import { bodyOf, inflatingPiece, messages, newest, saveTurns, take, turns } from "../../../support/histories.js";
 import {
   administer,
   collect,
@@ -228,6 +229,20 @@ describe("a damaged piece", () => {
       `SELECT count(*)::int AS rows FROM "${place.schema}".quarantine WHERE form = 2 AND body IS NOT NULL`,
     );
     expect(quarantined).toEqual({ rows: 21 });
+  });
+});
+
+describe("a piece that inflates to 600 MB", () => {
+  it("is damage of its own checkpoint, and the older one is given", async () => {
+    const { adapter, url, schema } = await newStore();
+    const manager = new CheckpointManager({ storage: adapter });
+    await manager.save("t", { turn: 1 });
+    await manager.save("t", { turn: 2, text: messages(40_000).next().value });
+    await administer(url, `UPDATE "${schema}".pieces SET body = $1`, [inflatingPiece()]);
+    const damaged = new CheckpointManager({ storage: openAdapter({ url, schema }) });
+    expect((await damaged.latest("t"))?.state).toEqual({ turn: 1 });
+    const { sequence } = await damaged.save("t", { turn: 3, text: messages(40_000).next().value });
+    expect((await damaged.latest("t"))?.sequence).toBe(sequence);
   });
 });
 

@@ -34,7 +34,7 @@ describe("a delta", () => {
       fc.property(texts, ([base = Buffer.alloc(0), ...later]) => {
         const deltas = later.map((text, index) => whole(later[index - 1] ?? base, text));
         for (const [index, text] of later.entries()) {
-          expect(withDeltas(base, deltas.slice(0, index + 1)).equals(text)).toBe(true);
+          expect(withDeltas(base, deltas.slice(0, index + 1), text.length).equals(text)).toBe(true);
         }
       }),
       { numRuns: 2000 },
@@ -87,9 +87,9 @@ describe("a delta", () => {
   it("that is cut, or belongs to another base, is refused", () => {
     const base = Buffer.from("a".repeat(500));
     const delta = whole(base, Buffer.from(`${"a".repeat(500)}b`));
-    expect(() => withDeltas(base.subarray(1), [delta])).toThrow(RangeError);
+    expect(() => withDeltas(base.subarray(1), [delta], 501)).toThrow(RangeError);
     for (let size = 0; size < delta.length; size++) {
-      expect(() => withDeltas(base, [delta.subarray(0, size)])).toThrow(RangeError);
+      expect(() => withDeltas(base, [delta.subarray(0, size)], 501)).toThrow(RangeError);
     }
   });
 });

@@ -1,0 +1,65 @@
+import { deflateRawSync } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import {
+  BrokenHistoryError,
+  bundleOf,
+  deltaAfter,
+  FOLD,
+  FORM,
+  type Piece,
+  textAt,
+  wholeOf,
+} from "../../../../adapters/sql/history.js";
+import { inflatingPiece, messages } from "../../../support/histories.js";
+
+/** Texts that each add to the one before, and the pieces that are stored of them: a whole one and a bundle. */
+function bundled(...additions: readonly string[]) {
+  const texts = [Buffer.from(messages(40_000).next().value)];
+  const whole = wholeOf(texts[0]!);
+  let last = whole;
+  const deltas: Piece[] = [];
+  for (const addition of additions) {
+    const text = Buffer.concat([last.text.text, Buffer.from(addition)]);
+    last = deltaAfter(last.text, text)!;
+    texts.push(text);
+    deltas.push({ number: texts.length, form: last.form, body: last.body });
+  }
+  return { texts, pieces: [{ number: 1, form: whole.form, body: whole.body }, bundleOf(deltas)] };
+}
+
+describe("a piece that inflates to more than the record says", () => {
+  it.each(["whole", "bundle"])("is damage, found before the memory is taken: a %s", (form) => {
+    const { pieces, texts } = bundled("one", "two");
+    const spoiled = pieces.map((piece) =>
+      piece.form === FORM[form as "whole"] ? { ...piece, body: inflatingPiece() } : piece,
+    );
+    const { arrayBuffers } = process.memoryUsage();
+    expect(() => textAt(3, spoiled, texts[2]!.length)).toThrow(BrokenHistoryError);
+    expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it("is damage where the text itself is longer", () => {
+    const { pieces, texts } = bundled("one");
+    expect(() => textAt(2, pieces, texts[1]!.length - 1)).toThrow(/is damaged: it has 40003 bytes instead of 40002/);
+    expect(textAt(2, pieces, texts[1]!.length).text.equals(texts[1]!)).toBe(true);
+  });
+});
+
+describe("a bundle", () => {
+  it("gives the texts before one that is twice as long", () => {
+    const few = Array.from({ length: FOLD - 2 }, (_, index) => `addition ${index}`);
+    const { texts, pieces } = bundled(...few, messages(38_000).next().value.toUpperCase());
+    for (const number of [2, FOLD - 1, FOLD]) {
+      const text = texts[number - 1]!;
+      expect(textAt(number, pieces, text.length).text.equals(text)).toBe(true);
+    }
+  });
+
+  it("whose numbers are those of no bundle is damage", () => {
+    const { texts, pieces } = bundled("one");
+    const other = pieces.map((piece) =>
+      piece.form === FORM.bundle ? { ...piece, body: deflateRawSync("\x01") } : piece,
+    );
+    expect(() => textAt(2, other, texts[1]!.length)).toThrow(BrokenHistoryError);
+  });
+});
