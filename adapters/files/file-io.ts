@@ -117,12 +117,12 @@ export async function makeFolders(path: string): Promise<void> {
 }
 
 /**
- * Looks whether {@link makeFolders} can make a folder, and makes nothing: so a store that can't be made is found out by the
- * first read, and not by a save an hour later. A folder that is there already may be one that can only be read.
+ * Looks whether a folder or file that isn't there could be made, and makes nothing: so a store that can't be made is found
+ * out by the first read, and not by a save an hour later. One that is there already may be one that can only be read.
  *
  * @throws What the file system answers.
  */
-export function checkFolderCanBeMade(path: string): void {
+export function assertCanBeMade(path: string): void {
   let above = path;
   while (unlessAbsent(() => statSync(above)) === undefined) above = dirname(above);
   if (above !== path) accessSync(above, constants.W_OK | constants.X_OK);

@@ -32,7 +32,7 @@ import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { codeOf, storageFailure } from "./failure.js";
 import {
-  checkFolderCanBeMade,
+  assertCanBeMade,
   isFolder,
   makeFolder,
   makeFolders,
@@ -355,7 +355,7 @@ export abstract class FolderStore implements StorageAdapter {
 
   /** The first call of any kind fails if there is no store and none can be made. */
   #lookOnce(): void {
-    if (!this.#hasLooked) checkFolderCanBeMade(this.#root);
+    if (!this.#hasLooked) assertCanBeMade(this.#root);
     this.#hasLooked = true;
   }
 

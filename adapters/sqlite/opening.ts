@@ -8,16 +8,16 @@ import {
   mkdtempSync,
   openSync,
   rmSync,
-  type Stats,
   statSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { StorageError } from "../../src/contract/errors.js";
 import { codeOf } from "../files/failure.js";
-import { makeFolder, unlessAbsent } from "../files/file-io.js";
+import { assertCanBeMade, makeFolder, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
+import { OpenFiles } from "./open-files.js";
 
 /** Where a database is, and what its tables are. */
 export interface DatabaseFileOptions<Store> {
@@ -40,33 +40,44 @@ export interface DatabaseFileOptions<Store> {
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
-/** How long it may take to notice that the file was removed or replaced: a look at each call costs a tenth of a save. */
+/** How long it may take a read to notice that the database was removed or replaced. The log is looked at by each call. */
 const LOOK_AGAIN_MS = 100;
+/** As much as SQLite lets it grow before it is copied into the database, in pages of 4 KiB. */
+const LOG_BYTES = 1000 * 4096;
+/** How often a change is made again on what it finds. */
+const MOST_CHANGES = 3;
 
-/** The database at a path: opened at the first need, and again after somebody removed or replaced the file. */
+/** Those with an open connection. One that nobody holds any more is closed by the driver. */
+const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
+
+/** The database at a path: opened at the first need, and again after somebody removed or replaced its files. */
 export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
-  #open: { readonly store: Store; readonly database: SqliteConnection; readonly file: Stats } | undefined;
+  readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
+  #open: { readonly store: Store; readonly database: SqliteConnection; readonly files: OpenFiles } | undefined;
   #lookAgainAtMs = 0;
+  #isDriverLoaded = false;
 
   constructor(options: DatabaseFileOptions<Store>) {
     this.#options = options;
   }
 
-  /** The store, if there is one. Creates nothing. */
+  /**
+   * The store, if there is one. Creates nothing.
+   *
+   * @throws Nothing is there, and nothing could be made: better now than at the first save, which may be an hour away.
+   */
   existing(): Store | undefined {
-    const nowMs = performance.now();
-    if (this.#open !== undefined && nowMs < this.#lookAgainAtMs) return this.#open.store;
+    this.#leaveIf(!this.#looked());
+    if (this.#open !== undefined) return this.#open.store;
     const { path } = this.#options;
     const file = unlessAbsent(() => statSync(path));
-    if (this.#open !== undefined && file?.ino === this.#open.file.ino && file.dev === this.#open.file.dev) {
-      this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
-      return this.#open.store;
-    }
-    this.close();
     // SQLite takes a file of one byte for an empty one.
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
-    return isEmpty ? undefined : this.#connect({ mayCreate: false });
+    if (!isEmpty) return this.#connect({ mayCreate: false });
+    this.#loadDriver();
+    assertCanBeMade(path);
+    return undefined;
   }
 
   /** The store. If there is none, creates it, and the folders above it: for their owner alone. */
@@ -74,7 +85,64 @@ export class DatabaseFile<Store> {
     return this.existing() ?? this.#connect({ mayCreate: true });
   }
 
+  /**
+   * Does what changes the store, and returns once a fresh process would find the change: if the log went away meanwhile,
+   * once it is in the database; if the database did, the work is done again on what is there then.
+   */
+  change<Result>(work: () => Result): Result {
+    for (let changes = 1; changes <= MOST_CHANGES; changes++) {
+      const result = work();
+      const isNamed = this.#open?.files.isNamed ?? true;
+      try {
+        this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
+      } catch (cause) {
+        // To be done again only by somebody who looks first.
+        throw isBusy(cause) ? this.#notSafeYet(cause) : cause;
+      }
+      if (isNamed) return result;
+    }
+    throw new StorageError(
+      `The database ${this.#options.path} was removed or replaced at each of ${MOST_CHANGES} attempts to change it. ` +
+        "Find out who does that, then try again.",
+      { retryable: true },
+    );
+  }
+
+  /** @throws {StorageError} What was saved can't be kept: see `OpenFiles.leave`. */
   close(): void {
+    this.#leaveIf(!(this.#open?.files.isNamed && this.#open.files.isLogNamed));
+    this.#forget();
+  }
+
+  #notSafeYet(cause: unknown): StorageError {
+    return new StorageError(
+      `The log of the database ${this.#options.path} was removed or replaced, and another process uses it, so it can't be ` +
+        "copied into the database yet. The change is made, and is lost if the processes end now. The next call tries again.",
+      { cause, retryable: true },
+    );
+  }
+
+  /** Whether a read may use what is open. */
+  #looked(): boolean {
+    if (this.#open === undefined) return true;
+    if (!this.#open.files.isLogNamed) return false;
+    const nowMs = performance.now();
+    if (nowMs < this.#lookAgainAtMs) return true;
+    this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
+    return this.#open.files.isNamed;
+  }
+
+  /** Closes what is open, and what others in this process have open of the same file. */
+  #leaveIf(isLeft: boolean): void {
+    if (!isLeft || this.#open === undefined) return;
+    const { files, database } = this.#open;
+    files.leave(database, () => {
+      for (const other of opened()) if (other.#open?.files.isOf(files)) other.#forget();
+    });
+  }
+
+  #forget(): void {
+    OPEN.delete(this.#self);
     this.#open?.database.close();
     this.#open = undefined;
   }
@@ -85,22 +153,32 @@ export class DatabaseFile<Store> {
     const { path, store } = this.#options;
     if (mayCreate) {
       makeFolders(dirname(path));
-      // "a" keeps what another process may have written by now.
-      closeSync(openSync(path, "a", 0o600));
+      // "a" keeps what another process may have written by now. To close a file that is open here frees SQLite's locks.
+      if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
     }
-    const file = statSync(path);
-    const database = this.#openFile(mayCreate);
-    if (database === undefined) return undefined;
-    this.#open = { store: store(database, path), database, file };
+    // In one process, SQLite gives a new connection what the others know of the log.
+    for (const other of opened()) other.#leaveIf(!other.#looked());
+    const found = this.#openFile(mayCreate);
+    if (found === undefined) return undefined;
+    const { database, isCopy } = found;
+    this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
+    OPEN.add(this.#self);
     this.#lookAgainAtMs = performance.now() + LOOK_AGAIN_MS;
     return this.#open.store;
   }
 
+  /** As the first database does it, whose file isn't there yet. */
+  #loadDriver(): void {
+    const { driver = loadDriver() } = this.#options;
+    if (!this.#isDriverLoaded) new SqliteConnection(driver, ":memory:", 0).close();
+    this.#isDriverLoaded = true;
+  }
+
   /** `undefined` if there are no tables in it, and it may make none. */
-  #openFile(mayCreate: boolean): SqliteConnection | undefined {
+  #openFile(mayCreate: boolean): { readonly database: SqliteConnection; readonly isCopy: boolean } | undefined {
     const { path, durability, isPresent, migrate } = this.#options;
     try {
-      return this.#connection(path, (database) => {
+      const database = this.#connection(path, (database) => {
         // Before anything is written: isPresent refuses a database of another program.
         if (!isPresent(database, path) && !mayCreate) return false;
         // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
@@ -110,13 +188,17 @@ export class DatabaseFile<Store> {
         database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
         // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
         if (durability === "full") database.pragma("fullfsync = ON");
+        // What a burst has made of the log is given back once it is copied.
+        database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         migrate(database, path);
         syncFolder(dirname(path));
         return true;
       });
+      return database && { database, isCopy: false };
     } catch (error) {
       if (mayCreate || isWritable(dirname(path))) throw error;
-      return this.#openCopy();
+      const database = this.#openCopy();
+      return database && { database, isCopy: true };
     }
   }
 
@@ -149,6 +231,14 @@ export class DatabaseFile<Store> {
       if (!isWanted) database.close();
     }
     return isWanted ? database : undefined;
+  }
+}
+
+function* opened(): Generator<DatabaseFile<unknown>> {
+  for (const one of OPEN) {
+    const file = one.deref();
+    if (file === undefined) OPEN.delete(one);
+    else yield file;
   }
 }
 

@@ -89,7 +89,7 @@ export class SqliteAdapter implements StorageAdapter {
       read: async (taskId) => (await this.#read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
       all: () => this.#allLeases(),
       update: (taskId, change) =>
-        this.#call(() => this.#queue.write(() => updateLease(this.#file.orNew().database, taskId, change))),
+        this.#call(() => this.#write(() => updateLease(this.#file.orNew().database, taskId, change))),
     },
     { oneMachine: true },
   );
@@ -97,7 +97,7 @@ export class SqliteAdapter implements StorageAdapter {
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
   readonly #queue: LockQueue;
-  readonly #appends = new GroupCommit((group) => this.#explained(this.#queue.write(() => this.#append(group))));
+  readonly #appends = new GroupCommit((group) => this.#explained(this.#write(() => this.#append(group))));
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -203,7 +203,11 @@ export class SqliteAdapter implements StorageAdapter {
 
   /** The same, for what changes the store: before it returns, unless another process has locked the database. */
   #change<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
-    return this.#call(() => this.#queue.write(() => this.#ifPresent(work)));
+    return this.#call(() => this.#write(() => this.#ifPresent(work)));
+  }
+
+  #write<Result>(work: () => Result): Promise<Result> {
+    return this.#queue.write(() => this.#file.change(work));
   }
 
   #ifPresent<Result>(work: (store: OpenedStore) => Result): Result | undefined {

@@ -128,7 +128,7 @@ export class Builds {
     this.#assertOpen();
     checkBuildId(buildId);
     const policy = this.#policy(keepLast);
-    return this.#read((store) => store.prune(buildId, policy)) ?? 0;
+    return this.#change((store) => store.prune(buildId, policy)) ?? 0;
   }
 
   cleanupAll(keepLast?: number): number {
@@ -138,7 +138,7 @@ export class Builds {
     const failures: unknown[] = [];
     for (const buildId of this.#read((store) => store.buildIds()) ?? []) {
       try {
-        removed += this.#read((store) => store.prune(buildId, policy)) ?? 0;
+        removed += this.#change((store) => store.prune(buildId, policy)) ?? 0;
       } catch (error) {
         // One damaged build is no reason to let the others grow.
         failures.push(error);
@@ -151,7 +151,7 @@ export class Builds {
   removeBuild(buildId: string): boolean {
     this.#assertOpen();
     checkBuildId(buildId);
-    return this.#read((store) => store.removeBuild(buildId)) ?? false;
+    return this.#change((store) => store.removeBuild(buildId)) ?? false;
   }
 
   saveState(state: BuildState): void {
@@ -261,14 +261,20 @@ export class Builds {
 
   /** Where there is no database, there is nothing to read. */
   #read<Result>(work: (store: BuildStore) => Result): Result | undefined {
-    return this.#call(() => {
-      const store = this.#file.existing();
-      return store && work(store);
-    });
+    return this.#call(() => this.#ifPresent(work));
+  }
+
+  #change<Result>(work: (store: BuildStore) => Result): Result | undefined {
+    return this.#call(() => this.#file.change(() => this.#ifPresent(work)));
   }
 
   #write<Result>(work: (store: BuildStore) => Result): Result {
-    return this.#call(() => work(this.#file.orNew()));
+    return this.#call(() => this.#file.change(() => work(this.#file.orNew())));
+  }
+
+  #ifPresent<Result>(work: (store: BuildStore) => Result): Result | undefined {
+    const store = this.#file.existing();
+    return store && work(store);
   }
 
   #call<Result>(work: () => Result): Result {

@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import Module, { createRequire } from "node:module";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "waymark";
-import type { SqliteDriver } from "waymark/adapters/sqlite";
+import type { SqliteAdapter, SqliteDriver } from "waymark/adapters/sqlite";
 import { draft } from "../../../src/conformance/drafts.js";
+import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
 
@@ -116,10 +117,30 @@ describe("a failing disk or folder", () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "");
     const adapter = openAdapter({ path: join(folder, "file", "checkpoints.db") });
+    await expect(listed(adapter)).rejects.toThrow(/can't be opened.*Check that its folder is a folder/);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(
       /can't be opened.*Check that its folder is a folder/,
     );
+  });
+
+  it("is named by the first call of any kind, where the database isn't there and can't be made", async () => {
+    const folder = await tempFolder();
+    chmodSync(folder, 0o555);
+    const error = errorOfProgram(`
+      const { default: Database } = await import("better-sqlite3");
+      const { SqliteAdapter } = await import("waymark/adapters/sqlite");
+      new Database(":memory:").close();
+      // The super-user may write anywhere.
+      if (process.getuid() === 0) process.setuid(65534);
+      const path = ${JSON.stringify(join(folder, "new", "checkpoints.db"))};
+      await new SqliteAdapter({ path, database: Database }).get("t", "c1");
+    `);
+    expect(error).toMatchObject({
+      code: "STORAGE_FAILED",
+      message: expect.stringMatching(/can't be opened.*EACCES.*writable/),
+    });
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   it("is named if the database is a folder", async () => {
@@ -130,20 +151,22 @@ describe("a failing disk or folder", () => {
 });
 
 describe("the driver", () => {
-  it("that isn't installed is an error that says how to install it, once it is needed", async () => {
+  it("that isn't installed is an error of the first call, which says how to install it", async () => {
     hideFromRequire("better-sqlite3");
     const { adapter } = await newStore();
-    expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
-    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
-    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(
-      /Cannot find module 'better-sqlite3'.*npm install better-sqlite3/,
-    );
+    for (const call of firstCalls(adapter)) {
+      await expect(call()).rejects.toThrow(StorageError);
+      await expect(call()).rejects.toThrow(/Cannot find module 'better-sqlite3'.*npm install better-sqlite3/);
+    }
   });
 
-  it("whose native build is missing is an error that says how to rebuild it", async () => {
-    const { adapter } = await newStore({ database: await unbuiltDriver() });
-    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
-    await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/can't be loaded.*bindings file.*npm rebuild/);
+  it("whose native build is missing is an error of the first call, which says how to rebuild it", async () => {
+    const { adapter, folder } = await newStore({ database: await unbuiltDriver() });
+    for (const call of firstCalls(adapter)) {
+      await expect(call()).rejects.toThrow(StorageError);
+      await expect(call()).rejects.toThrow(/can't be loaded.*bindings file.*npm rebuild/);
+    }
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   it("may be a class of your own", async () => {
@@ -182,6 +205,20 @@ describe("a new database", () => {
     expect(await listed(adapter)).toEqual(["c1"]);
   });
 });
+
+/** Each of them may be a program's first. */
+function firstCalls(adapter: SqliteAdapter): readonly (() => Promise<unknown>)[] {
+  return [
+    () => adapter.get("t", "c1"),
+    () => listed(adapter),
+    () => collect(adapter.tasks({ order: "taskId" })),
+    () => collect(adapter.maintenance.verify({ quick: true })),
+    () => adapter.leases.current("t"),
+    () => adapter.setStatus("t", "c1", { status: "paused" }),
+    () => adapter.remove("t", "all"),
+    () => adapter.append(draft("t", "c1")),
+  ];
+}
 
 /** As if the package weren't installed, until the test is over. */
 function hideFromRequire(name: string): void {
