@@ -15,7 +15,7 @@ const COUNTS_SINCE = [3, 51] as const;
 export class OpenFiles {
   readonly #path: string;
   readonly #logPath: string;
-  readonly #database: Stats;
+  readonly database: Stats;
   readonly #log: Stats | undefined;
 
   /** @param hasLog - False for a copy, which nobody writes to. */
@@ -23,14 +23,14 @@ export class OpenFiles {
     this.#path = path;
     // SQLite puts the log beside the file that a link leads to.
     this.#logPath = `${realpathSync(path)}-wal`;
-    this.#database = statSync(path);
+    this.database = statSync(path);
     this.#log = hasLog ? unlessAbsent(() => statSync(this.#logPath)) : undefined;
   }
 
   /** Whether the database's name still gives this file. */
   get isNamed(): boolean {
     return isSame(
-      this.#database,
+      this.database,
       unlessAbsent(() => statSync(this.#path)),
     );
   }
@@ -46,9 +46,9 @@ export class OpenFiles {
     );
   }
 
-  /** Whether both connections are of one file, and so share in SQLite what they know of its log. */
-  isOf(other: OpenFiles): boolean {
-    return isSame(this.#database, other.#database);
+  /** Whether the database is that file. In one process, SQLite's connections of a file share what they know of its log. */
+  isOf(file: Stats): boolean {
+    return isSame(this.database, file);
   }
 
   /**

@@ -137,7 +137,7 @@ export class DatabaseFile<Store> {
     if (!isLeft || this.#open === undefined) return;
     const { files, database } = this.#open;
     files.leave(database, () => {
-      for (const other of opened()) if (other.#open?.files.isOf(files)) other.#forget();
+      for (const other of opened()) if (other.#open?.files.isOf(files.database)) other.#forget();
     });
   }
 
@@ -156,12 +156,17 @@ export class DatabaseFile<Store> {
       // "a" keeps what another process may have written by now. To close a file that is open here frees SQLite's locks.
       if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
     }
-    // In one process, SQLite gives a new connection what the others know of the log.
-    for (const other of opened()) other.#leaveIf(!other.#looked());
+    const file = statSync(path);
+    // SQLite gives a new connection what they know of the log.
+    for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#looked());
     const found = this.#openFile(mayCreate);
     if (found === undefined) return undefined;
     const { database, isCopy } = found;
-    this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
+    try {
+      this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
+    } finally {
+      if (this.#open === undefined) database.close();
+    }
     OPEN.add(this.#self);
     this.#lookAgainAtMs = performance.now() + LOOK_AGAIN_MS;
     return this.#open.store;
