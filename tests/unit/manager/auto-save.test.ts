@@ -199,8 +199,7 @@ describe("auto-save", () => {
 
   it("takes the place of the auto-save before it, of a former process too, and leaves milestones alone", async () => {
     const storage = new MemoryAdapter();
-    const retention = { keepLast: 5 };
-    const former = new CheckpointManager({ storage, ownsStorage: false, retention });
+    const former = new CheckpointManager({ storage, ownsStorage: false });
     const state = { n: 0 };
     const autoSave = former.autoSave("t", () => state);
     await former.save("t", { milestone: 1 });
@@ -213,7 +212,7 @@ describe("auto-save", () => {
     await former.close();
     expect(await sequencesOf(new CheckpointManager({ storage, ownsStorage: false }))).toEqual([[7], 6, 1]);
 
-    const manager = new CheckpointManager({ storage, retention });
+    const manager = new CheckpointManager({ storage });
     const next = manager.autoSave("t", () => state);
     await manager.save("t", { milestone: 3 });
     for (let save = 0; save < 4; save++) {
@@ -221,6 +220,17 @@ describe("auto-save", () => {
       await next.flush();
       expect(await sequencesOf(manager)).toEqual([[9 + save], 8, 6, 1]);
     }
+  });
+
+  it("pushes no milestone out, however many auto-saves there are", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter(), retention: { keepLast: 2 } });
+    const state = { n: 0 };
+    const autoSave = manager.autoSave("t", () => state);
+    for (const milestone of [1, 2]) await manager.save("t", { milestone });
+    for (; state.n < 8; state.n++) await autoSave.flush();
+    expect(await sequencesOf(manager)).toEqual([[10], 2, 1]);
+    await manager.save("t", { milestone: 3 });
+    expect(await sequencesOf(manager)).toEqual([11, 2]);
   });
 
   it("saves after a rewind the state that differs from the newest checkpoint", async () => {
