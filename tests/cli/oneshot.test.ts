@@ -95,7 +95,7 @@ describe("waymark oneshot", () => {
     const rows = [`started +${time}`, `saved +${time}`, "plan +.sdp/plans/F01.json", "completed +a", "current +b"];
     expect([code, stdout]).toEqual([
       0,
-      expect.stringMatching(new RegExp(`^\\nfeature +F01\nstatus +failed\n${rows.join("\n")}\nContinue with: .*\n$`)),
+      expect.stringMatching(new RegExp(`^feature +F01\nstatus +failed\n${rows.join("\n")}\nContinue with: .*\n$`)),
     ]);
     const json = JSON.parse((await oneshot("status", "F01", "--json")).stdout);
     expect(json).toMatchObject({
