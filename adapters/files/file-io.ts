@@ -7,6 +7,7 @@ import {
   fsync,
   lstatSync,
   mkdirSync,
+  opendirSync,
   openSync,
   readdirSync,
   readSync,
@@ -117,15 +118,32 @@ export async function makeFolders(path: string): Promise<void> {
 }
 
 /**
- * Looks whether a folder or file that isn't there could be made, and makes nothing: so a store that can't be made is found
- * out by the first read, and not by a save an hour later. One that is there already may be one that can only be read.
+ * Looks whether a folder or file that isn't there, or is empty, could be made, and makes nothing: so a store that can't be
+ * made is found out by the first read, and not by a save an hour later. One with content may be one that can only be read.
  *
  * @throws What the file system answers.
  */
 export function assertCanBeMade(path: string): void {
-  let above = path;
-  while (unlessAbsent(() => statSync(above)) === undefined) above = dirname(above);
-  if (above !== path) accessSync(above, constants.W_OK | constants.X_OK);
+  const stats = unlessAbsent(() => statSync(path));
+  if (stats === undefined) assertWritable(dirname(path));
+  else if (isEmpty(path, stats))
+    accessSync(path, stats.isDirectory() ? constants.W_OK | constants.X_OK : constants.W_OK);
+}
+
+/** The folder, or the nearest one above it that is there. */
+function assertWritable(folder: string): void {
+  if (unlessAbsent(() => statSync(folder)) === undefined) assertWritable(dirname(folder));
+  else accessSync(folder, constants.W_OK | constants.X_OK);
+}
+
+function isEmpty(path: string, stats: Stats): boolean {
+  if (!stats.isDirectory()) return stats.size === 0;
+  const folder = opendirSync(path);
+  try {
+    return folder.readSync() === null;
+  } finally {
+    folder.closeSync();
+  }
 }
 
 /** Makes one folder, with mode 0700. What is there already is left as it is, a file too. */

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
@@ -77,7 +78,11 @@ export class SqlMaintenance implements StorageMaintenance {
       const reasons = (await tables.integrity?.(quick)) ?? [];
       for (const reason of reasons) yield { finding: { kind: "damaged", location, reason } };
       if (reasons.length > 0) return;
-      for await (const taskId of tables.taskIds()) yield* this.#inspectTask(taskId, quick);
+      for await (const taskId of tables.taskIds()) {
+        yield* this.#inspectTask(taskId, quick);
+        // SQLite answers at once: without this, timers, and the call that closes the store, would wait for the last task.
+        await setImmediate();
+      }
     } catch (error) {
       const isRefused = error instanceof UnsupportedFormatError;
       if (!isRefused && !(error instanceof CheckpointCorruptError)) throw error;

@@ -6,10 +6,11 @@ export const NOTE_KEY = "waymark";
 
 /**
  * Whether a checkpoint is a passing one: an auto-save, for example, which the next auto-save replaces. All others are
- * milestones, which somebody asked for. A completed one is a milestone however it was saved: somebody completed it.
+ * milestones, which somebody asked for. A completed or failed one is a milestone however it was saved: somebody said so, and
+ * its error must stay.
  */
 export function isPassing({ metadata, status }: Pick<CheckpointSummary, "metadata" | "status">): boolean {
-  return status !== "completed" && noteIn(metadata)?.["passing"] === true;
+  return status !== "completed" && status !== "failed" && noteIn(metadata)?.["passing"] === true;
 }
 
 /** The id of the checkpoint that a passing one took the place of; `undefined` if there was none. */

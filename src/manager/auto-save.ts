@@ -9,7 +9,7 @@ import type { EncodedSnapshot } from "./writer.js";
 export interface AutoSaveOptions {
   /** How often the state is checked, in milliseconds. Default 30,000. */
   readonly intervalMs?: number | undefined;
-  /** The stage of the checkpoints, or a function that returns it at each save. */
+  /** The stage of the checkpoints, or a function that returns it at each save. Default: that of the checkpoint before. */
   readonly stage?: string | (() => string | undefined) | undefined;
   /** The label of the checkpoints. Default `Auto-save`. */
   readonly label?: string | undefined;
@@ -57,7 +57,7 @@ export class AutoSave<State> {
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
   /** The task's newest checkpoint at the last look, and the digest of its state if that can be read. */
-  #newest: { readonly id: string; readonly digest: string | undefined } | undefined;
+  #newest: { readonly id: string; readonly stage: string | undefined; readonly digest: string | undefined } | undefined;
   /** The task's passing checkpoint, which the next save replaces. */
   #passingId: string | undefined;
   #hasLooked = false;
@@ -188,9 +188,10 @@ export class AutoSave<State> {
       const snapshot = this.#host.encode(state);
       if (!this.#isPauseDue && snapshot.digest === this.#newest?.digest) return;
       const { stage: given, label = "Auto-save", lease } = this.#options;
-      const [stage, status] = [typeof given === "function" ? given() : given, this.#status];
+      const stage = typeof given === "function" ? given() : (given ?? this.#newest?.stage);
+      const status = this.#status;
       const { id } = await this.#host.save(snapshot, { stage, label, status, lease }, this.#passingId);
-      this.#newest = { id, digest: snapshot.digest };
+      this.#newest = { id, stage, digest: snapshot.digest };
       this.#passingId = id;
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
@@ -205,7 +206,8 @@ export class AutoSave<State> {
     if (newest?.status === "completed") return true;
     if (newest === undefined) this.#newest = undefined;
     else if (newest.id !== this.#newest?.id) {
-      this.#newest = { id: newest.id, digest: await this.#host.digestOf(newest.id) };
+      const { id, stage } = newest;
+      this.#newest = { id, stage, digest: await this.#host.digestOf(id) };
     }
     if (!this.#hasLooked) {
       // A former process may have left one.

@@ -8,12 +8,14 @@ const SHOWN = 10;
  * Warns once if the schema drops keys: `z.object({ a })` loads a saved `{ a: 1, retries: 7 }` as `{ a: 1 }`. Keys are dropped
  * if loading what was stored gives the state without them, so a codec may change whatever it wants.
  *
- * It costs as much as a load and a walk through the state. So it looks at a manager's 1st, 2nd, 4th, 8th … save alone.
+ * It costs as much as a load and a walk through the state. So it looks at a state that has other keys than those before, and
+ * at a manager's 1st, 2nd, 4th, 8th … save.
  */
 export class DroppedKeys {
   readonly #schema: StateSchema | undefined;
   readonly #logger: Logger;
   #saves = 0;
+  #lastKeys = "";
   #isDone: boolean;
 
   constructor(schema: StateSchema | undefined, logger: Logger) {
@@ -26,8 +28,10 @@ export class DroppedKeys {
   look(taskId: string, state: unknown, stored: unknown): void {
     if (this.#isDone || this.#schema === undefined) return;
     this.#saves += 1;
+    const keys = isPlain(state) ? Object.keys(state).join("\n") : "";
     const isPowerOfTwo = Number.isInteger(Math.log2(this.#saves));
-    if (!isPowerOfTwo) return;
+    if (!isPowerOfTwo && keys === this.#lastKeys) return;
+    this.#lastKeys = keys;
     const paths = new Set<string>();
     try {
       collect(state, decodeWithSchema(this.#schema, stored, ""), "$", paths);
@@ -37,11 +41,11 @@ export class DroppedKeys {
     }
     if (paths.size === 0) return;
     this.#isDone = true;
-    const keys = [...paths].slice(0, SHOWN);
-    const more = paths.size > keys.length ? ` and ${paths.size - keys.length} more` : "";
+    const dropped = [...paths].slice(0, SHOWN);
+    const more = paths.size > dropped.length ? ` and ${paths.size - dropped.length} more` : "";
     this.#logger.warn(
-      { taskId, keys },
-      `The schema drops keys of a saved state, so loading gives it without them: ${keys.join(", ")}${more}. ` +
+      { taskId, keys: dropped },
+      `The schema drops keys of a saved state, so loading gives it without them: ${dropped.join(", ")}${more}. ` +
         "Add them to the schema, or let it keep or refuse unknown keys",
     );
   }

@@ -10,8 +10,8 @@ it("a checkpoint is passing if `metadata.waymark` says so", () => {
   expect(isPassing({ status })).toBe(false);
 });
 
-it("a completed checkpoint is a milestone, however it was saved", () => {
-  expect(isPassing({ metadata: passingMetadata(undefined), status: "completed" })).toBe(false);
+it.each(["completed", "failed"] as const)("a %s checkpoint is a milestone, however it was saved", (status) => {
+  expect(isPassing({ metadata: passingMetadata(undefined), status })).toBe(false);
 });
 
 it("a passing checkpoint names the one whose place it took", () => {

@@ -222,6 +222,28 @@ describe("auto-save", () => {
     }
   });
 
+  it("keeps an auto-save that was marked as failed, with its error", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage, ownsStorage: false });
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await autoSave.flush();
+    await manager.fail("t", new Error("compiler crashed"));
+    state.n = 2;
+    await manager.close();
+    const stored = await new CheckpointManager({ storage }).list("t", { status: ["failed"] });
+    expect(stored.map(({ sequence, error }) => [sequence, error?.message])).toEqual([[1, "compiler crashed"]]);
+  });
+
+  it("has the stage of the checkpoint before it, unless it is given one", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+    await manager.save("t", { n: 1 }, { stage: "phase-2" });
+    const autoSave = manager.autoSave("t", () => ({ n: 2 }));
+    await autoSave.flush();
+    expect((await manager.latest("t"))?.stage).toBe("phase-2");
+    await manager.close();
+  });
+
   it("pushes no milestone out, however many auto-saves there are", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter(), retention: { keepLast: 2 } });
     const state = { n: 0 };

@@ -28,6 +28,12 @@ describe("a schema that drops keys of a saved state", () => {
     ]);
   });
 
+  it("is warned of at a later save, too, if its keys are new", async () => {
+    const { save, warnings } = managerWith(z.object({ a: z.number() }));
+    for (const state of [{ a: 1 }, { a: 2 }, { a: 3, retries: 7 }]) await save(state);
+    expect(warnings().map(({ details }) => details)).toEqual([{ taskId: "t", keys: ["$.retries"] }]);
+  });
+
   it("is warned of at any depth, and for a list once", async () => {
     const { save, warnings } = managerWith(
       z.object({

@@ -53,6 +53,25 @@ describe("verify", () => {
     await expect(stopped).rejects.toThrow("enough");
   });
 
+  it("lets timers and close() have their turn between the tasks of a database", async () => {
+    const { manager } = await populated("sqlite");
+    for (let n = 0; n < 20; n++) await manager.save(`t${n}`, n);
+    let seen = 0;
+    const verified = manager.verify({
+      onProgress: ({ tasks }) => {
+        seen = tasks;
+      },
+    });
+    const closed = new Promise<void>((resolve, reject) => {
+      setImmediate(() => {
+        manager.close().then(resolve, reject);
+      });
+    });
+    await expect(verified).rejects.toMatchObject({ code: "CLOSED" });
+    await closed;
+    expect(seen).toBeLessThan(22);
+  });
+
   it("leaves payloads unread where it is to be quick", async () => {
     const { root, manager } = await populated("files");
     edit(join(root, "other", "000000000001-other-s1.json"), (text) => text.replace('"n":1', '"n":7'));

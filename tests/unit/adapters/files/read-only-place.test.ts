@@ -51,6 +51,14 @@ describe.each(Object.keys(stores) as (keyof typeof stores)[])(
       for (const message of messages) expect(message).toMatch(new RegExp(`^STORAGE_FAILED: .*EACCES at ${folder}\\. `));
     });
 
+    it("fails at its first call, whichever it is, if its own folder is there and empty", async () => {
+      const folder = await tempFolder();
+      chmodSync(folder, 0o555);
+      for (const message of messagesOf(kind, folder, Object.values(CALLS))) {
+        expect(message).toMatch(new RegExp(`^STORAGE_FAILED: .*EACCES at ${folder}\\. `));
+      }
+    });
+
     it("reads a store that is there", async () => {
       const { root, adapter } = await stores[kind]();
       mkdirSync(root);
