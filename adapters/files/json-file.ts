@@ -163,23 +163,17 @@ class JsonFolder implements Task {
     if (replaced.length === 0) await lock.writeLast(location, renderCheckpoint(record));
     else {
       await lock.write(location, renderCheckpoint(record));
-      if (!(await this.#removeReplaced(replaced, lock))) return;
+      await this.#removeReplaced(replaced, lock);
     }
     this.modified = statsOfFolder(this.path).modified;
   }
 
-  /** False if one of them stays: the record that replaces them is stored, and the next one removes them. */
-  async #removeReplaced(replaced: readonly CheckpointFile[], lock: FolderLock): Promise<boolean> {
-    try {
-      for (const { location } of replaced) lock.remove(location);
-      await syncFolder(this.path);
-    } catch {
-      return false;
-    }
+  async #removeReplaced(replaced: readonly CheckpointFile[], lock: FolderLock): Promise<void> {
+    for (const { location } of replaced) lock.remove(location);
+    await syncFolder(this.path);
     const gone = new Set(replaced.map(({ name }) => name));
     this.#names = this.#names.filter((name) => !gone.has(name));
     for (const { idName } of replaced) this.#byId?.delete(idName);
-    return true;
   }
 
   /** How many have a sequence up to this one. */

@@ -35,7 +35,7 @@ export interface Task extends TaskPosition {
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<Entry>;
 
   // Writes: each is durable once it has resolved, and the last thing that is done under the lock.
-  /** @param replaced - They go once the record is stored. If that fails, they stay, and the append has succeeded. */
+  /** @param replaced - They go once the record is stored. */
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly Entry[]): Promise<void>;
   replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**

@@ -124,8 +124,10 @@ export abstract class FolderStore implements StorageAdapter {
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = sequenceOfStored(stored, copy);
-        // The process that stored it may have died before it was durable. Now it will be.
-        await syncFolder(this.folderOf(taskId));
+        // The process that stored it may have died before it was durable, and before it removed what it replaced.
+        const left = replaces === id ? [] : passingFrom(task, replaces);
+        if (left.length > 0) await task.remove(left, lock);
+        else await syncFolder(this.folderOf(taskId));
         return same;
       }
       checkLeaseIn(this.folderOf(taskId), taskId, condition);

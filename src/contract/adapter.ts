@@ -38,9 +38,9 @@ export interface AppendOptions {
   /** The exact sequence to take, above the last one given: for copy, import and repair. (case: append.exact-sequence) */
   readonly sequence?: number | undefined;
   /**
-   * The id of a passing checkpoint of the task (see {@link isPassing}) that goes with this append. A retry of the append
-   * needn't remove it. If there is no such checkpoint, or it is no passing one, or it can't be read, nothing is removed, and
-   * the append succeeds all the same. (case: append.replaces-nothing)
+   * The id of a passing checkpoint of the task (see {@link isPassing}) that goes with this append. If there is no such
+   * checkpoint, or it is no passing one, or it can't be read, nothing is removed, and the append succeeds all the same.
+   * (case: append.replaces-nothing)
    *
    * - Where the storage has transactions, both MUST happen in one. Elsewhere the removal follows the append, and a kill may
    *   leave both. Then the next append that replaces the newer one MUST remove both: the newer one says in its metadata which

@@ -1,6 +1,7 @@
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
+import { isPassing } from "../contract/passing.js";
 import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkText } from "./arguments.js";
 import { onTermination } from "./termination.js";
@@ -209,11 +210,12 @@ export class AutoSave<State> {
       const { id, stage } = newest;
       this.#newest = { id, stage, digest: await this.#host.digestOf(id) };
     }
-    if (!this.#hasLooked) {
+    if (newest !== undefined && isPassing(newest)) this.#passingId = newest.id;
+    else if (!this.#hasLooked) {
       // A former process may have left one.
       this.#passingId = (await this.#host.newestPassing())?.id;
-      this.#hasLooked = true;
     }
+    this.#hasLooked = true;
     return false;
   }
 }

@@ -17,6 +17,7 @@ import {
   HISTORY,
   INTERRUPTED,
   type Operation,
+  PASSING,
   type Past,
   type StoreKind,
 } from "./operations.js";
@@ -162,6 +163,10 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   const { answers } = await inProcess(kind, storeIn(folder), HISTORY);
   expect(answers).toEqual([1, 1, 2, 3].map((value) => ({ value })));
   if (before === "history") return { calls: HISTORY, damaged: [] };
+  if (before === "passing") {
+    await inProcess(kind, storeIn(folder), [PASSING]);
+    return { calls: [...HISTORY, PASSING], damaged: [] };
+  }
   if (before === "grown") {
     await inProcess(kind, storeIn(folder), GROWN);
     expect(singlesIn(storeIn(folder))).toBe(FOLD - 1);

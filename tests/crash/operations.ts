@@ -29,11 +29,11 @@ export type Call =
   | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }];
 
 /**
- * What the store holds before the operation. `killed`: a history, and what a process left that was killed in a save.
+ * What the store holds before the operation. `passing`: a history, and a passing checkpoint. `killed`: a history, and what a process left that was killed in a save.
  * `damaged`: a history in which {@link DAMAGED} are other than they were saved, with something that is left over.
  * `grown`: a history, and in SQLite as many deltas as make a bundle but for one.
  */
-export type Before = "nothing" | "history" | "killed" | "damaged" | "grown";
+export type Before = "nothing" | "history" | "passing" | "killed" | "damaged" | "grown";
 
 export interface Operation {
   readonly name: string;
@@ -63,11 +63,8 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
   {
     name: "append that replaces",
-    before: "history",
-    calls: [
-      ["append", draft("t", "p1", { metadata: passingMetadata(undefined) })],
-      ["append", draft("t", "p2", { metadata: passingMetadata("p1") }), {}, { replaces: "p1" }],
-    ],
+    before: "passing",
+    calls: [["append", draft("t", "p2", { metadata: passingMetadata("p1") }), {}, { replaces: "p1" }]],
   },
   { name: "append that makes a bundle", before: "grown", calls: [["append", grown(FOLD)]], only: ["sqlite"] },
   {
@@ -118,6 +115,9 @@ export const GROWN: readonly Call[] = [
   ...Array.from({ length: FOLD }, (_, id): Call => ["append", grown(id)]),
   ["remove", "u", Array.from({ length: FOLD - 4 }, (_, id) => `g${id}`)],
 ];
+
+/** What comes after it where {@link Before} is `passing`. */
+export const PASSING: Call = ["append", draft("t", "p1", { metadata: passingMetadata(undefined) })];
 
 /** The save that was interrupted where {@link Before} is `killed`. */
 export const INTERRUPTED: Call = ["append", draft("t", "a4")];

@@ -244,6 +244,25 @@ describe("auto-save", () => {
     await manager.close();
   });
 
+  it("leaves one passing checkpoint, also where the answer of an auto-save was lost", async () => {
+    const storage = new MemoryAdapter();
+    const manager = new CheckpointManager({ storage });
+    const append = storage.append.bind(storage);
+    const state = { n: 1 };
+    const autoSave = manager.autoSave("t", () => state);
+    await autoSave.flush();
+    storage.append = async (...args) => {
+      storage.append = append;
+      await append(...args);
+      throw new Error("the answer was lost");
+    };
+    state.n = 2;
+    await expect(autoSave.flush()).rejects.toThrow("lost");
+    state.n = 3;
+    await autoSave.flush();
+    expect(await sequencesOf(manager)).toEqual([[3]]);
+  });
+
   it("pushes no milestone out, however many auto-saves there are", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter(), retention: { keepLast: 2 } });
     const state = { n: 0 };
