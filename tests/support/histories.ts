@@ -1,6 +1,7 @@
+import { hash } from "node:crypto";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
-import { damageIn, isCorrupt, type StorageAdapter } from "waymark/adapter";
+import { damageIn, isCorrupt, passingMetadata, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../src/conformance/drafts.js";
 
 /** Texts of words that repeat as those of a language do, the same ones in each run. */
@@ -53,4 +54,22 @@ export async function newest(adapter: StorageAdapter): Promise<unknown> {
 export function inflatingPiece(): Buffer {
   const part = deflateRawSync(Buffer.alloc(1024 * 1024), { finishFlush: constants.Z_FULL_FLUSH });
   return Buffer.concat([...Array.from({ length: 600 }, () => part), deflateRawSync("")]);
+}
+
+/**
+ * Saves passing checkpoints of a task, each in place of the one before it. Mostly a state has a small change, and from time to
+ * time it is another one. Gives the last state.
+ */
+export async function saveReplacing(adapter: StorageAdapter, count: number): Promise<string> {
+  let body = "";
+  for (let save = 1; save <= count; save++) {
+    const part = hash("sha512", `${Math.floor(save / 25)}`, "hex");
+    body = JSON.stringify([
+      Array.from({ length: 100 }, (_, number) => hash("sha512", `${part} ${number}`, "hex")),
+      save,
+    ]);
+    const [metadata, replaces] = [passingMetadata(`p${save - 1}`), `p${save - 1}`];
+    await adapter.append(draft("t", `p${save}`, { body, metadata }), {}, { replaces });
+  }
+  return body;
 }

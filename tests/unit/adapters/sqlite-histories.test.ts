@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { StorageAdapter } from "waymark/adapter";
 import { FOLD, FORM, PLACES, wholeOf } from "../../../adapters/sql/history.js";
-import { bodyOf, inflatingPiece, messages, saveTurns, take, turns } from "../../support/histories.js";
+import { bodyOf, inflatingPiece, messages, saveReplacing, saveTurns, take, turns } from "../../support/histories.js";
 import { checkRandomHistories } from "../../support/random-histories.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "./files/drafts.js";
@@ -36,6 +36,14 @@ describe("a history of states that grow", () => {
     for (const number of [1, 2, FOLD, FOLD + 1, FOLD + 2, PLACES - 1, PLACES, PLACES + 1, bodies.length]) {
       expect(await bodyOf(again, "t", `c${number}`)).toBe(bodies[number - 1]);
     }
+  });
+
+  it("takes no more than its last states where each one replaces the one before it", async () => {
+    const { adapter, path } = await newStore(options);
+    const last = await saveReplacing(adapter, 200);
+    expect(payloadBytes(path)).toBeLessThan(1.5 * last.length);
+    await adapter.close();
+    expect(await bodyOf(openAdapter({ path }), "t", "p200")).toBe(last);
   });
 
   it("stays as small where two processes save in turn", async () => {

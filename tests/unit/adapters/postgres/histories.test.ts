@@ -3,7 +3,16 @@ import { CheckpointManager } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { FOLD, FORM, MOST_ALONE } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { bodyOf, inflatingPiece, messages, newest, saveTurns, take, turns } from "../../../support/histories.js";
+import {
+  bodyOf,
+  inflatingPiece,
+  messages,
+  newest,
+  saveReplacing,
+  saveTurns,
+  take,
+  turns,
+} from "../../../support/histories.js";
 import {
   administer,
   collect,
@@ -138,6 +147,17 @@ describe("a history of states that grow", () => {
     expect(await newest(openAdapter(place))).toBe(bodies[199]);
     expect(await adapter.remove("t", [...named(191, 194), "again"])).toBe(5);
     expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
+  });
+
+  it("takes no more than its last states where each one replaces the one before it", async () => {
+    const { adapter, ...place } = await newStore();
+    const last = await saveReplacing(adapter, 200);
+    expect((await piecesOf(place)).bytes).toBeLessThan(1.5 * last.length);
+    expect(await newest(openAdapter(place))).toBe(last);
+    expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([{ taskId: "t", count: 1 }]);
+    expect(await collect(adapter.maintenance.verify({ quick: false }))).not.toContainEqual(
+      expect.objectContaining({ kind: "damaged" }),
+    );
   });
 
   it("keeps what stays where its last states are removed while they become a bundle", async () => {
