@@ -230,7 +230,7 @@ export function wasHeldLastHere(folder: string): boolean {
 }
 
 /**
- * What killed processes left of a folder's lock: claims and other files, and locks that they had stolen.
+ * Lists what killed processes left of a folder's lock: claims and other files, and locks that they had stolen.
  *
  * @throws {StorageError} A link or a file stands in the lock's place.
  */

@@ -52,7 +52,7 @@ export async function* repairFolders(
       const moved: Entry[] = [];
       for (const { finding, entry } of examine(folder, load, false)) {
         await setImmediate();
-        // What was copied to quarantine before is removed below.
+        // It is in quarantine already, and is removed below.
         if (signal?.aborted) break;
         if (finding === undefined) continue;
         const { location } = finding;

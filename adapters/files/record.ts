@@ -127,7 +127,7 @@ export function compareCheckpoints(a: Position, b: Position): number {
   return a.sequence - b.sequence || compareTexts(a.createdAt, b.createdAt) || compareTexts(a.id, b.id);
 }
 
-/** What puts a checkpoint in its place. */
+/** The fields that put a checkpoint in its place. */
 export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
 
 function compareTexts(a: string, b: string): number {
@@ -214,7 +214,7 @@ export function parseObject(source: string): JsonObject {
 }
 
 /**
- * What `read` makes of each entry that the query finds; `undefined` if the entry is gone. If the first one is gone, another
+ * Yields `read(entry)` for each entry that the query finds. An entry that is gone is left out. If the first one is gone, another
  * process removed it after the task was loaded, and what it saved before that may be newer: the task is loaded again.
  * Otherwise a task that always has a checkpoint could seem empty.
  */

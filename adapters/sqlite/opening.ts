@@ -193,7 +193,7 @@ export class DatabaseFile<Store> {
         database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
         // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
         if (durability === "full") database.pragma("fullfsync = ON");
-        // What a burst has made of the log is given back once it is copied.
+        // After a burst the log shrinks again, once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         migrate(database, path);
         syncFolder(dirname(path));

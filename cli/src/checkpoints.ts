@@ -48,7 +48,7 @@ function tasksBeginningWith(session: Session, prefix: string): Promise<readonly 
   return firstTasks(session, { prefix, order: "taskId", limit: 4 });
 }
 
-/** Of the most recent tasks, those whose names are nearest to a word that names none: at most three. */
+/** The names of recent tasks that are nearest to a word that names none: at most three. */
 async function namesNear(session: Session, word: string): Promise<readonly string[]> {
   const recent = await firstTasks(session, { order: "recent", limit: SEARCHED_TASKS });
   return nearestWords(word, recent.map(nameOf)).slice(0, 3);

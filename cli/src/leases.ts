@@ -15,7 +15,7 @@ export interface RunTask extends FoundTask {
 
 /** A task that somebody runs, and that has no checkpoint yet. */
 export interface StartingTask extends Pick<FoundTask, "taskId"> {
-  /** What the command shows it as. */
+  /** The status that the command shows. */
   readonly name: string;
   readonly count: 0;
   readonly lease: HeldLease;
@@ -122,7 +122,7 @@ export class LeaseReader {
  * Makes a change to a task's course under its lease, so that nobody runs the task meanwhile. The end of the command releases
  * it. A storage without leases makes the change as it is.
  *
- * @param isForced - `--force` was given: the change is made whoever runs the task.
+ * @param isForced - `--force` was given: the change is made even if somebody runs the task.
  * @throws {CommandError} Somebody runs the task; nothing was changed.
  */
 export async function underLease<Result>(

@@ -65,7 +65,7 @@ export async function openTarget(
   return { place, name: nameOf(place), storage: openStorage(url) };
 }
 
-/** What a manager takes of the configuration. */
+/** The parts of the configuration that a manager takes. */
 type ManagerConfig = Pick<ProjectConfig, "transforms" | "retention">;
 
 /** A manager on the storage. The caller closes the storage, and listens for damage. */

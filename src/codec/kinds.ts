@@ -44,7 +44,7 @@ export function errorKindOf(error: object): string | undefined {
 }
 
 /**
- * What a refused object is, in words: `an instance of class Session`.
+ * Describes a refused object: `an instance of class Session`.
  *
  * @param isStorable - Its prototype is of a class that can be stored, so the object isn't what it says.
  */

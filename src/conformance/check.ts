@@ -59,7 +59,7 @@ export function isReported(found: StoredCheckpoint | CorruptRecord | undefined):
   return found !== undefined && damageOf(found) !== undefined;
 }
 
-/** What is wrong with an item, and where it is; `undefined` if it is intact, as far as it shows. */
+/** Says what is wrong with an item, and where it is; `undefined` if it seems intact. */
 export function damageOf(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
   if (isCorrupt(item)) return `${item.reason} (${item.location})`;
   return "payload" in item ? damageIn(item) : undefined;

@@ -17,7 +17,7 @@ import type { LeaseStore } from "./leases.js";
 /** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
 export interface AdapterCapabilities {
   /**
-   * What was acknowledged survives a killed process. Of a storage on a server it says that the server has committed it: it
+   * An acknowledged checkpoint survives a killed process. For a storage on a server it says that the server has committed it: it
    * survives the server's own end as far as the server is set to (`synchronous_commit` of PostgreSQL).
    */
   readonly durable: boolean;

@@ -4,7 +4,7 @@ import { isPassing } from "../contract/passing.js";
 
 type Listed = CheckpointSummary | CorruptRecord;
 
-/** What {@link KeepLast} gets from the pruner. */
+/** The part of the pruner that {@link KeepLast} uses. */
 export interface KeepLastHost {
   readonly keepLast: number;
   list(query: CheckpointQuery): AsyncIterable<Listed>;
@@ -20,7 +20,7 @@ const MAX_REMEMBERED = 100_000;
  * Applies the policy `{ keepLast }` after each save, and removes what its plan would: but a plan reads the header of each
  * checkpoint that stays, and this remembers them, so that a save costs the same for any `keepLast`.
  *
- * What it remembers may be wrong, since other processes save and remove, too. So it removes nothing before the storage has
+ * Its memory may be wrong, since other processes save and remove, too. So it removes nothing before the storage has
  * the first one that goes in the very place where it is remembered to be: as numbers only grow, all newer ones are there
  * then. If it isn't there, it makes the plan.
  */

@@ -26,7 +26,7 @@ export interface PruneResult {
   readonly removedBytes: number;
 }
 
-/** What a prune of every task has removed. */
+/** The result of pruning every task. */
 export interface PruneAllResult extends PruneResult {
   /** The tasks that could not be pruned, and why: none of the checkpoints to keep can be read, for example. */
   readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];

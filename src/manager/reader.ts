@@ -154,7 +154,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     throw notFound(taskId);
   }
 
-  /** The task's newest summary that can be read and, if it is given, of which `is` holds. */
+  /** The task's newest summary that can be read and, if `is` is given, for which it holds. */
   async newestWhere(
     taskId: string,
     is = (_summary: CheckpointSummary) => true,

@@ -251,7 +251,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 }
 
-/** What {@link CheckpointWriter.encode} makes of a state. */
+/** A state that {@link CheckpointWriter.encode} has encoded. */
 export interface EncodedSnapshot {
   readonly encoded: EncodedState;
   readonly digest: string;
