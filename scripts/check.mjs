@@ -20,7 +20,10 @@ await runSteps([
     command: "npx vitest run --exclude 'tests/crash/**' --exclude tests/hostile/naughty-strings.slow.test.ts",
     env: { ...process.env, WAYMARK_TESTS: "slow" },
   },
-  { name: "crashes: every kill, fault and power loss", command: "node scripts/crash.mjs" },
+  {
+    name: "crashes: every kill, and a third of the faults and power losses",
+    command: "node scripts/crash.mjs --third",
+  },
   [
     { name: "a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 60" },
     {

@@ -26,8 +26,9 @@ const ltsEnv = {
 const NODE_20_ALONE = [
   "tests/crash",
   "tests/fuzz",
-  ...["oneshot", "prp", "changing", "looking", "wrong-storage", "verify-repair"].map((file) => `tests/cli/${file}`),
-  "tests/systems/oneshot/interruption",
+  "tests/cli",
+  "tests/systems/langgraph",
+  "tests/systems/oneshot",
   "tests/systems/prp",
 ];
 

@@ -1,7 +1,8 @@
 // @ts-check
 // npm run crash: every test of tests/crash in full, and the hostile strings; then how much each of them tried, and what
 // was lost.
-// `-- --every-call` kills at reads and locks as well, which takes some minutes more.
+// `-- --every-call` kills at reads and locks as well, which takes some minutes more. `-- --third` tries every kill, and a
+// third of the faults, power losses and damaged bytes: another third each time, unless WAYMARK_CRASH_THIRD is 0, 1 or 2.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,6 +28,9 @@ const WHAT = [
 const folder = mkdtempSync(join(tmpdir(), "waymark-crash-counts-"));
 const file = join(folder, "counts");
 const startedMs = Date.now();
+const third = process.argv.includes("--third")
+  ? (process.env["WAYMARK_CRASH_THIRD"] ?? String(Math.floor(Math.random() * 3)))
+  : undefined;
 try {
   const tests = ["tests/crash", "tests/hostile/naughty-strings"];
   const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=1200000"], {
@@ -37,6 +41,7 @@ try {
       WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
+      ...(third === undefined ? undefined : { WAYMARK_CRASH_THIRD: third }),
       // Some thousand processes are started with it, and one file is loaded faster than twenty.
       WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
     },
@@ -46,6 +51,9 @@ try {
   const missing = WHAT.filter((what) => !counts.some((count) => count.what === what && count.tried > 0));
   // Tests that were skipped pass too: without strace, or where no disk can be mounted.
   if (missing.length > 0) console.log(`\nNOT TRIED, for the reasons above: ${missing.join("; ")}.`);
+  if (third !== undefined) {
+    console.log(`\nAll kills, and a third of the rest (WAYMARK_CRASH_THIRD=${third}); npm run crash tries all.`);
+  }
   const passed = missing.length === 0 ? "Passed" : "Passed as far as it was tried";
   const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
   console.log(`\n${status === 0 ? passed : "FAILED"} in ${minutes} minutes, on Node ${process.versions.node}.`);

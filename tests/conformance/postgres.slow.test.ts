@@ -1,3 +1,4 @@
 import { registerPostgres } from "./postgres.js";
 
+registerPostgres("quick");
 registerPostgres("slow");

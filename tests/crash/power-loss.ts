@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { Answer } from "./crash-process.js";
 import { storeIn } from "./crash-site.js";
 import type { Disk, DiskModel, Fate } from "./disk-model.js";
+import { isTried } from "./extent.js";
 import { openAdapter } from "./open-adapter.mjs";
 import { type Contents, perform, plain, type StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
@@ -41,6 +42,7 @@ export class PowerLosses {
       const key = `${digestOf(disk)} ${digestOfAll(allowed.flat())}`;
       if (this.#seen.has(key)) continue;
       this.#seen.add(key);
+      if (!isTried(this.#seen.size)) continue;
       this.disks += 1;
       const found = await examined(this.#kind, disk);
       const verdicts = allowed.map(([before, after]) => wrongs(found, before, after));

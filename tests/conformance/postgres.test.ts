@@ -1,3 +1,0 @@
-import { registerPostgres } from "./postgres.js";
-
-registerPostgres("quick");

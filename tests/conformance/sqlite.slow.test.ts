@@ -1,0 +1,3 @@
+import { registerSqlite } from "./sqlite.js";
+
+registerSqlite("slow");
