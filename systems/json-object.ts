@@ -3,7 +3,12 @@ import { codeOf } from "../adapters/files/failure.js";
 
 /** Why the content of a file can't be used. Callers add the path and what to do. */
 export class UnreadableError extends Error {
-  override readonly name = "UnreadableError";
+  override readonly name: string = "UnreadableError";
+}
+
+/** The file is whole and holds JSON, but no object: no program that writes objects has damaged it. */
+export class NotAnObjectError extends UnreadableError {
+  override readonly name = "NotAnObjectError";
 }
 
 // Neither follow a link nor wait for a pipe that stands where a file belongs. Windows knows neither flag.
@@ -33,7 +38,7 @@ export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> {
   } catch (cause) {
     throw new UnreadableError("it is not JSON, or cut short", { cause });
   }
-  if (!isRecord(value)) throw new UnreadableError("it is not a JSON object");
+  if (!isRecord(value)) throw new NotAnObjectError("it is not a JSON object");
   return value;
 }
 

@@ -1,6 +1,8 @@
 import { dirname } from "node:path";
+import { codeOf } from "../adapters/files/failure.js";
 import { makeFolders, syncFolder } from "../adapters/files/file-io.js";
-import { type FolderLock, withLock as withFolderLock } from "../adapters/files/lock.js";
+import { type FolderLock, inTurn, withLock as withFolderLock } from "../adapters/files/lock.js";
+import { SharedFileLock } from "./shared-file-lock.js";
 
 /** How long a write waits for other processes' writes in the same folder. */
 const LOCK_TIMEOUT_MS = 15_000;
@@ -26,6 +28,49 @@ export function withLock<Result>(
 ): Promise<Result> {
   const options = { name, timeoutMs: LOCK_TIMEOUT_MS, makeFolder: () => makeFolders(folder) };
   return withFolderLock(folder, options, (lock) => work(filesUnder(lock)));
+}
+
+/**
+ * As {@link withLock}, for a file that other programs write too: the folder's lock is taken inside the one of
+ * `proper-lockfile` on the file, which other Node programs know. A write or a removal happens only while both are held.
+ *
+ * @param file - An absolute path.
+ * @throws {StorageError} Another program held the file's lock all the time, or took it meanwhile; retryable.
+ */
+export function withLockedFile<Result>(
+  file: string,
+  name: string,
+  work: (lock: LockedFiles) => Promise<Result>,
+): Promise<Result> {
+  const folder = dirname(file);
+  // proper-lockfile lets whoever asks first after a pause go first: without this, calls of this process change places.
+  return inTurn(`${file}.lock`, async () => {
+    const shared = await SharedFileLock.acquire(file).catch(async (error: unknown) => {
+      if (codeOf(error) !== "ENOENT") throw error;
+      await makeFolders(folder);
+      return SharedFileLock.acquire(file);
+    });
+    try {
+      const result = await withLock(folder, name, (lock) => work(filesUnderBoth(shared, lock)));
+      shared.assertHeld();
+      return result;
+    } finally {
+      await shared.release();
+    }
+  });
+}
+
+function filesUnderBoth(shared: SharedFileLock, lock: LockedFiles): LockedFiles {
+  return {
+    async write(target, content, options) {
+      shared.assertHeld();
+      await lock.write(target, content, options);
+    },
+    async remove(target) {
+      shared.assertHeld();
+      return lock.remove(target);
+    },
+  };
 }
 
 function filesUnder(lock: FolderLock): LockedFiles {

@@ -244,7 +244,8 @@ export function abandonedIn(folder: string): string[] {
 /** The end of the last call for each lock. */
 const turns = new Map<string, Promise<void>>();
 
-function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
+/** Runs the calls of one key in the order in which they were made, each after the one before. */
+export function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
   const running = turns.get(key)?.then(run) ?? run();
   const dequeue = (): void => {
     if (turns.get(key) === ended) turns.delete(key);

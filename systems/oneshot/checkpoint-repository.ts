@@ -1,4 +1,3 @@
-import { dirname } from "node:path";
 import { checkKeys } from "../../src/contract/adapter.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
@@ -8,6 +7,8 @@ import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 import { FeatureCheckpoints } from "./storage.js";
 
 export interface CheckpointRepositoryOptions {
+  /** Where the checkpoints are, if other programs use `<baseDir>/.sdp/checkpoints`, the default. */
+  readonly checkpointDir?: string | undefined;
   /** The age from which on a checkpoint is stale, in milliseconds since its last update; `Infinity` for never. Default 7 days. */
   readonly maxAgeMs?: number | undefined;
   /** Milliseconds since 1970. Default `Date.now`. */
@@ -45,7 +46,7 @@ export interface LoadOptions {
  * ```
  */
 export class CheckpointRepository {
-  /** `<baseDir>/.sdp/checkpoints`, absolute. */
+  /** Absolute. */
   readonly checkpointDir: string;
   readonly #checkpoints: FeatureCheckpoints;
   readonly #maxAgeMs: number;
@@ -57,12 +58,14 @@ export class CheckpointRepository {
    */
   constructor(baseDir = ".", options: CheckpointRepositoryOptions = {}) {
     checkText("baseDir", baseDir, 1);
-    checkKeys("CheckpointRepositoryOptions", options, ["maxAgeMs", "clock"]);
+    checkKeys("CheckpointRepositoryOptions", options, ["checkpointDir", "maxAgeMs", "clock"]);
+    if (options.checkpointDir !== undefined)
+      checkText("CheckpointRepositoryOptions.checkpointDir", options.checkpointDir, 1);
     checkMaxAge("CheckpointRepositoryOptions.maxAgeMs", options.maxAgeMs);
     checkFunction("CheckpointRepositoryOptions.clock", options.clock);
     this.#maxAgeMs = options.maxAgeMs ?? DEFAULT_MAX_AGE_MS;
     this.#clock = options.clock ?? Date.now;
-    this.#checkpoints = new FeatureCheckpoints(baseDir);
+    this.#checkpoints = new FeatureCheckpoints(baseDir, options.checkpointDir);
     this.checkpointDir = this.#checkpoints.folder;
   }
 
@@ -72,6 +75,8 @@ export class CheckpointRepository {
    *
    * @throws {StateInvalidError} It doesn't fit the schema; nothing was saved.
    * @throws {CheckpointCorruptError} The file that is there can't be read; it was left untouched. `delete` it first.
+   * @throws {UnsupportedFormatError} Another program wrote the file that is there; it was left untouched. Use another
+   *   `checkpointDir`.
    * @throws {StorageError} The disk failed; what was saved before is intact.
    */
   async save(checkpoint: OneshotCheckpoint): Promise<void> {
@@ -91,6 +96,7 @@ export class CheckpointRepository {
    * @throws {CheckpointNotFoundError} There is none.
    * @throws {CheckpointStaleError} Its last update is longer ago (or further ahead) than `maxAgeMs`, without `force`.
    * @throws {CheckpointCorruptError} The file can't be read; the message names it, and it was left untouched.
+   * @throws {UnsupportedFormatError} Another program wrote it: it is JSON without `feature_id`.
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
     checkFeatureId("A featureId", featureId);
@@ -109,18 +115,22 @@ export class CheckpointRepository {
     return found.state;
   }
 
-  /** Removes the feature's checkpoint, damaged or not. If there is none, that is no error. */
+  /**
+   * Removes the feature's checkpoint, damaged or not. If there is none, that is no error.
+   *
+   * @throws {UnsupportedFormatError} Another program wrote the file of that name; it was left untouched.
+   */
   async delete(featureId: string): Promise<void> {
     checkFeatureId("A featureId", featureId);
     await this.#checkpoints.remove(featureId);
   }
 
-  /** The features that have a checkpoint, damaged or not, by id. */
+  /** The features that have a file, by id. It may be damaged, or another program's: `load` says so. */
   async list(): Promise<string[]> {
     return this.#checkpoints.features();
   }
 
-  /** Whether the feature has a checkpoint, damaged or not. */
+  /** Whether the feature has a file. It may be damaged, or another program's: `load` says so. */
   async exists(featureId: string): Promise<boolean> {
     checkFeatureId("A featureId", featureId);
     return this.#checkpoints.has(featureId);
@@ -129,7 +139,7 @@ export class CheckpointRepository {
   /** Whether `runOneshot` is running the feature, on this machine. */
   isBeingRun(featureId: string): boolean {
     checkFeatureId("A featureId", featureId);
-    return isBeingRun(runLockPath(dirname(this.checkpointDir), featureId));
+    return isBeingRun(runLockPath(this.#checkpoints.lockFolder, featureId));
   }
 }
 

@@ -24,3 +24,9 @@ export class OneshotError extends Error {
     this.issues = issues;
   }
 }
+
+/** `PLAN_INVALID`, with each issue on a line of the message. */
+export function invalidPlan(what: string, issues: readonly string[], cause?: unknown): OneshotError {
+  const message = `${what} is not valid; nothing was run.\n${issues.map((issue) => `  ${issue}`).join("\n")}`;
+  return new OneshotError("PLAN_INVALID", message, { issues, cause });
+}

@@ -5,7 +5,9 @@ export interface ListedWorkstream {
   readonly id: string;
   readonly command: string;
   readonly dependsOn: readonly string[];
-  /** An earlier run has completed it, so this one skips it. */
+  /** The absolute path of the Markdown file that describes it, if one does. */
+  readonly file?: string;
+  /** An earlier run has completed it, or its file says so: this run skips it. */
   readonly completed: boolean;
 }
 

@@ -1,6 +1,6 @@
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import type { CheckedWorkstream } from "./plan.js";
-import type { OneshotCheckpoint, OneshotStatus } from "./schema.js";
+import type { OneshotCheckpoint, OneshotRunState, OneshotStatus } from "./schema.js";
 import type { FeatureCheckpoints } from "./storage.js";
 
 /** Where a run begins. */
@@ -11,8 +11,8 @@ export interface JournalStart {
   readonly completed: readonly string[];
   /** In the plan's order. */
   readonly workstreams: readonly CheckedWorkstream[];
-  /** The plan's file, relative to the base folder. */
-  readonly planFile: string | undefined;
+  /** Where the plan is. */
+  readonly plan: OneshotRunState;
   /** The revision of the checkpoint that this run continues; `undefined` for none. */
   readonly revision: string | undefined;
 }
@@ -25,7 +25,9 @@ export class FeatureJournal {
   readonly #checkpoints: FeatureCheckpoints;
   readonly #start: JournalStart;
   readonly #clock: () => number;
+  /** Completed by runs. This is what the file has: an author may take back his own word. */
   readonly #completed: Set<string>;
+  readonly #byAuthors: ReadonlySet<string>;
   readonly #running = new Set<string>();
   /** Failed or stopped. */
   readonly #undone = new Set<string>();
@@ -39,12 +41,14 @@ export class FeatureJournal {
     this.#start = start;
     this.#clock = clock;
     this.#completed = new Set(start.completed);
+    this.#byAuthors = new Set(start.workstreams.filter(({ isCompleted }) => isCompleted).map(({ id }) => id));
     this.#revision = start.revision;
   }
 
-  /** In the order in which they were completed. */
+  /** First those that their authors have completed, then the others in the order in which they were completed. */
   get completed(): string[] {
-    return [...this.#completed].filter((id) => this.#isPlanned(id));
+    const byAuthors = [...this.#byAuthors].filter((id) => !this.#completed.has(id));
+    return [...byAuthors, ...[...this.#completed].filter((id) => this.#isPlanned(id))];
   }
 
   /** What an earlier run has completed and the plan no longer has. It stays on record: the plan may be put back. */
@@ -53,7 +57,7 @@ export class FeatureJournal {
   }
 
   hasCompleted(workstream: string): boolean {
-    return this.#completed.has(workstream);
+    return this.#completed.has(workstream) || this.#byAuthors.has(workstream);
   }
 
   markStarted(workstream: string): void {
@@ -121,7 +125,7 @@ export class FeatureJournal {
   }
 
   #checkpoint(): OneshotCheckpoint {
-    const { featureId, agentId, startTime, planFile } = this.#start;
+    const { featureId, agentId, startTime, plan } = this.#start;
     return {
       featureId,
       agentId,
@@ -130,7 +134,7 @@ export class FeatureJournal {
       currentWs: this.#current(),
       startTime,
       lastUpdate: new Date(this.#clock()),
-      ...(planFile === undefined ? undefined : { waymark: { plan: planFile } }),
+      ...(Object.keys(plan).length === 0 ? undefined : { waymark: plan }),
     };
   }
 
@@ -140,7 +144,7 @@ export class FeatureJournal {
     return (
       first((id) => this.#running.has(id)) ??
       first((id) => this.#undone.has(id)) ??
-      first((id) => !this.#completed.has(id)) ??
+      first((id) => !this.hasCompleted(id)) ??
       ""
     );
   }

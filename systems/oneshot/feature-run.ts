@@ -115,11 +115,14 @@ export class FeatureRun {
     }
   }
 
-  async #runCommand({ id, command }: CheckedWorkstream, tail: OutputTail): Promise<CommandResult | ProcessStartError> {
+  async #runCommand(
+    { id, command, file }: CheckedWorkstream,
+    tail: OutputTail,
+  ): Promise<CommandResult | ProcessStartError> {
     const { cwd, killGraceMs } = this.#settings;
     try {
       return await runCommand(
-        { shell: "sh", command, strict: true, cwd },
+        { shell: "sh", command, strict: true, cwd, env: file === undefined ? undefined : { WS: id, WS_FILE: file } },
         {
           killGraceMs,
           holds: this.#context.watched,

@@ -5,17 +5,19 @@ import { checkFunction, checkInteger, checkText } from "../../src/manager/argume
 import { type Logger, warningLogger } from "../../src/manager/logger.js";
 import type { OneshotListener } from "./events.js";
 import type { RunSettings } from "./feature-run.js";
-import type { OneshotPlan } from "./plan.js";
+import type { OneshotPlan, WorkstreamFolder } from "./plan.js";
 import { checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 
 export interface OneshotOptions {
   /**
-   * The plan, or the path of its file (YAML or JSON). Default: with `resume`, the file that the run before used; else
+   * The plan, or the path of its file (YAML or JSON). Default: with `resume`, the one that the run before used; else
    * `<baseDir>/.sdp/plans/<feature>.yaml`, `.yml` or `.json`.
    */
-  readonly plan?: OneshotPlan | string | undefined;
+  readonly plan?: OneshotPlan | WorkstreamFolder | string | undefined;
   /** The project's folder: checkpoints are in its `.sdp/checkpoints`. Default: the current folder. */
   readonly baseDir?: string | undefined;
+  /** Where the checkpoints are, if other programs use `<baseDir>/.sdp/checkpoints`, the default. */
+  readonly checkpointDir?: string | undefined;
   /** Where the commands run. Default: `baseDir`. */
   readonly cwd?: string | undefined;
   /** How many workstreams may run side by side, from 1. Default 1. */
@@ -45,7 +47,9 @@ export interface OneshotOptions {
 }
 
 /** The options with their defaults. */
-export interface Settings extends RunSettings, Pick<OneshotOptions, "agentId" | "signal" | "onEvent"> {
+export interface Settings
+  extends RunSettings,
+    Pick<OneshotOptions, "checkpointDir" | "agentId" | "signal" | "onEvent"> {
   readonly baseDir: string;
   readonly resume: boolean;
   readonly restart: boolean;
@@ -60,13 +64,25 @@ export interface Settings extends RunSettings, Pick<OneshotOptions, "agentId" | 
  */
 export function resolveOptions(options: OneshotOptions): Settings {
   checkKeys("OneshotOptions", options, OPTION_KEYS);
-  const { plan, baseDir = ".", cwd = baseDir, jobs, agentId, maxAgeMs, killGraceMs, tailLines, signal } = options;
+  const {
+    plan,
+    baseDir = ".",
+    cwd = baseDir,
+    checkpointDir,
+    jobs,
+    agentId,
+    maxAgeMs,
+    killGraceMs,
+    tailLines,
+  } = options;
+  const { signal } = options;
   if (plan !== undefined && typeof plan !== "string" && (typeof plan !== "object" || plan === null)) {
     throw new TypeError("OneshotOptions.plan must be a plan, or the path of its file.");
   }
   if (typeof plan === "string") checkText("OneshotOptions.plan", plan, 1);
   checkText("OneshotOptions.baseDir", baseDir, 1);
   checkText("OneshotOptions.cwd", cwd, 1);
+  if (checkpointDir !== undefined) checkText("OneshotOptions.checkpointDir", checkpointDir, 1);
   if (agentId !== undefined) checkText("OneshotOptions.agentId", agentId);
   checkInteger("OneshotOptions.jobs", jobs, 1);
   checkInteger("OneshotOptions.tailLines", tailLines, 0);
@@ -92,6 +108,7 @@ export function resolveOptions(options: OneshotOptions): Settings {
   return {
     baseDir: resolve(baseDir),
     cwd: resolve(cwd),
+    checkpointDir,
     jobs: jobs ?? 1,
     resume: resume ?? false,
     restart: restart ?? false,
@@ -110,6 +127,7 @@ const OPTION_KEYS = [
   "plan",
   "baseDir",
   "cwd",
+  "checkpointDir",
   "jobs",
   "resume",
   "restart",

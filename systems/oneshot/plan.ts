@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isRecord } from "../json-object.js";
 
 /** One piece of a feature's work. */
 export interface Workstream {
@@ -15,16 +16,35 @@ export interface OneshotPlan {
   readonly workstreams: readonly Workstream[];
 }
 
+/**
+ * A plan whose workstreams are Markdown files: those in the folder (and the folders in it) whose front matter has a
+ * `ws_id` and this `feature`. Its `depends_on` are their dependencies, and `status: completed` says that one is done.
+ */
+export interface WorkstreamFolder {
+  /** The folder, relative to the base folder. */
+  readonly workstreams: string;
+  /** The command line of each, for `sh`. `$WS` is the workstream's id, `$WS_FILE` its file's absolute path. */
+  readonly command: string;
+}
+
 /** A workstream of a plan that has been checked. */
 export interface CheckedWorkstream extends Workstream {
   readonly dependsOn: readonly string[];
+  /** The absolute path of the Markdown file that describes it, if one does. */
+  readonly file?: string;
+  /** That file says that it is done: it is not run. */
+  readonly isCompleted?: boolean;
 }
 
-/** The workstreams of a plan, or what is wrong with it. */
-export type PlanCheck = { readonly workstreams: readonly CheckedWorkstream[] } | { readonly issues: readonly string[] };
+/** The workstreams of a plan, or the folder where they are, or what is wrong with it. */
+export type PlanCheck =
+  | { readonly workstreams: readonly CheckedWorkstream[] }
+  | { readonly folder: WorkstreamFolder }
+  | { readonly issues: readonly string[] };
 
 /** Checks a plan: the form first, then how the workstreams depend on each other. */
 export function checkPlan(plan: unknown): PlanCheck {
+  if (isRecord(plan) && typeof plan["workstreams"] === "string") return checkFolder(plan);
   const { success, data, error } = planSchema.safeParse(plan);
   if (!success) return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
   const { workstreams } = data;
@@ -35,6 +55,15 @@ export function checkPlan(plan: unknown): PlanCheck {
   return { workstreams };
 }
 
+function checkFolder(plan: Record<string, unknown>): PlanCheck {
+  const { success, data, error } = folderSchema.safeParse(plan);
+  if (success) return { folder: data };
+  if (plan["command"] === undefined) {
+    return { issues: ["workstreams: must be a list of workstreams, or a folder with a command beside it"] };
+  }
+  return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
+}
+
 const text = z.string({
   error: ({ input }) => (input === undefined ? "is missing" : "must be text; put a number or true in quotes"),
 });
@@ -43,12 +72,19 @@ const id = text.regex(/^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u, "must be one line of text,
 
 const ids = z.array(id, "must be a list of ids").default([]);
 
+const command = text
+  .refine((command) => command.trim() !== "", "must not be empty")
+  .refine((command) => !command.includes("\0"), "must not hold a NUL character: no command line can");
+
+const folderSchema = z.strictObject({
+  workstreams: text.refine((folder) => folder.trim() !== "", "must not be empty"),
+  command,
+});
+
 const workstream = z
   .strictObject({
     id,
-    command: text
-      .refine((command) => command.trim() !== "", "must not be empty")
-      .refine((command) => !command.includes("\0"), "must not hold a NUL character: no command line can"),
+    command,
     dependsOn: ids,
     depends_on: ids,
   })
@@ -81,7 +117,7 @@ function unknownIds(workstreams: readonly CheckedWorkstream[]): string[] {
 }
 
 /** The ids of one cycle, the first one again at its end; empty if there is none. */
-function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
+export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
   // Take away what waits for nothing that is left. A cycle is what stays.
   const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
   for (let size = -1; size !== left.size; ) {

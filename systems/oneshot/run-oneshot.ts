@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { nanoid } from "nanoid";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
@@ -10,7 +9,7 @@ import { safeListener, type WorkstreamFailure } from "./events.js";
 import { FeatureJournal } from "./feature-journal.js";
 import { FeatureRun } from "./feature-run.js";
 import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-options.js";
-import { type LoadedPlan, loadPlan } from "./plan-file.js";
+import { type LoadedPlan, loadPlan, namesNoWorkstream } from "./plan-file.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, describeAge } from "./staleness.js";
 import { FeatureCheckpoints, type StoredFeature } from "./storage.js";
@@ -70,6 +69,8 @@ export interface OneshotResult {
  * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
  * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
  *   `<feature>.json.damaged-<time>`, and says so to the logger.
+ * @throws {UnsupportedFormatError} Another program wrote the file of that name. It is left untouched, with `restart` too:
+ *   use another `checkpointDir`.
  * @throws {StorageError} A checkpoint could not be saved; what ran was ended.
  * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
  * @throws The signal's reason, once it aborts.
@@ -79,11 +80,10 @@ export async function runOneshot(feature: string, options: OneshotOptions = {}):
   const settings = resolveOptions(options);
   const { signal, baseDir } = settings;
   signal?.throwIfAborted();
-  const checkpoints = new FeatureCheckpoints(baseDir);
-  const lockPath = runLockPath(join(baseDir, ".sdp"), feature);
+  const checkpoints = new FeatureCheckpoints(baseDir, settings.checkpointDir);
+  const lockPath = runLockPath(checkpoints.lockFolder, feature);
   const found = await findStart(feature, checkpoints, { ...settings, lockPath });
-  const { plan: recorded } = found?.state.waymark ?? {};
-  const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded });
+  const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded: found?.state.waymark });
   const lock = await RunLock.take(lockPath);
   if (lock === undefined) throw alreadyRun(feature, found?.state);
   try {
@@ -146,7 +146,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
       startTime: (resumed ? found?.state.startTime : undefined) ?? new Date(clock()),
       completed: (resumed ? found?.state.completedWs : undefined) ?? [],
       workstreams,
-      planFile: plan.file,
+      plan: { ...(plan.file === undefined ? undefined : { plan: plan.file }), ...plan.folder },
       revision: found?.revision,
     },
     clock,
@@ -157,6 +157,11 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   await lock.claim(() => safeLogger(logger).info({ feature }, waitText(feature)));
   if (journal.unplanned.length > 0)
     safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
+  if (namesNoWorkstream(plan)) {
+    const message =
+      "The command names neither $WS nor $WS_FILE, so it is the same for each workstream. Quote it singly";
+    safeLogger(logger).warn({ command: plan.workstreams[0]?.command }, message);
+  }
   tell({
     type: "runStarted",
     feature,
@@ -164,7 +169,10 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     resumed,
     jobs,
     ...(plan.file === undefined ? undefined : { plan: plan.file }),
-    workstreams: workstreams.map((workstream) => ({ ...workstream, completed: journal.hasCompleted(workstream.id) })),
+    workstreams: workstreams.map(({ isCompleted: _, ...workstream }) => ({
+      ...workstream,
+      completed: journal.hasCompleted(workstream.id),
+    })),
   });
   const runEnded = (status: "completed" | "failed" | "paused") => {
     const durationMs = Math.round(performance.now() - startedMs);

@@ -12,6 +12,9 @@ export type OneshotStatus = CheckpointStatus;
 export const OneshotRunStateSchema = z.object({
   /** The plan's file, relative to the base folder; absent if the plan came as an object. */
   plan: z.string().optional(),
+  /** The folder of its workstreams, and the command of each, if the plan came as these two. */
+  workstreams: z.string().optional(),
+  command: z.string().optional(),
 });
 
 export type OneshotRunState = z.output<typeof OneshotRunStateSchema>;
@@ -84,6 +87,10 @@ export interface OneshotCheckpoint {
 }
 
 /** As JSON has it: absence, and no `undefined`. */
-function withoutUndefined({ plan }: OneshotRunState): OneshotRunState {
-  return plan === undefined ? {} : { plan };
+function withoutUndefined({ plan, workstreams, command }: OneshotRunState): OneshotRunState {
+  return {
+    ...(plan === undefined ? undefined : { plan }),
+    ...(workstreams === undefined ? undefined : { workstreams }),
+    ...(command === undefined ? undefined : { command }),
+  };
 }

@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { linkSync, readdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { codeOf, storageFailure } from "../../adapters/files/failure.js";
 import { idOf, nameOf } from "../../adapters/files/names.js";
-import { CheckpointConflictError, CheckpointCorruptError } from "../../src/contract/errors.js";
-import { isRecord, readJsonObject, UnreadableError } from "../json-object.js";
-import { type LockedFiles, withLock } from "../locked-folder.js";
+import { CheckpointConflictError, CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
+import { isRecord, NotAnObjectError, readJsonObject, UnreadableError } from "../json-object.js";
+import { type LockedFiles, withLockedFile } from "../locked-folder.js";
 import { describeIssues, invalidCheckpoint } from "../schema-issues.js";
 import { type OneshotCheckpoint, OneshotCheckpointSchema } from "./schema.js";
 
@@ -41,17 +41,25 @@ export interface SetAside {
  * { "feature_id": "F01", …, "last_update": "…", "waymark": { …, "sha256": "…" } }
  * ```
  *
- * A file without a checksum comes from another program or a person's editor. It counts as it is.
+ * A file without a checksum comes from another program or a person's editor. It counts as it is. JSON without a
+ * `feature_id` is another program's file of another kind: it is never written, moved or removed.
  */
 export class FeatureCheckpoints {
-  /** `<base>/.sdp/checkpoints`, absolute. */
+  /** `<base>/.sdp/checkpoints`, or the caller's folder; absolute. */
   readonly folder: string;
+  /** Where the features' run locks are. */
+  readonly lockFolder: string;
 
-  constructor(baseDir: string) {
-    this.folder = join(resolve(baseDir), ".sdp", "checkpoints");
+  /** @param folder - Default: `<base>/.sdp/checkpoints`. */
+  constructor(baseDir: string, folder?: string) {
+    this.folder = folder === undefined ? join(resolve(baseDir), ".sdp", "checkpoints") : resolve(folder);
+    this.lockFolder = folder === undefined ? dirname(this.folder) : this.folder;
   }
 
-  /** @throws {CheckpointCorruptError} The file can't be read; the message names it. */
+  /**
+   * @throws {CheckpointCorruptError} The file can't be read; the message names it.
+   * @throws {UnsupportedFormatError} Another program wrote it.
+   */
   async find(featureId: string): Promise<StoredFeature | undefined> {
     return this.#reading(`read feature ${JSON.stringify(featureId)}`, () => this.#read(featureId));
   }
@@ -61,6 +69,7 @@ export class FeatureCheckpoints {
    *
    * @returns The file's new revision.
    * @throws {CheckpointCorruptError} The file there can't be read; it was left untouched.
+   * @throws {UnsupportedFormatError} Another program wrote it; it was left untouched.
    * @throws {CheckpointConflictError} The condition doesn't hold; nothing was saved.
    */
   async save(checkpoint: OneshotCheckpoint, condition?: WriteCondition): Promise<string> {
@@ -70,7 +79,7 @@ export class FeatureCheckpoints {
     const { waymark, ...fields } = data;
     const revision = revisionOf(contentOf(fields, waymark));
     const text = JSON.stringify({ ...fields, waymark: { ...waymark, sha256: revision } }, null, 2);
-    await this.#locked(`save feature ${JSON.stringify(featureId)}`, async (lock) => {
+    await this.#locked(featureId, "save", async (lock) => {
       assertExpected(featureId, this.#read(featureId)?.revision, condition);
       await lock.write(this.#pathOf(featureId), Buffer.from(`${text}\n`));
     });
@@ -81,19 +90,25 @@ export class FeatureCheckpoints {
    * Removes a feature's file; without a condition, a damaged one too.
    *
    * @throws {CheckpointConflictError} The condition doesn't hold; nothing was removed.
+   * @throws {UnsupportedFormatError} Another program wrote it; it was left untouched.
    */
   async remove(featureId: string, condition?: WriteCondition): Promise<void> {
     // Where nothing is, nothing is made, not even a lock.
     if (!(await this.has(featureId))) return assertExpected(featureId, undefined, condition);
-    await this.#locked(`remove feature ${JSON.stringify(featureId)}`, async (lock) => {
-      if (condition !== undefined) assertExpected(featureId, this.#read(featureId)?.revision, condition);
+    await this.#locked(featureId, "remove", async (lock) => {
+      if (condition === undefined) this.#damageOf(featureId);
+      else assertExpected(featureId, this.#read(featureId)?.revision, condition);
       await lock.remove(this.#pathOf(featureId));
     });
   }
 
-  /** Renames a feature's file if it can't be read, so that the feature can be started anew. */
+  /**
+   * Renames a feature's file if it can't be read, so that the feature can be started anew.
+   *
+   * @throws {UnsupportedFormatError} Another program wrote it; it was left untouched.
+   */
   async setAside(featureId: string): Promise<SetAside | undefined> {
-    return this.#locked(`set feature ${JSON.stringify(featureId)} aside`, async (lock) => {
+    return this.#locked(featureId, "set aside", async (lock) => {
       const path = this.#pathOf(featureId);
       const reason = this.#damageOf(featureId);
       if (reason === undefined) return undefined;
@@ -105,7 +120,7 @@ export class FeatureCheckpoints {
     });
   }
 
-  /** Whether a feature has a file, damaged or not. */
+  /** Whether there is a file of a feature's name, damaged or not. */
   async has(featureId: string): Promise<boolean> {
     return this.#reading(`look for feature ${JSON.stringify(featureId)}`, () =>
       this.#names().includes(`${nameOf(featureId)}${EXTENSION}`),
@@ -149,7 +164,11 @@ export class FeatureCheckpoints {
     }
   }
 
-  /** What is wrong with a feature's file; `undefined` if it can be read, or isn't there. */
+  /**
+   * What is wrong with a feature's file; `undefined` if it can be read, or isn't there.
+   *
+   * @throws {UnsupportedFormatError} Another program wrote it.
+   */
   #damageOf(featureId: string): string | undefined {
     try {
       this.#parse(featureId);
@@ -175,12 +194,16 @@ export class FeatureCheckpoints {
     }
   }
 
-  /** @throws {UnreadableError} */
+  /**
+   * @throws {UnreadableError}
+   * @throws {UnsupportedFormatError} Another program wrote it.
+   */
   #parse(featureId: string): StoredFeature | undefined {
-    const file = readJsonObject(this.#pathOf(featureId));
+    const file = this.#jsonOf(featureId);
     if (file === undefined) return undefined;
     const { waymark, ...fields } = file;
     const { sha256 = undefined, ...run } = isRecord(waymark) ? waymark : {};
+    if (sha256 === undefined && !("feature_id" in file)) throw this.#foreign(featureId);
     const content = isRecord(waymark) ? contentOf(fields, run) : file;
     const revision = revisionOf(content);
     if (sha256 !== undefined && sha256 !== revision) throw new UnreadableError("it fails its checksum: it was changed");
@@ -193,11 +216,30 @@ export class FeatureCheckpoints {
     return { state: data, revision };
   }
 
-  async #locked<Result>(doing: string, work: (lock: LockedFiles) => Promise<Result>): Promise<Result> {
+  #jsonOf(featureId: string): Record<string, unknown> | undefined {
     try {
-      return await withLock(this.folder, LOCK_NAME, work);
+      return readJsonObject(this.#pathOf(featureId));
     } catch (error) {
-      throw storageFailure(error, { doing, path: this.folder });
+      throw error instanceof NotAnObjectError ? this.#foreign(featureId) : error;
+    }
+  }
+
+  #foreign(featureId: string): UnsupportedFormatError {
+    return new UnsupportedFormatError(
+      `${this.#pathOf(featureId)} is no checkpoint of feature ${JSON.stringify(featureId)}: it is JSON without feature_id, ` +
+        "so another program wrote it. It was left untouched. Keep Waymark's checkpoints in another folder.",
+    );
+  }
+
+  async #locked<Result>(
+    featureId: string,
+    verb: string,
+    work: (lock: LockedFiles) => Promise<Result>,
+  ): Promise<Result> {
+    try {
+      return await withLockedFile(this.#pathOf(featureId), LOCK_NAME, work);
+    } catch (error) {
+      throw storageFailure(error, { doing: `${verb} feature ${JSON.stringify(featureId)}`, path: this.folder });
     }
   }
 

@@ -1,5 +1,8 @@
 import { appendFileSync } from "node:fs";
+import { join } from "node:path";
+import { nanoid } from "nanoid";
 import { storageFailure } from "../../adapters/files/failure.js";
+import { makeFolders } from "../../adapters/files/file-io.js";
 
 /** What happened to a checkpoint. */
 export interface PhaseCheckpointEvent {
@@ -16,13 +19,33 @@ export type LogPhaseCheckpointEvent = (type: "custom", event: PhaseCheckpointEve
 
 /** Appends each event to a file, as a line of JSON: `{"timestamp":"…","type":"custom","data":{"action":…}}`. */
 export function appendEventsTo(path: string): LogPhaseCheckpointEvent {
-  return (type, data) => {
-    const line = `${JSON.stringify({ timestamp: new Date().toISOString(), type, data })}\n`;
+  return (type, data) => append(path, { timestamp: new Date().toISOString(), type, data });
+}
+
+/**
+ * Appends each event to its day's file in the event log of the spec's program, in that program's form:
+ * `{"id":"…","timestamp":"…","sessionId":"…","type":"custom","data":{"action":…}}`.
+ *
+ * @param folder - Absolute. The first event makes it.
+ */
+export function appendEventsIn(folder: string, sessionId = "unknown"): LogPhaseCheckpointEvent {
+  return async (type, data) => {
+    const timestamp = new Date().toISOString();
+    const path = join(folder, `events-${timestamp.slice(0, 10)}.jsonl`);
     try {
-      // One write at the end of the file: the lines of several processes don't mix.
-      appendFileSync(path, line, { mode: 0o600, flush: true });
+      await makeFolders(folder);
     } catch (error) {
-      throw storageFailure(error, { doing: "log a checkpoint's event", path });
+      throw storageFailure(error, { doing: "make the folder of the event log", path: folder });
     }
+    append(path, { id: nanoid(), timestamp, sessionId, type, data });
   };
+}
+
+function append(path: string, event: object): void {
+  try {
+    // One write at the end of the file: the lines of several processes don't mix.
+    appendFileSync(path, `${JSON.stringify(event)}\n`, { mode: 0o600, flush: true });
+  } catch (error) {
+    throw storageFailure(error, { doing: "log a checkpoint's event", path });
+  }
 }

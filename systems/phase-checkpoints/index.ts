@@ -3,6 +3,7 @@ export type { LogPhaseCheckpointEvent, PhaseCheckpointEvent } from "./event-log.
 export { type CheckpointOptions, resolveCheckpointsDir } from "./options.js";
 export {
   type CheckpointResult,
+  type CleanupAnswer,
   type CompleteCheckpointOptions,
   type CompletionResult,
   cleanupCheckpoints,

@@ -1,13 +1,12 @@
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { nanoid } from "nanoid";
-import { checkKeys } from "../../src/contract/adapter.js";
 import { checkFunction, checkText } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
-import { appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
+import { appendEventsIn, appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
 import type { InvalidCheckpointFile } from "./storage.js";
 
-/** The options of every function of this system. A misspelled option is refused. */
+/** The options of every function of this system. One that no function knows is ignored, and the logger is warned. */
 export interface CheckpointOptions {
   /** The checkpoints' folder; the first checkpoint makes it. Default: `~/.pai/checkpoints`. */
   readonly checkpointsDir?: string | undefined;
@@ -16,16 +15,27 @@ export interface CheckpointOptions {
    * the checkpoints' folder, so `~/.pai/seed.json`.
    */
   readonly seedPath?: string | undefined;
-  /** The session of a new checkpoint. Default: a random id, the same for the whole process. */
+  /**
+   * The session of a new checkpoint. Default: `PAI_SESSION_ID` of the environment, else a random id, the same for the
+   * whole process.
+   */
   readonly sessionId?: string | undefined;
   /**
    * Called for each checkpoint that was created or completed. Default: appends a line of JSON to a file beside the
    * checkpoints' folder, named after it: `~/.pai/checkpoints.events.jsonl`.
    */
   readonly logEvent?: LogPhaseCheckpointEvent | undefined;
+  /**
+   * The folder of the event log of the spec's program (its F-008): events go to `events-2026-02-01.jsonl` in it, a file
+   * a day in UTC, in that program's form. `logEvent` has precedence.
+   */
+  readonly eventsDir?: string | undefined;
   /** Called for each file among the checkpoints that can't be read. Such files are skipped and left as they are. */
   readonly onInvalidFile?: ((file: InvalidCheckpointFile) => void) | undefined;
-  /** Told if `seed.json` or the event log can't be written; the checkpoint itself is safe. Default: process warnings. */
+  /**
+   * Gets the error of a call whose answer can't say that it failed, a warning of options that don't exist, and one if
+   * `seed.json` or the event log can't be written; the checkpoint itself is safe. Default: process warnings.
+   */
   readonly logger?: Logger | undefined;
 }
 
@@ -44,6 +54,7 @@ const OPTION_KEYS = [
   "seedPath",
   "sessionId",
   "logEvent",
+  "eventsDir",
   "onInvalidFile",
   "logger",
 ] satisfies (keyof CheckpointOptions)[];
@@ -61,31 +72,41 @@ export function resolveCheckpointsDir(dir?: string): string {
 
 /**
  * @param more - The options of one function alone.
- * @throws {TypeError | RangeError} An option is misspelled or wrong; the message names it.
+ * @throws {TypeError | RangeError} An option is wrong; the message names it.
  */
 export function resolveCheckpointOptions(
   options: CheckpointOptions,
-  what = "CheckpointOptions",
   ...more: readonly string[]
 ): ResolvedCheckpointOptions {
-  checkKeys(what, options, [...OPTION_KEYS, ...more]);
-  const { seedPath, sessionId, logEvent, onInvalidFile, logger: given = warningLogger } = options;
+  if (typeof options !== "object" || options === null) throw new TypeError("The options must be an object.");
+  const { seedPath, sessionId, logEvent, eventsDir, onInvalidFile, logger: given = warningLogger } = options;
   if (seedPath !== undefined) checkPath("seedPath", seedPath);
+  if (eventsDir !== undefined) checkPath("eventsDir", eventsDir);
   if (sessionId !== undefined) checkText("sessionId", sessionId, 1);
   checkFunction("logEvent", logEvent);
   checkFunction("onInvalidFile", onInvalidFile);
-  for (const level of ["debug", "info", "warn", "error"] as const) {
-    if (typeof given?.[level] !== "function")
-      throw new TypeError(`logger must have the method ${level}, as pino's have.`);
+  for (const level of LEVELS) {
+    if (!hasLevel(given, level)) throw new TypeError(`logger must have the method ${level}, as pino's have.`);
   }
   const checkpointsDir = resolveCheckpointsDir(options.checkpointsDir);
   const beside = dirname(checkpointsDir);
   const logger = safeLogger(given);
+  // Its callers rely on functions that never throw, so a misspelling can't be an error here.
+  const known: readonly string[] = [...OPTION_KEYS, ...more];
+  const unknown = Object.keys(options).filter((key) => !known.includes(key));
+  if (unknown.length > 0) {
+    logger.warn({ unknown, known }, `Ignored: there is no option ${unknown.join(", ")}. Known: ${known.join(", ")}`);
+  }
+  const session = sessionId ?? process.env["PAI_SESSION_ID"];
+  const ownLog = () =>
+    eventsDir === undefined
+      ? appendEventsTo(join(beside, `${basename(checkpointsDir)}.events.jsonl`))
+      : appendEventsIn(resolve(eventsDir), session);
   return {
     checkpointsDir,
     seedPath: seedPath === undefined ? join(beside, "seed.json") : resolve(seedPath),
-    sessionId: sessionId ?? sessionOfThisProcess(),
-    logEvent: logEvent ?? appendEventsTo(join(beside, `${basename(checkpointsDir)}.events.jsonl`)),
+    sessionId: session || sessionOfThisProcess(),
+    logEvent: logEvent ?? ownLog(),
     onInvalidFile: (file) => {
       try {
         onInvalidFile?.(file);
@@ -95,6 +116,22 @@ export function resolveCheckpointOptions(
     },
     logger,
   };
+}
+
+const LEVELS = ["debug", "info", "warn", "error"] as const;
+
+function hasLevel(logger: unknown, level: keyof Logger): boolean {
+  return typeof logger === "object" && logger !== null && typeof Reflect.get(logger, level) === "function";
+}
+
+/** Where a call's failure is logged: to the caller's logger, if it is one. */
+export function loggerOf(options: unknown): Logger {
+  const given: unknown = typeof options === "object" && options !== null ? Reflect.get(options, "logger") : undefined;
+  return isLogger(given) ? safeLogger(given) : warningLogger;
+}
+
+function isLogger(value: unknown): value is Logger {
+  return LEVELS.every((level) => hasLevel(value, level));
 }
 
 let ownSession: string | undefined;

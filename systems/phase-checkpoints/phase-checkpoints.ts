@@ -3,7 +3,12 @@ import { checkText } from "../../src/manager/arguments.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
 import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";
-import { type CheckpointOptions, type ResolvedCheckpointOptions, resolveCheckpointOptions } from "./options.js";
+import {
+  type CheckpointOptions,
+  loggerOf,
+  type ResolvedCheckpointOptions,
+  resolveCheckpointOptions,
+} from "./options.js";
 import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
 import { clearCheckpointRef, setCheckpointRef } from "./seed.js";
 import { CheckpointFolder, type StoredCheckpointFile } from "./storage.js";
@@ -20,6 +25,12 @@ export interface ListCheckpointsOptions extends CheckpointOptions {
   /** Only completed checkpoints, or only those that aren't. Default: all. */
   readonly completed?: boolean | undefined;
 }
+
+/** The answer of `cleanupCheckpoints`. */
+export type CleanupAnswer =
+  | { readonly deleted: number }
+  /** It failed; those deleted before are gone, the others intact. */
+  | { readonly deleted: number; readonly ok: false; readonly error: string };
 
 export interface CompleteCheckpointOptions extends CheckpointOptions {
   /**
@@ -67,48 +78,54 @@ export async function createCheckpoint(
   }
 }
 
-/**
- * The checkpoint with that id, or null.
- *
- * @throws {StorageError} The folder can't be read.
- */
+/** The checkpoint with that id; null if there is none, or the call fails, which goes to the logger. Never throws. */
 export async function loadCheckpoint(
   checkpointId: string,
   options: CheckpointOptions = {},
 ): Promise<CheckpointState | null> {
-  const resolved = resolveCheckpointOptions(options);
-  checkText("A checkpoint id", checkpointId);
-  const found = folderOf(resolved)
-    .list()
-    .find(({ state }) => state.id === checkpointId);
-  return found?.state ?? null;
+  return orElse(null, "loadCheckpoint", options, () => {
+    const resolved = resolveCheckpointOptions(options);
+    checkText("A checkpoint id", checkpointId);
+    const found = folderOf(resolved)
+      .list()
+      .find(({ state }) => state.id === checkpointId);
+    return found?.state ?? null;
+  });
 }
 
 /**
- * The checkpoints, newest first by `createdAt`. Files that hold no checkpoint are skipped. Empty if there is no folder.
+ * The checkpoints, newest first by `createdAt`. Files that hold no checkpoint are skipped. Empty if there is no folder, or
+ * if the call fails, which goes to the logger. Never throws.
  *
- * @throws {StorageError} The folder can't be read.
+ * @param more - The spec's program takes its filter first and the options after it; so it may be written here too.
  */
-export async function listCheckpoints(options: ListCheckpointsOptions = {}): Promise<CheckpointState[]> {
-  const resolved = resolveCheckpointOptions(options, "ListCheckpointsOptions", "completed");
-  const { completed } = options;
-  checkBoolean("completed", completed);
-  const states = folderOf(resolved)
-    .list()
-    .map(({ state }) => state);
-  return completed === undefined ? states : states.filter((state) => state.completed === completed);
+export async function listCheckpoints(
+  options: ListCheckpointsOptions = {},
+  more: CheckpointOptions = {},
+): Promise<CheckpointState[]> {
+  const all: ListCheckpointsOptions = { ...options, ...more };
+  return orElse([], "listCheckpoints", all, () => {
+    const resolved = resolveCheckpointOptions(all, "completed");
+    const { completed } = all;
+    checkBoolean("completed", completed);
+    const states = folderOf(resolved)
+      .list()
+      .map(({ state }) => state);
+    return completed === undefined ? states : states.filter((state) => state.completed === completed);
+  });
 }
 
 /**
- * The newest checkpoint that isn't completed, of any session, or null.
- *
- * @throws {StorageError} The folder can't be read.
+ * The newest checkpoint that isn't completed, of any session; null if there is none, or the call fails, which goes to the
+ * logger. Never throws.
  */
 export async function detectIncompleteCheckpoint(options: CheckpointOptions = {}): Promise<CheckpointState | null> {
-  const newest = folderOf(resolveCheckpointOptions(options))
-    .list()
-    .find(({ state }) => !state.completed);
-  return newest?.state ?? null;
+  return orElse(null, "detectIncompleteCheckpoint", options, () => {
+    const newest = folderOf(resolveCheckpointOptions(options))
+      .list()
+      .find(({ state }) => !state.completed);
+    return newest?.state ?? null;
+  });
 }
 
 /**
@@ -120,7 +137,7 @@ export async function completeCheckpoint(
   options: CompleteCheckpointOptions = {},
 ): Promise<CompletionResult> {
   try {
-    const resolved = resolveCheckpointOptions(options, "CompleteCheckpointOptions", "withEarlier");
+    const resolved = resolveCheckpointOptions(options, "withEarlier");
     const { withEarlier = false } = options;
     checkBoolean("withEarlier", withEarlier);
     checkText("A checkpoint id", checkpointId);
@@ -140,27 +157,35 @@ export async function completeCheckpoint(
 
 /**
  * Removes old checkpoints, completed or not: completed work first, then the oldest first. If `seed.json` names one of
- * them, that is cleared. Files that hold no checkpoint stay.
+ * them, that is cleared. Files that hold no checkpoint stay. Never throws.
  *
  * @param olderThanDays - By `createdAt`, in days of 24 hours from 0; fractions too. Default 30.
- * @returns How many were deleted.
- * @throws {RangeError} `olderThanDays` is not such a number.
- * @throws {StorageError} The folder can't be read or written. Those deleted before are gone, the others intact.
+ * @returns How many were deleted; with `ok: false` and `error` if it failed.
  */
 export async function cleanupCheckpoints(
   olderThanDays: number = DEFAULT_MAX_AGE_DAYS,
   options: CheckpointOptions = {},
-): Promise<{ deleted: number }> {
-  const resolved = resolveCheckpointOptions(options);
-  if (typeof olderThanDays !== "number" || !(olderThanDays >= 0)) {
-    throw new RangeError(`olderThanDays must be a number of days from 0; it is ${String(olderThanDays)}.`);
+): Promise<CleanupAnswer> {
+  let deleted = 0;
+  try {
+    const resolved = resolveCheckpointOptions(options);
+    if (typeof olderThanDays !== "number" || !(olderThanDays >= 0)) {
+      throw new RangeError(`olderThanDays must be a number of days from 0; it is ${String(olderThanDays)}.`);
+    }
+    await folderOf(resolved).removeOlder(Date.now() - olderThanDays * DAY_MS, {
+      // Before the removal: if this is interrupted, seed.json must not name what is gone.
+      beforeRemoval: async (doomed) => {
+        const ids = doomed.map(({ id }) => id);
+        await attempt(resolved, SEED_FAILED, () => clearCheckpointRef(resolved.seedPath, ids));
+      },
+      afterEach: () => {
+        deleted += 1;
+      },
+    });
+    return { deleted };
+  } catch (error) {
+    return { deleted, ok: false, error: failureOf(error).message };
   }
-  const deleted = await folderOf(resolved).removeOlder(Date.now() - olderThanDays * DAY_MS, async (doomed) => {
-    // Before the removal: if this is interrupted, seed.json must not name what is gone.
-    const ids = doomed.map(({ id }) => id);
-    await attempt(resolved, SEED_FAILED, () => clearCheckpointRef(resolved.seedPath, ids));
-  });
-  return { deleted };
 }
 
 const SEED_FAILED = "The checkpoints are safe, but state.checkpointRef of seed.json was not changed";
@@ -181,6 +206,16 @@ function chooseToComplete(
   return all.filter(
     ({ state }, index) => state.id === checkpointId || (withEarlier && named !== -1 && isEarlier(state, index)),
   );
+}
+
+/** What `read` gives; `otherwise` if it fails: the spec's answer has no place for an error. */
+function orElse<Answer>(otherwise: Answer, name: string, options: unknown, read: () => Answer): Answer {
+  try {
+    return read();
+  } catch (error) {
+    loggerOf(options).error({ error }, `${name} failed and gave ${JSON.stringify(otherwise)}`);
+    return otherwise;
+  }
 }
 
 async function logEvent(options: ResolvedCheckpointOptions, event: PhaseCheckpointEvent): Promise<void> {

@@ -1,9 +1,9 @@
 import { statSync } from "node:fs";
-import { basename, dirname } from "node:path";
+import { basename } from "node:path";
 import { storageFailure } from "../../adapters/files/failure.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { isRecord, readJsonObject, UnreadableError } from "../json-object.js";
-import { withLock } from "../locked-folder.js";
+import { withLockedFile } from "../locked-folder.js";
 
 /**
  * Writes a checkpoint's id to `state.checkpointRef` of a `seed.json`. All other keys stay. If the file doesn't exist, it
@@ -30,9 +30,8 @@ type NextRef = (ref: unknown) => unknown;
 
 async function changeRef(seedPath: string, next: NextRef): Promise<void> {
   try {
-    // Most cleanups change nothing: they need no lock.
-    if (changedSeed(seedPath, next) === undefined) return;
-    await withLock(dirname(seedPath), `.${basename(seedPath)}.lock`, async (lock) => {
+    if (isLeftAsItIs(seedPath, next)) return;
+    await withLockedFile(seedPath, `.${basename(seedPath)}.lock`, async (lock) => {
       const changed = changedSeed(seedPath, next);
       if (changed === undefined) return;
       await lock.write(seedPath, Buffer.from(changed), { mode: statSync(seedPath).mode & 0o777 });
@@ -46,6 +45,17 @@ async function changeRef(seedPath: string, next: NextRef): Promise<void> {
         "give another seedPath.",
       { cause: error },
     );
+  }
+}
+
+/** Whether there is nothing to do, and so nothing to lock, as in most cleanups. */
+function isLeftAsItIs(seedPath: string, next: NextRef): boolean {
+  try {
+    return changedSeed(seedPath, next) === undefined;
+  } catch (error) {
+    // Another program may be writing it just now: the answer comes under the lock.
+    if (error instanceof UnreadableError) return false;
+    throw error;
   }
 }
 

@@ -1,4 +1,3 @@
-import { failureOf } from "../../src/contract/checkpoint.js";
 import type { CheckpointOptions } from "./options.js";
 import { cleanupCheckpoints, detectIncompleteCheckpoint } from "./phase-checkpoints.js";
 
@@ -9,9 +8,7 @@ export type CleanupResult =
 
 /**
  * The line that a session shows at its start: `Checkpoint: Resume from Phase 4? (Refactor the login flow)`; `undefined`
- * if there is nothing to resume. Always one line.
- *
- * @throws {StorageError} The checkpoints' folder can't be read.
+ * if there is nothing to resume, or the checkpoints can't be read, which goes to the logger. Always one line. Never throws.
  */
 export async function sessionStartContext(options: CheckpointOptions = {}): Promise<string | undefined> {
   const checkpoint = await detectIncompleteCheckpoint(options);
@@ -30,9 +27,6 @@ export async function sessionEndCleanup(
   olderThanDays?: number,
   options: CheckpointOptions = {},
 ): Promise<CleanupResult> {
-  try {
-    return { ok: true, ...(await cleanupCheckpoints(olderThanDays, options)) };
-  } catch (error) {
-    return { ok: false, error: failureOf(error).message };
-  }
+  const answer = await cleanupCheckpoints(olderThanDays, options);
+  return "error" in answer ? { ok: false, error: answer.error } : { ok: true, deleted: answer.deleted };
 }

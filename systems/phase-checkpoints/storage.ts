@@ -91,24 +91,28 @@ export class CheckpointFolder {
    * Removes the checkpoints created before a time: completed work first, then the oldest first.
    *
    * @param beforeRemoval - Gets those that will be removed.
-   * @returns How many it removed.
+   * @param afterEach - Called after each removal.
    */
   async removeOlder(
     thanMs: number,
-    beforeRemoval: (doomed: readonly CheckpointState[]) => Promise<void>,
-  ): Promise<number> {
+    {
+      beforeRemoval,
+      afterEach,
+    }: {
+      readonly beforeRemoval: (doomed: readonly CheckpointState[]) => Promise<void>;
+      readonly afterEach: () => void;
+    },
+  ): Promise<void> {
     const doomed = (): StoredCheckpointFile[] => {
       const old = this.list().filter(({ state }) => Date.parse(state.createdAt) < thanMs);
       return old.reverse().sort((a, b) => Number(b.state.completed) - Number(a.state.completed));
     };
-    if (doomed().length === 0) return 0;
-    let removed = 0;
+    if (doomed().length === 0) return;
     await this.#locked("clean up checkpoints", async (lock) => {
       const files = doomed();
       await beforeRemoval(files.map(({ state }) => state));
-      for (const { name } of files) if (await lock.remove(join(this.#path, name))) removed += 1;
+      for (const { name } of files) if (await lock.remove(join(this.#path, name))) afterEach();
     });
-    return removed;
   }
 
   /** All else in the file stays: another program may have added keys. */

@@ -10,11 +10,18 @@ import { WATCHDOG, WATCHDOG_POLL_MS } from "./watchdog.js";
 
 /** A command line, and the shell that runs it. */
 export interface CommandLine {
-  readonly shell: "sh" | "bash";
+  readonly shell: "sh" | "bash" | "zsh";
   readonly command: string;
-  /** Its first failing line ends and fails it; under bash also a failure in the middle of a pipe. */
+  /** Its first failing line ends and fails it. */
   readonly strict: boolean;
+  /**
+   * Names a statement of the command by its number. The command writes the number to {@link STATEMENT_FD} when the
+   * statement begins, so that a failure or a time-out can say which one it was.
+   */
+  readonly nameStatement?: ((index: number) => string | undefined) | undefined;
   readonly cwd: string;
+  /** Variables besides those of this process. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
   /** What it reads on stdin. Default: nothing. */
   readonly input?: string | undefined;
 }
@@ -49,6 +56,8 @@ export interface Command {
   readonly stderr: Readable;
   /** Resolves when the command itself has ended. What it started may still run. */
   readonly ended: Promise<ProcessEnd>;
+  /** The statement that began last, as `nameStatement` names it. */
+  lastStatement(): Promise<string | undefined>;
   /**
    * Ends the whole group, or what the command has left behind if it has ended by itself. Resolves when nothing is left.
    *
@@ -59,10 +68,12 @@ export interface Command {
 
 /** @throws {ProcessStartError} It can't be started, and nothing of it runs. */
 export async function startCommand(line: CommandLine, { killGraceMs, holds }: WatchOptions): Promise<Command> {
-  const { cwd, shell, input } = line;
+  const { cwd, env, shell, input, nameStatement } = line;
   const folder = await stat(cwd).catch(refused(`its folder ${cwd} can't be entered`));
   if (!folder.isDirectory()) throw new ProcessStartError(`${cwd}, where it is to run, is not a folder`);
   const file = input === undefined ? undefined : await inputFile(input).catch(refused("its input can't be written"));
+  const numbers =
+    nameStatement && (await unnamedFile("statements", "a+", "").catch(refused("its progress can't be written")));
   const tries = String(Math.ceil(killGraceMs / WATCHDOG_POLL_MS));
   const started: ChildProcess[] = [];
   try {
@@ -77,8 +88,8 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
       cwd,
       // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
       detached: true,
-      env: { ...process.env, PATH: pathFrom(cwd) },
-      stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe"],
+      env: { ...process.env, ...env, PATH: pathFrom(cwd) },
+      stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe", ...atStatementFd(numbers)],
     });
     started.push(child);
     const [watched, ended] = [endOf(watchdog), endOf(child)];
@@ -99,6 +110,10 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
     return {
       stdout,
       stderr,
+      lastStatement: async () => {
+        const index = numbers && (await lastLineOf(numbers).finally(() => numbers.close()));
+        return index ? nameStatement?.(Number(index)) : undefined;
+      },
       ended: Promise.race([ended, isGone.then(() => ({ exitCode: null, signal: null }))]),
       end: async ({ isOver }) => {
         lifeline.end(isOver ? "over\n" : undefined);
@@ -109,6 +124,7 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
   } catch (cause) {
     // Without its line the shell ends, and so does a watchdog that has no group.
     for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
+    await numbers?.close();
     const isMissing = isError(cause) && "code" in cause && cause.code === "ENOENT";
     throw new ProcessStartError(isMissing ? `there is no ${shell} in the folders of PATH` : reasonOf(cause), cause);
   } finally {
@@ -120,8 +136,23 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
 const WAIT = 'IFS= read -r line <&3 || exit; exec 3<&-; exec "$@"';
 
 function argumentsOf({ shell, command, strict }: CommandLine): string[] {
-  const strictly = shell === "bash" ? ["-e", "-o", "pipefail"] : ["-e"];
-  return [shell, ...(strict ? strictly : []), "-c", command];
+  return [shell, ...(strict ? ["-e"] : []), "-c", command];
+}
+
+/** Where a command writes the number of each statement that begins. Commands use the descriptors up to 8 themselves, if any. */
+export const STATEMENT_FD = 9;
+
+/** The last line of a file of short lines. */
+async function lastLineOf(file: FileHandle): Promise<string> {
+  const { size } = await file.stat();
+  const end = Buffer.alloc(Math.min(size, 32));
+  await file.read(end, 0, end.length, size - end.length);
+  return end.toString("latin1").trimEnd().split("\n").at(-1) ?? "";
+}
+
+/** What stands between the pipes and {@link STATEMENT_FD}, and the file there. */
+function atStatementFd(file: FileHandle | undefined): ("ignore" | number)[] {
+  return file === undefined ? [] : [...Array.from({ length: STATEMENT_FD - 4 }, () => "ignore" as const), file.fd];
 }
 
 function endOf(child: ChildProcess): Promise<ProcessEnd> {
@@ -159,11 +190,15 @@ function pathFrom(cwd: string): string {
  * /dev/stdin can be opened, which Node's pipes (sockets) refuse.
  */
 async function inputFile(text: string): Promise<FileHandle> {
-  const path = join(tmpdir(), `waymark-input-${nanoid()}`);
+  return unnamedFile("input", "r", text);
+}
+
+async function unnamedFile(what: string, flags: "r" | "a+", text: string): Promise<FileHandle> {
+  const path = join(tmpdir(), `waymark-${what}-${nanoid()}`);
   try {
     const written = await open(path, "wx", 0o600);
     await written.writeFile(text).finally(() => written.close());
-    return await open(path, "r");
+    return await open(path, flags);
   } finally {
     await rm(path, { force: true });
   }

@@ -164,13 +164,119 @@ describe("waymark oneshot", () => {
     const right = { code: 0, stderr: "" };
     expect(await oneshot("F01", "--check")).toEqual({
       ...right,
-      stdout: ".sdp/plans/F01.json: 2 workstreams, nothing is wrong\n",
+      stdout:
+        ".sdp/plans/F01.json: 2 workstreams, nothing is wrong\n          1  a  touch ran\n          2  b  true  (after a)\n",
     });
     expect(await oneshot("--check", "--plan", "my plan.yaml")).toEqual({
       ...right,
-      stdout: "my plan.yaml: 1 workstream, nothing is wrong\n",
+      stdout: "my plan.yaml: 1 workstream, nothing is wrong\n          1  x  touch ran\n",
     });
     expect([existsSync(join(cwd, "ran")), readdirSync(join(cwd, ".sdp"))]).toEqual([false, ["plans"]]);
+  });
+
+  describe("with workstream files", () => {
+    /** A project with three of F01, one of which is completed, and one of another feature. */
+    async function workstreamFiles() {
+      const { cwd, oneshot, saved, left } = await project([]);
+      const folder = join(cwd, "docs", "ws");
+      mkdirSync(folder, { recursive: true });
+      const put = (id: string, fields: string) =>
+        writeFileSync(join(folder, `${id}.md`), `---\nws_id: ${id}\n${fields}\n---\n# ${id}\n`);
+      put("00-001-01", "feature: F01\nstatus: completed");
+      put("00-001-02", "feature: F01\nstatus: backlog\ndepends_on: [00-001-03]");
+      put("00-001-03", "feature: F01\nstatus: backlog\ndepends_on: [00-001-01, 00-002-01]");
+      put("00-002-01", "feature: F02\nstatus: completed");
+      return { cwd, oneshot, saved, left, put, args: ["--workstreams", "docs/ws", "--command"] };
+    }
+
+    it("says what is done and what would run, in which order, and runs nothing", async () => {
+      const { cwd, oneshot, args } = await workstreamFiles();
+      expect(await oneshot("F01", ...args, 'touch "ran-$WS"', "--check")).toEqual({
+        code: 0,
+        stderr: "",
+        stdout: [
+          "docs/ws: 3 workstreams, 1 completed, nothing is wrong",
+          "  completed  00-001-01  docs/ws/00-001-01.md",
+          "          1  00-001-03  docs/ws/00-001-03.md  (after 00-001-01)",
+          "          2  00-001-02  docs/ws/00-001-02.md  (after 00-001-03)",
+          'Each runs: touch "ran-$WS"',
+          "",
+        ].join("\n"),
+      });
+      expect(readdirSync(cwd).sort()).toEqual([".sdp", "docs"]);
+    });
+
+    it("runs those that are open, and resumes without the options", async () => {
+      const { cwd, oneshot, saved, left, args } = await workstreamFiles();
+      const first = await oneshot("F01", ...args, 'echo "$WS of $WS_FILE"; test "$WS" = 00-001-03 || test -e mended');
+      expect(first).toMatchObject({ code: 1, stderr: "" });
+      expect(first.stdout).toContain(`00-001-03 | 00-001-03 of ${join(cwd, "docs/ws/00-001-03.md")}\n`);
+      expect(first.stdout).toContain("Completed: 2 of 3 workstreams; failed: 1.");
+      expect(saved()).toMatchObject({ completed_ws: ["00-001-03"], waymark: { workstreams: "docs/ws" } });
+      const status = await oneshot("status", "F01");
+      expect(status.stdout).toMatch(/workstreams +docs\/ws\ncommand +echo "\$WS/);
+
+      writeFileSync(join(cwd, "mended"), "");
+      const second = await oneshot("F01", "--resume");
+      expect([second.code, second.stdout]).toEqual([0, expect.stringContaining("Completed: 3 of 3 workstreams.")]);
+      expect(left()).toEqual([]);
+    });
+
+    it("says which one of another feature is missing, and runs nothing", async () => {
+      const { oneshot, put, left, args } = await workstreamFiles().then((parts) => ({
+        ...parts,
+        left: () => existsSync(join(parts.cwd, ".sdp", "checkpoints")),
+      }));
+      put("00-002-01", "feature: F02\nstatus: in_progress");
+      const { code, stderr } = await oneshot("F01", ...args, "true $WS");
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringContaining(
+          'docs/ws/00-001-03.md: "00-001-03" depends on "00-002-01", which is not completed: docs/ws/00-002-01.md is of ' +
+            'feature "F02" and has the status "in_progress"',
+        ),
+      ]);
+      expect(left()).toBe(false);
+    });
+
+    it.each([
+      ["the folder alone", ["F01", "--workstreams", "docs/ws"], "need each other"],
+      ["the command alone", ["F01", "--command", "x"], "need each other"],
+      ["a plan too", ["F01", "--workstreams", "docs/ws", "--command", "x", "--plan", "p.yaml"], "cannot be used with"],
+      ["a Markdown plan", ["F01", "--plan", "docs/ws/00-001-01.md"], "it is Markdown, and a plan is YAML or JSON"],
+    ])("refuses %s", async (_what, words, message) => {
+      const { oneshot } = await workstreamFiles();
+      const { code, stderr } = await oneshot(...words);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+    });
+  });
+
+  it("names a checkpoint file that another program wrote, touches it in no case, and takes another folder", async () => {
+    const { cwd, oneshot } = await project([{ id: "a", command: "test -e mended" }]);
+    const path = join(cwd, ".sdp", "checkpoints", "F01.json");
+    mkdirSync(join(cwd, ".sdp", "checkpoints"));
+    writeFileSync(path, '{"steps":[]}');
+    const said = `${path} is no checkpoint of feature "F01": it is JSON without feature_id, so another program wrote it.`;
+    for (const words of [[], ["--resume"], ["--restart"]]) {
+      const { code, stderr } = await oneshot("F01", ...words);
+      expect([code, stderr]).toEqual([1, expect.stringContaining(`${said} It was left untouched.`)]);
+      expect(stderr).toContain("(--dir)");
+    }
+    const list = await oneshot("list");
+    expect([list.code, list.stderr]).toEqual([3, expect.stringContaining(`warning: ${said}`)]);
+    expect(JSON.parse((await oneshot("list", "--json")).stdout)).toMatchObject({
+      checkpoints: [],
+      damaged: [],
+      foreign: [expect.stringContaining(said)],
+    });
+
+    expect((await oneshot("F01", "--dir", "state")).code).toBe(1);
+    expect((await oneshot("list", "--dir", "state")).stdout).toMatch(/F01 +failed/);
+    const { resume } = JSON.parse((await oneshot("status", "F01", "--dir", "state", "--json")).stdout);
+    expect(resume).toBe("waymark oneshot F01 --dir state --resume");
+    writeFileSync(join(cwd, "mended"), "");
+    expect(await inShell(cwd, resume)).toContain("Completed: 1 of 1 workstream.");
+    expect(readFileSync(path, "utf8")).toBe('{"steps":[]}');
   });
 
   it.each([
@@ -380,19 +486,19 @@ describe("waymark oneshot", () => {
       "a plan that isn't there",
       ["F01", "--plan", "none.yaml"],
       3,
-      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; mend that, or name another file \(--plan\)\.\n$/,
+      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; mend that, or name another file \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "a plan that is a folder",
       ["F01", "--plan", ".sdp"],
       3,
-      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; mend that, or name another file \(--plan\)\.\n$/,
+      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; mend that, or name another file \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "a feature without a plan",
       ["F02"],
       3,
-      /^waymark: No plan was given for feature "F02", and there is no \/.*\/F02\.yaml, \.yml, \.json\. Nothing was run; make one there, or name the plan's file \(--plan\)\.\n$/,
+      /^waymark: No plan was given for feature "F02", and there is no \/.*\/F02\.yaml, \.yml, \.json\. Nothing was run; make one there, or name the plan's file or the folder of its workstreams \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "nothing to resume",

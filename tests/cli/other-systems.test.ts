@@ -116,7 +116,7 @@ describe("checkpoints of a system that has a format of its own", () => {
     const { cwd, run } = await placeOfAll();
     const write = (path: string) => {
       mkdirSync(join(cwd, dirname(path)), { recursive: true });
-      writeFileSync(join(cwd, path), "{}");
+      writeFileSync(join(cwd, path), "{");
     };
     write(".sdp/checkpoints/F02.json");
     write(".pai/checkpoints/ckpt-20261123T010203000Z-build.json");

@@ -1,5 +1,6 @@
+import { relative } from "node:path";
 import { type Command, Option } from "@commander-js/extra-typings";
-import type { OneshotResult } from "waymark/oneshot";
+import type { CheckedWorkstream, OneshotResult, WorkstreamFolder } from "waymark/oneshot";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
 import { EventLines, JSON_HELP, JsonEvents } from "../event-lines.js";
@@ -9,6 +10,8 @@ import { runPausably } from "../pausable-run.js";
 import { printable } from "../printable.js";
 import { countArgument, counted, durationArgument } from "../words.js";
 
+const DIR = "the checkpoints' folder; default: .sdp/checkpoints";
+
 export const oneshot: CommandFile = {
   example: "waymark oneshot F01 --jobs 4 --resume",
   noStorage: true,
@@ -16,10 +19,7 @@ export const oneshot: CommandFile = {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
-      .description(
-        "Runs the workstreams of a plan, each after those that it depends on. Until all are completed, the checkpoint is " +
-          ".sdp/checkpoints/<feature>.json: after Ctrl-C, a failure or a kill, --resume runs the rest.",
-      )
+      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill, --resume goes on.")
       .usage("[run] <feature> [options]")
       // One more subcommand would be one more name that a feature can't have.
       .helpCommand(false);
@@ -28,19 +28,30 @@ export const oneshot: CommandFile = {
       .command("status")
       .description("what is done, and how to continue; default: list")
       .argument("[feature]")
+      .option("--dir <folder>", DIR)
       .option("--json", "for programs: the checkpoint, and the command that continues")
-      .action(async (feature, { json = false }) => {
+      .action(async (feature, { json = false, dir }) => {
         const { printFeature, printFeatures } = await import("../oneshot/features.js");
-        await (feature === undefined ? printFeatures(cli, json) : printFeature(cli, feature, json));
+        await (feature === undefined ? printFeatures(cli, { json, dir }) : printFeature(cli, feature, { json, dir }));
       });
     command
       .command("list")
       .description("the features under way")
-      .option("--json", "for programs: the checkpoints, and those that can't be read")
-      .action(async ({ json = false }) => (await import("../oneshot/features.js")).printFeatures(cli, json));
+      .option("--dir <folder>", DIR)
+      .option("--json", "for programs: the checkpoints, those that can't be read, and other programs' files")
+      .action(async ({ json = false, dir }) =>
+        (await import("../oneshot/features.js")).printFeatures(cli, { json, dir }),
+      );
     // Mostly `run` is left out, so its argument is completed here too, and its options are in the help of `waymark oneshot`.
     command.argument("[feature]");
-    command.configureHelp({ visibleOptions: () => run.createHelp().visibleOptions(run) });
+    command.configureHelp({
+      // Without --help, which was just used: the whole fits a screen.
+      visibleOptions: () =>
+        run
+          .createHelp()
+          .visibleOptions(run)
+          .filter(({ long }) => long !== "--help"),
+    });
   },
 };
 
@@ -55,15 +66,24 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     .addHelpText("after", JSON_HELP)
     .argument("[feature]")
     .option("--plan <file>", "default: .sdp/plans/<feature>.yaml, .yml or .json")
-    .addOption(new Option("--check", "only say whether the plan is right").conflicts(["resume", "restart", "json"]))
+    .addOption(new Option("--workstreams <folder>", "run the feature's workstream files (Markdown)").conflicts("plan"))
+    .option("--command <template>", "run this for each: '… $WS …' or '… $WS_FILE …'")
+    .addOption(new Option("--check", "only say what would run").conflicts(["resume", "restart", "json"]))
     .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
     .option("--restart", "start over, whatever the checkpoint says")
     .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
     .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
     .option("--force", "resume from an older one, too")
+    .option("--dir <folder>", DIR)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .action(async (feature, options, self) => {
-      if (options.check && (feature ?? options.plan) !== undefined) return check(cli, options.plan, feature);
+      const { workstreams, command } = options;
+      if ((workstreams === undefined) !== (command === undefined)) {
+        return self.error("error: options '--workstreams <folder>' and '--command <template>' need each other");
+      }
+      const folder = workstreams === undefined || command === undefined ? undefined : { workstreams, command };
+      const plan = folder ?? options.plan;
+      if (options.check && (feature ?? options.plan) !== undefined) return check(cli, plan, feature);
       if (feature === undefined) return self.error("error: missing required argument 'feature'");
       const { runOneshot } = await import("waymark/oneshot");
       const plain = whyPlain("waymark oneshot", await cli.config());
@@ -78,7 +98,8 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
         work: (signal) =>
           namingFlags(FLAGS, () =>
             runOneshot(feature, {
-              plan: options.plan,
+              plan,
+              checkpointDir: options.dir,
               resume: options.resume,
               restart: options.restart,
               jobs: options.jobs,
@@ -95,14 +116,41 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     });
 }
 
-/** Says that a plan can be run. The feature is needed only if no plan is named. */
-async function check({ output }: Cli, plan: string | undefined, feature = ""): Promise<void> {
+/** Says what a plan would run, and in which order. The feature is needed only if no plan is named. */
+async function check(cli: Cli, plan: WorkstreamFolder | string | undefined, feature = ""): Promise<void> {
   const { loadPlan } = await import("waymark/oneshot");
-  const { file, workstreams } = await namingFlags(FLAGS, () =>
+  const { file, folder, workstreams } = await namingFlags(FLAGS, () =>
     loadPlan({ featureId: feature, baseDir: process.cwd(), plan }),
   );
-  const all = counted(workstreams.length, "workstream");
-  await output.line(printable(`${plan ?? file}: ${all}, nothing is wrong`));
+  const line = (text: string) => cli.output.line(printable(text));
+  const done = workstreams.filter(({ isCompleted }) => isCompleted);
+  const where = typeof plan === "string" ? plan : (file ?? folder?.workstreams);
+  const completed = done.length === 0 ? "" : `, ${done.length} completed`;
+  await line(`${where}: ${counted(workstreams.length, "workstream")}${completed}, nothing is wrong`);
+  for (const { id, file } of done) await line(`  completed  ${id}  ${shownFile(file)}`);
+  for (const [index, { id, command, dependsOn, file }] of inOrder(workstreams).entries()) {
+    const what = file === undefined ? (command.trimEnd().split("\n")[0] ?? "") : shownFile(file);
+    const after = dependsOn.length === 0 ? "" : `  (after ${dependsOn.join(", ")})`;
+    await line(`  ${`${index + 1}`.padStart(9)}  ${id}  ${what}${after}`);
+  }
+  const [command] = workstreams.filter(({ file }) => file !== undefined).map(({ command }) => command);
+  if (command !== undefined) await line(`Each runs: ${command}`);
+}
+
+/** As one job runs them: each time the first that waits for nothing. */
+function inOrder(workstreams: readonly CheckedWorkstream[]): CheckedWorkstream[] {
+  const done = new Set(workstreams.filter(({ isCompleted }) => isCompleted).map(({ id }) => id));
+  const order: CheckedWorkstream[] = [];
+  const isNext = ({ id, dependsOn }: CheckedWorkstream) => !done.has(id) && dependsOn.every((other) => done.has(other));
+  for (let next = workstreams.find(isNext); next !== undefined; next = workstreams.find(isNext)) {
+    order.push(next);
+    done.add(next.id);
+  }
+  return order;
+}
+
+function shownFile(file: string | undefined): string {
+  return file === undefined ? "" : relative(process.cwd(), file);
 }
 
 async function report({ output }: Cli, { success, completed, failed, notStarted }: OneshotResult): Promise<void> {
@@ -123,5 +171,6 @@ const FLAGS = {
   CHECKPOINT_CORRUPT: "--restart",
   CHECKPOINT_NOT_FOUND: "without --resume",
   CHECKPOINT_STALE: "--force, --max-age, --restart",
-  PLAN_UNREADABLE: "--plan",
+  PLAN_UNREADABLE: "--plan, --workstreams",
+  UNSUPPORTED_FORMAT: "--dir",
 };

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointStaleError, StorageError } from "waymark";
+import { CheckpointCorruptError, CheckpointStaleError, StorageError, UnsupportedFormatError } from "waymark";
 import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
 import type { Cli } from "../cli.js";
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
@@ -17,32 +17,44 @@ interface Feature extends OneshotCheckpoint {
 /** The subcommands of `waymark oneshot`. A feature of such a name is run by `waymark oneshot run <feature>`. */
 const SUBCOMMANDS = ["list", "run", "status"];
 
+/** The options of a command that shows features. */
+interface Shown {
+  readonly json: boolean;
+  /** The checkpoints' folder. */
+  readonly dir: string | undefined;
+}
+
 /** Prints what the checkpoints of all features say, in a row each. */
-export async function printFeatures(cli: Cli, isJson: boolean): Promise<void> {
-  const repository = new CheckpointRepository();
+export async function printFeatures(cli: Cli, { json, dir }: Shown): Promise<void> {
+  const repository = new CheckpointRepository(".", { checkpointDir: dir });
   const checkpoints: Feature[] = [];
   const damaged: { feature: string; reason: string }[] = [];
+  const foreign: string[] = [];
   for (const feature of await repository.list()) {
     try {
       checkpoints.push(await load(repository, feature));
     } catch (error) {
+      if (error instanceof UnsupportedFormatError) {
+        foreign.push(error.message);
+        continue;
+      }
       // Another user's file is no reason to hide the others either.
       if (!(error instanceof CheckpointCorruptError || error instanceof StorageError)) throw error;
       damaged.push({ feature, reason: error.message });
       cli.exitCode = exitCodeOf(error);
     }
   }
-  if (isJson) return cli.output.line(jsonText({ checkpoints, damaged }));
+  if (json) return cli.output.line(jsonText({ checkpoints, damaged, foreign }));
   await printTable(cli, checkpoints);
-  for (const { reason } of damaged) await cli.warn(reason);
+  for (const reason of [...damaged.map(({ reason }) => reason), ...foreign]) await cli.warn(reason);
   if (checkpoints.length + damaged.length > 0) return;
   await cli.errors.line(printable(`No feature has a checkpoint in ${repository.checkpointDir}.`));
   cli.exitCode = ExitCode.notFound;
 }
 
 /** Prints what one feature's checkpoint says. */
-export async function printFeature(cli: Cli, featureId: string, isJson: boolean): Promise<void> {
-  const repository = new CheckpointRepository();
+export async function printFeature(cli: Cli, featureId: string, { json, dir }: Shown): Promise<void> {
+  const repository = new CheckpointRepository(".", { checkpointDir: dir });
   if (!(await repository.exists(featureId))) {
     throw new CommandError(
       ExitCode.notFound,
@@ -51,8 +63,8 @@ export async function printFeature(cli: Cli, featureId: string, isJson: boolean)
     );
   }
   const feature = await load(repository, featureId);
-  const resume = feature.runner === "alive" ? undefined : await resumeLineOf(repository, featureId);
-  if (isJson) return cli.output.line(jsonText({ ...feature, resume }));
+  const resume = feature.runner === "alive" ? undefined : await resumeLineOf(repository, featureId, dir);
+  if (json) return cli.output.line(jsonText({ ...feature, resume }));
   await print(cli, feature);
   await cli.output.line(printable(resume === undefined ? "It is being run now." : `Continue with: ${resume}`));
 }
@@ -70,8 +82,13 @@ async function load(repository: CheckpointRepository, featureId: string): Promis
   }
 }
 
-async function resumeLineOf(repository: CheckpointRepository, featureId: string): Promise<string> {
+async function resumeLineOf(
+  repository: CheckpointRepository,
+  featureId: string,
+  dir: string | undefined,
+): Promise<string> {
   const words = ["oneshot", ...(SUBCOMMANDS.includes(featureId) ? ["run"] : []), featureId];
+  if (dir !== undefined) words.push("--dir", dir);
   try {
     await repository.load(featureId);
     return resumeLine(words);
@@ -105,6 +122,8 @@ async function print({ output }: Cli, feature: Feature): Promise<void> {
   block.add("started", when(startTime));
   block.add("saved", when(lastUpdate));
   if (waymark?.plan !== undefined) block.add("plan", waymark.plan);
+  if (waymark?.workstreams !== undefined) block.add("workstreams", waymark.workstreams);
+  if (waymark?.command !== undefined) block.add("command", waymark.command);
   for (const workstream of completedWs) block.add("completed", workstream);
   block.add("current", currentWs);
   await block.end();

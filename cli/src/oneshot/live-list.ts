@@ -1,3 +1,4 @@
+import { relative } from "node:path";
 import { Listr, type ListrTask, ListrTaskState } from "listr2";
 import type { ListedWorkstream, OneshotEvent } from "waymark/oneshot";
 import type { Output } from "../output.js";
@@ -104,8 +105,9 @@ class Row {
   #isStarted = false;
   #isEnded = false;
 
-  constructor({ id, command }: ListedWorkstream) {
-    this.#title = printable(`${id}  ${command}`);
+  constructor({ id, command, file }: ListedWorkstream) {
+    // Workstreams with files share one command.
+    this.#title = printable(`${id}  ${file === undefined ? command : relative(process.cwd(), file)}`);
     this.finished = new Promise((resolve) => {
       this.#finish = resolve;
     });

@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import type { CorruptRecord } from "waymark";
+import { type CorruptRecord, UnsupportedFormatError } from "waymark";
 import type { OtherSystem } from "./index.js";
 import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
 import { systemFolder } from "./system-folder.js";
@@ -30,6 +30,8 @@ async function featuresOf(project: string): Promise<(SeenCheckpoint | CorruptRec
       const stage = currentWs === "" ? undefined : { stage: currentWs };
       found.push({ taskId, id: taskId, createdAt: lastUpdate.toISOString(), ...stage, status, state });
     } catch (cause) {
+      // Another program's file is no record of ours.
+      if (cause instanceof UnsupportedFormatError) continue;
       const reason = cause instanceof Error ? cause.message : String(cause);
       found.push({ corrupt: true, location: join(repository.checkpointDir, `${taskId}.json`), reason, taskId, cause });
     }

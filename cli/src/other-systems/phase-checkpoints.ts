@@ -22,7 +22,12 @@ async function checkpointsIn(folder: string): Promise<(SeenCheckpoint | CorruptR
   const damaged: CorruptRecord[] = [];
   const onInvalidFile = ({ path, reason }: { readonly path: string; readonly reason: string }) =>
     void damaged.push({ corrupt: true, location: path, reason });
-  const states = await listCheckpoints({ checkpointsDir: folder, onInvalidFile });
+  // It never throws: its logger is told why it gives nothing.
+  const failures: unknown[] = [];
+  const error = (details: object) => void failures.push("error" in details ? details.error : details);
+  const logger = { debug() {}, info() {}, warn() {}, error };
+  const states = await listCheckpoints({ checkpointsDir: folder, onInvalidFile, logger });
+  if (failures.length > 0) throw failures[0];
   const checkpoints = states.reverse().map((state): SeenCheckpoint => {
     const { id, sessionId: taskId, phase: stage, createdAt, completed, taskSummary: label } = state;
     const status = completed ? "completed" : "running";

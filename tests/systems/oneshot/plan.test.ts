@@ -61,7 +61,11 @@ describe("an invalid plan is refused by field", () => {
     ["a text", "hello", ["the plan: Invalid input: expected object, received string"]],
     ["without workstreams", "{}", ["workstreams: is missing"]],
     ["with no workstream", "workstreams: []", ["workstreams: must not be empty: there is nothing to do"]],
-    ["with text for workstreams", "workstreams: a", ["workstreams: must be a list of workstreams"]],
+    [
+      "with text for workstreams",
+      "workstreams: a",
+      ["workstreams: must be a list of workstreams, or a folder with a command beside it"],
+    ],
     [
       "with wrong fields",
       "workstreams:\n- id: 01\n  command: true\n- command: x\n- id: ''\n  command: ' '\n- y\n",
@@ -115,7 +119,7 @@ describe("an invalid plan is refused by field", () => {
   it.each([
     ["a key twice", "workstreams:\n- id: a\n  id: b\n  command: x\n", /^Map keys must be unique at line 3, column 3$/],
     ["an open quote", "workstreams:\n- id: 'a\n", /^Missing closing 'quote at line 3, column 1$/],
-    ["two documents", `${YAML}---\na: 1\n`, /multiple documents.* at line 10, column 1$/],
+    ["two documents", `${YAML}---\na: 1\n`, /^it has multiple documents at line 10, column 1, .*--workstreams/],
     ["an unknown alias", "workstreams: *a", /^Unresolved alias/],
   ])("with its line, where YAML itself has %s", (_what, source, expected) => {
     expect(issuesOf(source)).toEqual([expect.stringMatching(expected)]);

@@ -10,6 +10,7 @@ import {
   type OneshotResult,
   runOneshot,
   type Workstream,
+  type WorkstreamFolder,
 } from "waymark/oneshot";
 import { tempFolder } from "../../support/temp-folder.js";
 import { visibleIn } from "../../support/visible-files.js";
@@ -31,7 +32,7 @@ export class Project {
     return new Project(await tempFolder());
   }
 
-  async run(plan: OneshotPlan | string, options: Partial<OneshotOptions> = {}) {
+  async run(plan: OneshotPlan | WorkstreamFolder | string, options: Partial<OneshotOptions> = {}) {
     const events: OneshotEvent[] = [];
     const onEvent = (event: OneshotEvent) => {
       events.push(event);
@@ -43,7 +44,7 @@ export class Project {
   }
 
   /** Runs it in a process of its own. */
-  spawn(plan: OneshotPlan | string | undefined, options: object = {}) {
+  spawn(plan: OneshotPlan | WorkstreamFolder | string | undefined, options: object = {}) {
     const args = [RUN, this.path, "F01", JSON.stringify({ plan, ...options })];
     const run = execa(process.execPath, args, { reject: false });
     const output = new WatchedSink();

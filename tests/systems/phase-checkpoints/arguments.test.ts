@@ -1,15 +1,18 @@
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   type CheckpointOptions,
   cleanupCheckpoints,
   completeCheckpoint,
   createCheckpoint,
   detectIncompleteCheckpoint,
+  type ListCheckpointsOptions,
   listCheckpoints,
   loadCheckpoint,
   resolveCheckpointsDir,
+  sessionEndCleanup,
   sessionStartContext,
 } from "waymark/phase-checkpoints";
 import { visibleIn } from "../../support/visible-files.js";
@@ -112,28 +115,57 @@ describe("createCheckpoint", () => {
     expect(a?.sessionId).toMatch(/^.{21}$/);
     expect(b?.sessionId).toBe(a?.sessionId);
   });
+
+  it("takes the session from PAI_SESSION_ID, unless an option names it", async () => {
+    vi.stubEnv("PAI_SESSION_ID", "session-of-pai");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { options } = await paiFolder();
+    await createCheckpoint("observe", 1, "t", [], {}, { ...options, sessionId: undefined });
+    await createCheckpoint("think", 2, "t", [], {}, options);
+    expect((await listCheckpoints(options)).map(({ sessionId }) => sessionId)).toEqual(["s1", "session-of-pai"]);
+  });
 });
 
 describe("options", () => {
-  const misspelled = { checkpointDir: "/x" } as CheckpointOptions;
+  const calls: [string, (options: CheckpointOptions) => Promise<unknown>][] = [
+    ["createCheckpoint", (options) => createCheckpoint("build", 4, "t", [], {}, options)],
+    ["completeCheckpoint", (options) => completeCheckpoint("x", options)],
+    ["loadCheckpoint", (options) => loadCheckpoint("x", options)],
+    ["listCheckpoints", (options) => listCheckpoints(options)],
+    ["detectIncompleteCheckpoint", (options) => detectIncompleteCheckpoint(options)],
+    ["cleanupCheckpoints", (options) => cleanupCheckpoints(30, options)],
+    ["sessionStartContext", (options) => sessionStartContext(options)],
+    ["sessionEndCleanup", (options) => sessionEndCleanup(30, options)],
+  ];
 
-  it("are refused by name if misspelled", async () => {
-    const message = 'has no "checkpointDir"';
-    await expect(loadCheckpoint("x", misspelled)).rejects.toThrow(TypeError);
-    await expect(listCheckpoints(misspelled)).rejects.toThrow(message);
-    await expect(detectIncompleteCheckpoint(misspelled)).rejects.toThrow(message);
-    await expect(cleanupCheckpoints(30, misspelled)).rejects.toThrow(message);
-    await expect(sessionStartContext(misspelled)).rejects.toThrow(message);
-    expect(await createCheckpoint("build", 4, "t", [], {}, misspelled)).toMatchObject({
-      error: expect.stringContaining(message),
-    });
-    expect(await completeCheckpoint("x", misspelled)).toMatchObject({ error: expect.stringContaining(message) });
+  it.each(calls)("that don't exist are ignored by %s, with one warning that names them", async (_name, call) => {
+    const { options, logger } = await paiFolder();
+    await call({ ...options, checkpointDir: "/x", verbose: true } as CheckpointOptions);
+    const warnings = logger.lines.filter(({ level }) => level === "warn");
+    expect(warnings).toMatchObject([
+      { message: expect.stringContaining("Ignored: there is no option checkpointDir, verbose. Known: checkpointsDir") },
+    ]);
   });
 
-  it("of one function are refused by another", async () => {
-    const filter = { completed: true } as CheckpointOptions;
-    await expect(detectIncompleteCheckpoint(filter)).rejects.toThrow('has no "completed"');
-    await expect(listCheckpoints({ withEarlier: true } as CheckpointOptions)).rejects.toThrow('has no "withEarlier"');
+  it("of one function are ignored by another", async () => {
+    const { options, logger, create } = await paiFolder();
+    await create();
+    expect(await detectIncompleteCheckpoint({ ...options, completed: true } as CheckpointOptions)).not.toBeNull();
+    expect(await listCheckpoints({ ...options, withEarlier: true } as CheckpointOptions)).toHaveLength(1);
+    expect(logger.lines.map(({ message }) => message)).toEqual([
+      expect.stringContaining("no option completed"),
+      expect.stringContaining("no option withEarlier"),
+    ]);
+  });
+
+  it("of listCheckpoints may come as a filter and options, as the spec's program takes them", async () => {
+    const { options, create } = await paiFolder();
+    const [a, b] = [await create(), await create()];
+    await completeCheckpoint(a, options);
+    const idsOf = async (filter: ListCheckpointsOptions | undefined) =>
+      (await listCheckpoints(filter, options)).map(({ id }) => id);
+    expect(await idsOf({ completed: false })).toEqual([b]);
+    expect(await idsOf(undefined)).toEqual([b, a]);
   });
 
   it.each([
@@ -141,20 +173,39 @@ describe("options", () => {
     [{ checkpointsDir: 3 }, "checkpointsDir must be a string"],
     [{ checkpointsDir: "a\0b" }, "NUL"],
     [{ seedPath: "" }, "seedPath must not be empty"],
+    [{ eventsDir: "" }, "eventsDir must not be empty"],
     [{ sessionId: "" }, "sessionId must not be empty"],
     [{ logEvent: "events.jsonl" }, "logEvent must be a function"],
     [{ onInvalidFile: true }, "onInvalidFile must be a function"],
-    [{ logger: { warn() {} } }, "logger must have the method debug"],
-    [{ completed: "yes" }, "completed must be true or false"],
-    [null, "must be an object"],
-  ])("are refused if wrong: %j", async (options, message) => {
-    await expect(listCheckpoints(options as unknown as CheckpointOptions)).rejects.toThrow(message);
+  ])("that are wrong throw nowhere, and the answer or the logger says why: %j", async (wrong, message) => {
+    for (const [name, call] of calls) {
+      const { options, logger } = await paiFolder();
+      const answer = await call({ ...options, ...wrong } as CheckpointOptions);
+      const said = JSON.stringify([
+        answer,
+        logger.lines.map(({ details }) => String((details as { error: unknown }).error)),
+      ]);
+      expect(said, name).toContain(message);
+    }
+  });
+
+  it("with a logger that is none throw nowhere", async () => {
+    const { options } = await paiFolder();
+    const wrong = { ...options, logger: { warn() {} } } as unknown as CheckpointOptions;
+    const warned = once(process, "warning");
+    expect(await listCheckpoints(wrong)).toEqual([]);
+    expect((await warned)[0]).toMatchObject({ message: expect.stringContaining("logger must have the method debug") });
+    expect(await cleanupCheckpoints(30, wrong)).toMatchObject({ ok: false });
   });
 
   it.each([-1, Number.NaN, "30"])("refuse an age of %j days, and nothing is deleted", async (days) => {
     const { options, create } = await paiFolder();
     await create();
-    await expect(cleanupCheckpoints(days as number, options)).rejects.toThrow(RangeError);
+    expect(await cleanupCheckpoints(days as number, options)).toEqual({
+      deleted: 0,
+      ok: false,
+      error: expect.stringContaining("olderThanDays must be a number of days"),
+    });
     expect(await listCheckpoints(options)).toHaveLength(1);
   });
 

@@ -1,7 +1,6 @@
 import { mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { StorageError } from "waymark";
 import {
   type CheckpointState,
   checkpointFilename,
@@ -211,15 +210,24 @@ describe("files that are invalid", () => {
 });
 
 describe("a folder that can't be used", () => {
-  it("is an error with its path, never an empty answer", async () => {
-    const { root, options } = await paiFolder();
+  it("is an error with its path in the answer, or in the log where the answer has no place for it", async () => {
+    const { root, options, logger } = await paiFolder();
     await writeFile(join(root, "checkpoints"), "a file where the folder belongs");
     for (const dir of [options.checkpointsDir, join(options.checkpointsDir, "below")]) {
       const here = { ...options, checkpointsDir: dir };
-      await expect(listCheckpoints(here)).rejects.toThrow(StorageError);
-      await expect(loadCheckpoint("x", here)).rejects.toThrow(/ENOTDIR at .*checkpoints/);
-      await expect(detectIncompleteCheckpoint(here)).rejects.toThrow(StorageError);
-      await expect(cleanupCheckpoints(30, here)).rejects.toThrow(StorageError);
+      const before = logger.lines.length;
+      expect(await listCheckpoints(here)).toEqual([]);
+      expect(await loadCheckpoint("x", here)).toBeNull();
+      expect(await detectIncompleteCheckpoint(here)).toBeNull();
+      const message = expect.stringMatching(/ENOTDIR at .*checkpoints/);
+      expect(logger.lines.slice(before)).toMatchObject(
+        [
+          "listCheckpoints failed and gave []",
+          "loadCheckpoint failed and gave null",
+          "detectIncompleteCheckpoint failed and gave null",
+        ].map((said) => ({ level: "error", message: said, details: { error: { message } } })),
+      );
+      expect(await cleanupCheckpoints(30, here)).toEqual({ deleted: 0, ok: false, error: message });
       const created = await createCheckpoint("build", 4, "t", CRITERIA, {}, here);
       expect(created).toEqual({ ok: false, error: expect.stringMatching(/ENOTDIR at .*Something on the way/) });
       expect(await completeCheckpoint("x", here)).toMatchObject({ ok: false });

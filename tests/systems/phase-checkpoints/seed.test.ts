@@ -123,6 +123,37 @@ describe("the default event log", () => {
   });
 });
 
+describe("eventsDir", () => {
+  it("gets a file a day in the form of the spec's program, under the session's id", async () => {
+    const { root, options, create } = await paiFolder();
+    const eventsDir = join(root, "events", "new");
+    const id = await create("build", 4, { eventsDir });
+    await completeCheckpoint(id, { ...options, eventsDir });
+    const [name = "", ...others] = await visibleIn(eventsDir);
+    expect([name, others]).toEqual([expect.stringMatching(/^events-\d{4}-\d\d-\d\d\.jsonl$/), []]);
+    const lines = (await readFile(join(eventsDir, name), "utf8")).trimEnd().split("\n");
+    const event = {
+      id: expect.stringMatching(/^.{21}$/),
+      timestamp: expect.stringMatching(/Z$/),
+      sessionId: "s1",
+      type: "custom",
+    };
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      { ...event, data: { action: "checkpoint_created", checkpointId: id, phase: "build" } },
+      { ...event, data: { action: "checkpoint_completed", checkpointId: id, phase: "build" } },
+    ]);
+    expect(await visibleIn(root)).toEqual(["checkpoints", "events"]);
+  });
+
+  it("that can't be made is reported; the checkpoint is safe", async () => {
+    const { root, create, files, logger } = await paiFolder();
+    await writeFile(join(root, "events"), "a file");
+    await create("build", 4, { eventsDir: join(root, "events") });
+    expect(await files()).toHaveLength(1);
+    expect(logger.lines).toMatchObject([{ level: "warn", message: expect.stringContaining("was not logged") }]);
+  });
+});
+
 describe("a caller's logEvent", () => {
   it.each([
     [
