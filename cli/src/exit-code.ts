@@ -40,7 +40,6 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   PLAN_INVALID: ExitCode.usage,
   PRP_UNREADABLE: ExitCode.notFound,
   PRP_INVALID: ExitCode.usage,
-  PRP_CHANGED: ExitCode.conflict,
   UNSUPPORTED_OPERATION: ExitCode.usage,
 };
 

@@ -21,7 +21,8 @@ export class JsonArrayPrinter {
     this.#isFirst = false;
   }
 
-  async end(): Promise<void> {
-    await this.#output.line(this.#isFirst ? this.#open + this.#close : this.#close);
+  /** @param close - Default: that of the constructor. Numbers that stand behind the items are known only now. */
+  async end(close = this.#close): Promise<void> {
+    await this.#output.line(this.#isFirst ? this.#open + close : close);
   }
 }

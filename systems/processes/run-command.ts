@@ -54,7 +54,14 @@ export async function runCommand(line: CommandLine, options: RunOptions): Promis
     const hasLeft = await command.end({ isOver: true });
     const held = await Promise.all([stdout.close(), stderr.close()]);
 
-    if (endedBy === "timeout") stderr.note(`timed out after ${timeoutMs} ms; its process group was ended`);
+    const last = await command.lastStatement();
+    if (endedBy === "timeout") {
+      const running = last === undefined ? "" : `, while this was running: ${last}`;
+      stderr.note(`timed out after ${timeoutMs} ms; its process group was ended${running}`);
+    }
+    if (endedBy === undefined && end.exitCode !== 0 && last !== undefined) {
+      stderr.note(`${end.exitCode === null ? "no exit code" : `exit code ${end.exitCode}`}; this failed: ${last}`);
+    }
     if (endedBy === undefined && end.signal !== null) stderr.note(`ended by ${end.signal}`);
     if (endedBy === undefined && hasLeft) stderr.note("it left processes behind in its group, which were ended");
     if (held.includes(true)) stderr.note("a process outside its group holds its output open; the rest is not kept");

@@ -2,12 +2,11 @@
  * The stable codes of every {@link PrpError}. Messages may change; codes do not.
  *
  * - `PRP_UNREADABLE`: the PRP's file can't be read.
- * - `PRP_INVALID`: the PRP has no gate that runs anything, two gates of one level, or a part of the wrong shape.
- * - `PRP_CHANGED`: the checkpoint belongs to another version of the PRP.
+ * - `PRP_INVALID`: the PRP has no gate that runs anything, a gate that can't be run, or a part of the wrong shape.
  * - `PROCESS_NOT_STARTED`: a gate or the coder could not be started (no such folder or shell); the work is paused.
  * - `INTERRUPTED`: SIGINT, SIGTERM or SIGHUP came while a PRP was executed.
  */
-export type PrpErrorCode = "PRP_UNREADABLE" | "PRP_INVALID" | "PRP_CHANGED" | "PROCESS_NOT_STARTED" | "INTERRUPTED";
+export type PrpErrorCode = "PRP_UNREADABLE" | "PRP_INVALID" | "PROCESS_NOT_STARTED" | "INTERRUPTED";
 
 /** What goes wrong with a PRP or its processes. What goes wrong with checkpoints is a `CheckpointError`. */
 export class PrpError extends Error {

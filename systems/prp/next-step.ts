@@ -1,5 +1,5 @@
 import type { CoderOutcome } from "./coder.js";
-import { isSkipped, type PrpGate } from "./prp-document.js";
+import type { LoadedGate } from "./load-prp.js";
 import type { CheckpointExecutionState, CoderResult, PrpStage, ValidationGateResult } from "./schema.js";
 
 /** How far the work on a PRP has come: all that a checkpoint must hold to resume from it. */
@@ -20,14 +20,14 @@ export const START: Position = { stage: "pre-execution", validationResults: [], 
 export type Step =
   /** The coder works: on the PRP (attempt 0), or on what the gates found. */
   | { readonly kind: "coder"; readonly fixAttempt: number; readonly failedGates: readonly ValidationGateResult[] }
-  | { readonly kind: "gate"; readonly gate: PrpGate & { readonly command: string } }
+  | { readonly kind: "gate"; readonly gate: LoadedGate & { readonly command: string } }
   /** Nothing is left to run, or the work can't go on. */
   | { readonly kind: "finish"; readonly position: Position; readonly error?: string }
   /** It is finished. */
   | { readonly kind: "return" };
 
 /** What comes after `position`. Gates are in the order of their levels. */
-export function nextStep(position: Position, gates: readonly PrpGate[], maxFixAttempts: number): Step {
+export function nextStep(position: Position, gates: readonly LoadedGate[], maxFixAttempts: number): Step {
   const { stage, coderResult, validationResults, fixAttempt } = position;
   if (stage === "complete" || stage === "failed") return { kind: "return" };
   if (stage === "pre-execution") return { kind: "coder", fixAttempt: 0, failedGates: [] };
@@ -55,70 +55,105 @@ export function afterCoder(position: Position, fixAttempt: number, { response, r
 }
 
 /** The position after a gate's result. */
-export function afterGate(position: Position, result: ValidationGateResult, gates: readonly PrpGate[]): Position {
-  const before = withSkipped(
-    position.validationResults,
-    gates.filter(({ level }) => level < result.level),
-  );
-  return { ...position, stage: gateStage(result.level), validationResults: [...before, result] };
+export function afterGate(
+  position: Position,
+  gate: LoadedGate,
+  result: ValidationGateResult,
+  gates: readonly LoadedGate[],
+): Position {
+  const before = withSkipped(position.validationResults, gates.slice(0, gates.indexOf(gate)));
+  return { ...position, stage: gate.stage, validationResults: [...before, result] };
 }
 
 /**
  * Where the work stands by a checkpoint's state. After `failed` a new round of fix attempts begins: with the gate that
  * failed if there is a usable response (what passed on it is not run again), else with the coder.
  *
+ * The PRP may have changed since. A result counts as long as its gate is the same: a gate that changed or was added is
+ * run, also after `complete`, and the result of one that was removed is dropped.
+ *
  * @param isForeign - Another program wrote it, which writes no `failed` after a coder's error.
  */
-export function positionOf(state: CheckpointExecutionState, isForeign: boolean): Position {
-  const { stage, coderResponse, coderResult, validationResults, fixAttempt = 0, waymark } = state;
+export function positionOf(
+  state: CheckpointExecutionState,
+  gates: readonly LoadedGate[],
+  isForeign: boolean,
+): Position {
+  const { coderResponse, coderResult, fixAttempt = 0, waymark } = state;
   const artifacts = waymark?.artifacts ?? [];
+  const outdated = outdatedResults(state, gates);
+  const validationResults = state.validationResults.filter((result) => !outdated.includes(result));
+  const isReopened =
+    !isForeign && state.stage === "complete" && gates.some((gate) => isMissing(gate, validationResults));
+  const stage = isReopened ? lastStage(validationResults, gates) : state.stage;
   const position = { stage, coderResponse, coderResult, validationResults, fixAttempt, artifacts };
   // A response without a verdict is still one.
   const usable = coderResult === undefined ? coderResponse !== undefined : coderResult.result === "success";
-  if (stage === "failed" || (isForeign && stage === "coder-response" && !usable)) return reopened(position, usable);
+  if (stage === "failed" || (isForeign && stage === "coder-response" && !usable))
+    return reopened(position, gates, usable);
   return position;
 }
 
+/** The results whose gate has changed since, or was removed. */
+export function outdatedResults(
+  { validationResults }: CheckpointExecutionState,
+  gates: readonly LoadedGate[],
+): ValidationGateResult[] {
+  return validationResults.filter((result) => !gates.some((gate) => isOf(result, gate)));
+}
+
 /** The results, and one for each gate that is skipped. */
-function withSkipped(results: readonly ValidationGateResult[], gates: readonly PrpGate[]): ValidationGateResult[] {
-  const missing = gates.filter((gate) => isSkipped(gate) && !results.some(({ level }) => level === gate.level));
+function withSkipped(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): ValidationGateResult[] {
+  const missing = gates.filter((gate) => gate.skipped !== undefined && !results.some((result) => isOf(result, gate)));
   return [...results, ...missing.map(skippedResult)].sort((a, b) => a.level - b.level);
 }
 
-function nextGate(position: Position, gates: readonly PrpGate[]): Step {
-  for (const gate of gates) {
-    const { command } = gate;
-    if (isSkipped(gate) || command === null) continue;
-    if (position.validationResults.some(({ level }) => level === gate.level)) continue;
-    return { kind: "gate", gate: { ...gate, command } };
-  }
+function nextGate(position: Position, gates: readonly LoadedGate[]): Step {
+  for (const gate of gates) if (isMissing(gate, position.validationResults)) return { kind: "gate", gate };
   const validationResults = withSkipped(position.validationResults, gates);
   return { kind: "finish", position: { ...position, stage: "complete", validationResults } };
 }
 
-function reopened(position: Position, usable: boolean): Position {
+/** Whether a gate has to be run, and has no result. */
+function isMissing(
+  gate: LoadedGate,
+  results: readonly ValidationGateResult[],
+): gate is LoadedGate & { readonly command: string } {
+  return gate.skipped === undefined && gate.command !== null && !results.some((result) => isOf(result, gate));
+}
+
+/** Whether a result is that of a gate as it is now. White space at the ends of lines changes nothing. */
+function isOf(result: ValidationGateResult, { level, command }: LoadedGate): boolean {
+  return result.level === level && trimmed(result.command) === trimmed(command);
+}
+
+function trimmed(command: string | null): string | undefined {
+  return command?.replace(/\s+$/gm, "").trim();
+}
+
+/** The stage of the last gate that has run. */
+function lastStage(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): PrpStage {
+  const last = results.findLast(({ skipped }) => !skipped);
+  return (last && gates.find((gate) => isOf(last, gate))?.stage) ?? "coder-response";
+}
+
+function reopened(position: Position, gates: readonly LoadedGate[], usable: boolean): Position {
   const { validationResults, artifacts } = position;
   if (usable) {
     const passed = validationResults.filter((result) => !hasFailed(result));
-    const last = passed.findLast(({ skipped }) => !skipped);
-    const stage = last === undefined ? "coder-response" : gateStage(last.level);
-    return { ...position, stage, validationResults: passed, fixAttempt: 0 };
+    return { ...position, stage: lastStage(passed, gates), validationResults: passed, fixAttempt: 0 };
   }
   const failed = validationResults.find(hasFailed);
   if (failed === undefined) return { ...START, artifacts };
-  return { stage: gateStage(failed.level), validationResults, fixAttempt: 0, artifacts };
+  return { stage: lastStage([failed], gates), validationResults, fixAttempt: 0, artifacts };
 }
 
-function skippedResult({ level, description, command }: PrpGate): ValidationGateResult {
+function skippedResult({ level, description, command }: LoadedGate): ValidationGateResult {
   return { level, description, success: true, command, stdout: "", stderr: "", exitCode: null, skipped: true };
 }
 
 function hasFailed({ success, skipped }: ValidationGateResult): boolean {
   return !success && !skipped;
-}
-
-function gateStage(level: PrpGate["level"]): PrpStage {
-  return `validation-gate-${level}`;
 }
 
 function nameOf({ level, description }: ValidationGateResult): string {

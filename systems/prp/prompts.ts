@@ -1,4 +1,5 @@
-import type { LoadedPrp, PrpDocument } from "./prp-document.js";
+import type { LoadedPrp } from "./load-prp.js";
+import type { CheckedDocument } from "./prp-document.js";
 import type { ValidationGateResult } from "./schema.js";
 
 const REPLY = `When you are done, end your output with one line of JSON and nothing after it:
@@ -42,7 +43,7 @@ ${REPLY}
 }
 
 /** A PRP document as Markdown: its parts under headings, without those it doesn't have. */
-export function describeDocument(prp: PrpDocument): string {
+export function describeDocument(prp: CheckedDocument): string {
   const { title, objective, context, implementationSteps, successCriteria, references, validationGates } = prp;
   const gates = validationGates.map(
     ({ level, description, command }) =>

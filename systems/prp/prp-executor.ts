@@ -1,17 +1,19 @@
 import { resolve } from "node:path";
 import type { SetAside } from "../../adapters/files/task-file.js";
 import { checkKeys } from "../../src/contract/adapter.js";
-import { UnsupportedOperationError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, UnsupportedOperationError } from "../../src/contract/errors.js";
 import { checkInteger, checkTaskId, checkText } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { interruptibly } from "../processes/interruption.js";
 import { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
 import type { Coder } from "./coder.js";
 import { PrpError } from "./errors.js";
+import { type LoadedPrp, loadPrp } from "./load-prp.js";
 import type { PrpOutput } from "./output.js";
-import { loadPrp, type PrpDocument } from "./prp-document.js";
+import type { PrpDocument } from "./prp-document.js";
 import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
+import type { SessionCheckpoints } from "./storage.js";
 
 export interface PrpExecutorOptions {
   /** Who does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
@@ -51,8 +53,10 @@ export interface ExecuteOptions {
   readonly restart?: boolean | undefined;
   /** With true, there must be a checkpoint; with false, no unfinished work. Default: resumes if there is a checkpoint. */
   readonly resume?: boolean | undefined;
-  /** The task's name. Default: the PRP's own id, or else the name of its file. */
+  /** The task's name. Default: the PRP's own id, or else its path from the session's folder. */
   readonly taskId?: string | undefined;
+  /** The heading of the section that holds the gates, where none says validation, or several do. */
+  readonly section?: string | undefined;
 }
 
 const OPTION_KEYS = [
@@ -68,7 +72,7 @@ const OPTION_KEYS = [
   "output",
   "logger",
 ] satisfies (keyof PrpExecutorOptions)[];
-const EXECUTE_KEYS = ["signal", "restart", "resume", "taskId"] satisfies (keyof ExecuteOptions)[];
+const EXECUTE_KEYS = ["signal", "restart", "resume", "taskId", "section"] satisfies (keyof ExecuteOptions)[];
 
 const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
@@ -138,10 +142,13 @@ export class PrpExecutor {
    *
    * SIGINT, SIGTERM and SIGHUP end what runs, save the task as paused, and then end this process as they would have.
    *
-   * @param prp - The document, or the path of its Markdown file.
+   * The PRP may change meanwhile: a gate that is still the same isn't run again once it has passed; a gate that changed or
+   * was added is run.
+   *
+   * @param prp - The document, or the path of its file: Markdown, or the document as JSON.
    * @returns Also if a gate or the coder failed: then `success` is false, and `error` says why.
-   * @throws {PrpError} The PRP can't be read, is invalid, or has changed since the checkpoint (`PRP_CHANGED`); or a
-   *   gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work up to it is saved as paused.
+   * @throws {PrpError} The PRP can't be read or is invalid, or a gate is no valid shell or has a placeholder: the coder was
+   *   not asked. Or a gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work up to it is saved as paused.
    * @throws {CheckpointConflictError} The task is being executed already; that execution is untouched, and the error is
    *   `retryable`. Or there is unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
@@ -153,14 +160,17 @@ export class PrpExecutor {
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
     checkKeys("ExecuteOptions", options, EXECUTE_KEYS);
-    const { signal, restart = false, resume, taskId } = options;
+    const { signal, restart = false, resume, taskId, section } = options;
     if (restart && resume === true) throw new TypeError("ExecuteOptions.resume and restart exclude each other.");
     if (taskId !== undefined) checkTaskId(taskId);
     signal?.throwIfAborted();
-    const loaded = await loadPrp(prp, taskId);
-    checkTaskId(loaded.taskId);
+    if (section !== undefined) checkText("ExecuteOptions.section", section, 1);
+    const session = this.#checkpoints.enabledCheckpoints;
+    const read = await loadPrp(prp, { taskId, section, sessionPath: this.sessionPath });
+    checkTaskId(read.taskId);
+    const loaded = await underItsTask(session, read);
     const { logger } = this.#settings;
-    const journal = await RunJournal.open(this.#checkpoints.enabledCheckpoints, loaded, {
+    const journal = await RunJournal.open(session, loaded, {
       restart,
       resume,
       onSetAside: (aside) => logger.warn({ ...aside }, setAsideText(loaded.taskId, aside)),
@@ -185,6 +195,19 @@ export class PrpExecutor {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** A session that was begun under an older id of the PRP goes on under it. */
+async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
+  if (session === undefined || (await session.checkpoints.has(prp.taskId))) return prp;
+  for (const taskId of prp.formerIds) {
+    const newest = await session.checkpoints.latest(taskId).catch((error: unknown) => {
+      if (error instanceof CheckpointCorruptError) return undefined;
+      throw error;
+    });
+    if (newest?.state.prpPath === prp.path) return { ...prp, taskId };
+  }
+  return prp;
 }
 
 function setAsideText(taskId: string, { movedTo, reason }: SetAside): string {

@@ -5,12 +5,22 @@ import { CommandOutput } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
 import { PrpError } from "./errors.js";
-import { afterCoder, afterGate, nextStep, type Position, positionOf, START, type Step } from "./next-step.js";
+import { gateScript } from "./gates/gate-script.js";
+import type { LoadedPrp } from "./load-prp.js";
+import {
+  afterCoder,
+  afterGate,
+  nextStep,
+  outdatedResults,
+  type Position,
+  positionOf,
+  START,
+  type Step,
+} from "./next-step.js";
 import { openSink, type PrpOutput } from "./output.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
-import type { LoadedPrp } from "./prp-document.js";
 import type { RunJournal } from "./run-journal.js";
-import type { PrpStage, ValidationGateResult, Work, WorkProgress } from "./schema.js";
+import type { CheckpointExecutionState, PrpStage, ValidationGateResult, Work, WorkProgress } from "./schema.js";
 import { progressOf, progressText, saveProgress } from "./work-progress.js";
 
 /** The executor's options with their defaults. */
@@ -73,17 +83,10 @@ export class PrpRun {
     const { newest } = this.#journal;
     if (newest === undefined) return this.#work(START, "new");
     const { id, state } = newest;
-    const digest = state.waymark?.prpDigest;
-    if (!restart && digest !== undefined && digest !== this.#prp.digest) {
-      throw new PrpError(
-        "PRP_CHANGED",
-        `The PRP of task ${JSON.stringify(this.#prp.taskId)} has changed since checkpoint ${id}: that work was done for ` +
-          "another text or other gates. Nothing was changed; undo the change, or restart it to begin anew.",
-      );
-    }
     if (restart) return this.#work(START, "new");
     const resumedFrom = { id, stage: state.stage };
-    const position = positionOf(state, state.waymark === undefined);
+    const position = positionOf(state, this.#prp.gates, state.waymark === undefined);
+    this.#noteChanges(state);
     const wasKilled = newest.status === "running" && state.waymark?.work !== undefined;
     this.#log(
       "info",
@@ -91,6 +94,24 @@ export class PrpRun {
       `Resuming from ${state.stage}${wasKilled ? ", where the last run was killed" : ""}`,
     );
     return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
+  }
+
+  /** A PRP may change while it runs: agents tick its boxes, and people mend its gates. */
+  #noteChanges(state: CheckpointExecutionState): void {
+    const gates = outdatedResults(state, this.#prp.gates).map(
+      ({ level, description }) => `level ${level} (${description})`,
+    );
+    const { prpDigest } = state.waymark ?? {};
+    if (gates.length > 0) {
+      const text = `These gates have changed or were removed since they ran, so their results don't count: ${gates.join(", ")}`;
+      this.#log("info", { type: "gatesChanged" }, text);
+    } else if (prpDigest !== undefined && prpDigest !== this.#prp.digest) {
+      this.#log(
+        "info",
+        { type: "textChanged" },
+        "Its text has changed since the last run; its gates that passed are the same",
+      );
+    }
   }
 
   /** @param origin - Whether the position is new, the saved one, or derived from the saved one. */
@@ -144,8 +165,20 @@ export class PrpRun {
 
   /** `undefined` if the run was paused before the gate had ended. */
   async #runGate(step: GateStep, position: Position): Promise<Done | undefined> {
-    const { level, description, command, shell = "bash" } = step.gate;
-    const line: CommandLine = { shell, command, strict: true, cwd: this.#settings.cwd };
+    const { level, description, command, shell, lines } = step.gate;
+    const { script, statements } = gateScript(command, shell);
+    const line: CommandLine = {
+      shell,
+      command: script,
+      strict: true,
+      cwd: this.#settings.cwd,
+      nameStatement: (index) => {
+        const statement = statements[index];
+        if (statement === undefined) return undefined;
+        const at = lines[statement.line];
+        return `${at === undefined ? "" : `line ${at}: `}${statement.text}`;
+      },
+    };
     const ran = await this.#run(line, step, position, this.#settings.gateTimeoutMs);
     if (ran.aborted) return undefined;
     const { exitCode, stdout, stderr } = ran;
@@ -153,7 +186,7 @@ export class PrpRun {
     const ended = { type: "stepEnded", kind: "gate", level, exitCode };
     this.#log(success ? "info" : "warn", ended, `Gate ${level} ${success ? "passed" : "failed"}`);
     const result = { level, description, success, command, stdout, stderr, exitCode, skipped: false };
-    return { position: afterGate(position, result, this.#prp.gates) };
+    return { position: afterGate(position, step.gate, result, this.#prp.gates) };
   }
 
   /** `undefined` if the run was paused before the coder had answered. */
@@ -260,7 +293,7 @@ function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position
     return coderResult === undefined || coderResult.result === "success" ? whose : `${whose}: ${coderResult.result}`;
   }
   const last = validationResults.findLast(({ skipped }) => !skipped);
-  return `Gate ${stage.slice(-1)} ${last?.success === false ? "failed" : "passed"}`;
+  return `Gate ${stage.slice("validation-gate-".length)} ${last?.success === false ? "failed" : "passed"}`;
 }
 
 function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {

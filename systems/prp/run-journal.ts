@@ -2,8 +2,8 @@ import type { SetAside } from "../../adapters/files/task-file.js";
 import type { Checkpoint, CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { isStillBeingRun, RunLock } from "../processes/run-lock.js";
+import type { LoadedPrp } from "./load-prp.js";
 import type { Position } from "./next-step.js";
-import type { LoadedPrp } from "./prp-document.js";
 import type { CheckpointExecutionState, Work, WorkProgress } from "./schema.js";
 import type { SessionCheckpoints } from "./storage.js";
 

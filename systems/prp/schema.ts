@@ -1,23 +1,26 @@
 import { z } from "zod";
 import { isoDate } from "../iso-date.js";
 
-/** The points of a PRP's execution, in the order of their first appearance. */
-export const PRP_STAGES = [
-  "pre-execution",
-  "coder-response",
-  "validation-gate-1",
-  "validation-gate-2",
-  "validation-gate-3",
-  "validation-gate-4",
-  "complete",
-  "failed",
-] as const;
+/** The stage of a gate: of its level, and of its place among the gates of that level from the second on. */
+export type GateStage = `validation-gate-${string}`;
 
-export type PrpStage = (typeof PRP_STAGES)[number];
+/** A point of a PRP's execution. The spec's own program reads the gates 1 to 4 alone. */
+export type PrpStage = "pre-execution" | "coder-response" | GateStage | "complete" | "failed";
+
+/** For a regular expression: what {@link PrpStage} names. */
+export const PRP_STAGE_PATTERN =
+  "(?:pre-execution|coder-response|validation-gate-\\d+(?:\\.\\d+)?(?:-\\d+)?|complete|failed)";
+const PRP_STAGE = new RegExp(`^${PRP_STAGE_PATTERN}$`);
+
+/** The stages of a PRP's execution. */
+export const PrpStageSchema = z.custom<PrpStage>(
+  (value) => typeof value === "string" && PRP_STAGE.test(value),
+  "It is no stage of a PRP's execution: pre-execution, coder-response, validation-gate-<level>, complete or failed",
+);
 
 /** How one gate went. */
 export const ValidationGateResultSchema = z.object({
-  level: z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)]),
+  level: z.number(),
   description: z.string(),
   success: z.boolean(),
   /** What was run; null if there is nothing to run. */
@@ -43,7 +46,7 @@ export type CoderResult = z.output<typeof CoderResultSchema>;
 const WorkSchema = z.object({
   kind: z.enum(["coder", "gate"]),
   /** The gate's level. */
-  level: z.number().int().optional(),
+  level: z.number().optional(),
 });
 
 export type Work = z.output<typeof WorkSchema>;
@@ -65,7 +68,7 @@ export type WorkProgress = z.output<typeof WorkProgressSchema>;
 
 /** What the executor needs beyond the spec's state, under one key. Another program's states don't have it. */
 export const PrpRunStateSchema = z.object({
-  /** SHA-256 of the PRP's text and gates: work on another version isn't resumed. */
+  /** SHA-256 of the PRP's text: a resumed run says where it has changed. */
   prpDigest: z.string().optional(),
   /** What was started once this checkpoint was on disk; absent if the run stopped here. */
   work: WorkSchema.optional(),
@@ -79,7 +82,7 @@ export const PrpRunStateSchema = z.object({
 export const CheckpointExecutionStateSchema = z.object({
   /** The PRP's file; empty if the PRP came as an object. */
   prpPath: z.string(),
-  stage: z.enum(PRP_STAGES),
+  stage: PrpStageSchema,
   /** All the coder wrote, bounded, or its reply as JSON. */
   coderResponse: z.string().optional(),
   coderResult: CoderResultSchema.optional(),

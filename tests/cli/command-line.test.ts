@@ -61,6 +61,7 @@ describe("--help", () => {
     [["help", "prp", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
     [["help", "oneshot", "list"], ["oneshot", "list", "--help"], "Usage: waymark oneshot list "],
     [["prp", "help", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
+    [["help", "prp", "check"], ["prp", "check", "--help"], "Usage: waymark prp check "],
   ])("is what %j shows too", async (asked, option, usage) => {
     const { code, stdout } = await waymark({ cwd: "." }, asked);
     expect([code, stdout]).toEqual([0, (await waymark({ cwd: "." }, option)).stdout]);
@@ -293,12 +294,17 @@ describe("completion", () => {
     [["prp", "r"], ["run"]],
     [
       ["prp", ""],
-      ["run", "status", "help"],
+      ["check", "run", "status", "help"],
     ],
     [
       ["prp", "run", "--s"],
-      ["--session", "--storage"],
+      ["--session", "--section", "--storage"],
     ],
+    [
+      ["prp", "check", "PRP.md", "--s"],
+      ["--section", "--storage"],
+    ],
+    [["prp", "check", "PRP.md", ""], []],
     [["prp", "status", "--js"], ["--json"]],
     // The shell completes file names.
     [["prp", "run", "--session", ""], []],

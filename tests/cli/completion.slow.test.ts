@@ -10,7 +10,8 @@ import { cleanEnv, hasScript, newPlace, WAYMARK } from "./waymark.js";
 const LINES = [
   ["waymark li", "waymark list"],
   ["waymark prp r", "waymark prp run"],
-  ["waymark prp run --se", "waymark prp run --session"],
+  ["waymark prp check --sec", "waymark prp check --section"],
+  ["waymark prp run --ses", "waymark prp run --session"],
   ["waymark prp run --session ses", "waymark prp run --session sessions"],
   ["waymark list --in", "waymark list --incomplete"],
   ["waymark list bu", "waymark list build-1"],
@@ -87,5 +88,10 @@ it.skipIf(noFish !== "")(`fish offers what completes a line${noFish && ` (skippe
     const word = completed.slice(line.lastIndexOf(" ") + 1);
     expect([line, ask(line)]).toEqual([line, expect.stringMatching(new RegExp(`^${word}/?(\t.*)?\n$`))]);
   }
-  expect(ask("waymark prp ").replace(/\t.*/g, "").trimEnd().split("\n").sort()).toEqual(["help", "run", "status"]);
+  expect(ask("waymark prp ").replace(/\t.*/g, "").trimEnd().split("\n").sort()).toEqual([
+    "check",
+    "help",
+    "run",
+    "status",
+  ]);
 });

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
@@ -165,13 +165,15 @@ describe("waymark prp", () => {
     );
   });
 
-  it("says that a PRP has changed since its checkpoint, and what to do", async () => {
-    const { cwd, run, unfinished } = await project();
-    await unfinished();
-    appendFileSync(join(cwd, "PRP.md"), "More.\n");
-    const { code, stderr } = await run("--resume");
-    expect(code).toBe(6);
-    expect(stderr).toMatch(/Nothing was changed; undo the change, or restart it to begin anew \(--restart\)\.\n$/);
+  it("resumes a PRP whose boxes and prose have changed since its checkpoint, without the gates that have passed", async () => {
+    const { cwd, run, log, write, interrupted } = await project();
+    writeFileSync(join(cwd, "PRP.md"), `${readFileSync(join(cwd, "PRP.md"), "utf8")}\n- [ ] Made\n`);
+    expect(await interrupted("SIGKILL")).toEqual([null, "SIGKILL"]);
+    const text = readFileSync(join(cwd, "PRP.md"), "utf8");
+    writeFileSync(join(cwd, "PRP.md"), `${text.replace("- [ ]", "- [x]")}\nMore.\n`);
+    write("go");
+    expect((await run("--resume")).code).toBe(0);
+    expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
   it.each([

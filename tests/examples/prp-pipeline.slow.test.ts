@@ -54,6 +54,17 @@ describe("the PRP pipeline example", () => {
     }
   });
 
+  it("resumes a PRP whose boxes the coder has ticked, in the run's copy alone", () => {
+    for (const { output, folder, checkpoints } of runs) {
+      const text = readFileSync(join(folder, "PRP.md"), "utf8");
+      expect(text.match(/^- \[.\]/gm)).toEqual([...Array(5).fill("- [x]"), "- [ ]", "- [ ]"]);
+      expect(text.replaceAll("- [x]", "- [ ]")).toBe(readFileSync(join(example, "PRP.md"), "utf8"));
+      expect(output).toMatch(/^ +the PRP +5 of the 7 boxes /m);
+      expect(output).toMatch(/^ +↻ validation-gate-3 +resumes from here$/m);
+      expect(checkpoints.at(-1)?.state.validationResults[2]?.command).toMatch(/^cd dist && node /);
+    }
+  });
+
   it("saves a checkpoint at every point, and draws a timeline of them with the kill and the resume", () => {
     for (const { output, checkpoints } of runs) {
       const stages = checkpoints.map(({ state }) => state.stage);

@@ -18,8 +18,11 @@ export const prp: CommandFile = {
   register(program, cli) {
     const command = program
       .command("prp")
-      .summary("run PRPs, see them")
-      .description("Runs a PRP with a coder and its validation gates, and shows the state of a session's PRPs.");
+      .summary("check PRPs, run them")
+      .description(
+        "Says what a PRP would run, runs it with a coder and its validation gates, and shows the state of a session's PRPs.",
+      );
+    registerCheck(command, cli);
     registerRun(command, cli);
     registerStatus(command, cli);
   },
@@ -27,20 +30,43 @@ export const prp: CommandFile = {
 
 type PrpCommand = Command<[], Record<never, never>, GlobalOptions>;
 
+const SECTION = "the heading above the gates, if it doesn't say validation";
+
+function registerCheck(command: PrpCommand, cli: Cli): void {
+  command
+    .command("check")
+    .summary("what PRPs would run, and what to know before")
+    .description(
+      "Says what PRPs would run, and runs nothing: each gate with its statements, why one is skipped, and warnings with " +
+        "their lines. Of a folder, the PRPs in it and below are summed up; hidden folders and node_modules are left out. " +
+        "The exit code is 1 if a PRP can't be run.",
+    )
+    .argument("<prp...>", "Markdown or JSON; or folders")
+    .option("--section <heading>", SECTION)
+    .option("--json", "for programs: each PRP with its gates, and the totals")
+    .action(async (paths, options) => {
+      const { checkPrps } = await import("../prp/check-prps.js");
+      await checkPrps(cli, paths, options);
+    });
+}
+
 function registerRun(command: PrpCommand, cli: Cli): void {
   command
     .command("run")
+    .summary("run a PRP, or resume it")
     .description(
       "Runs a PRP: the coder, then the validation gates, and fixes what they find. Each point is a checkpoint in the " +
         "session's folder: after Ctrl-C, a failure or a kill, --resume goes on, and asks the coder for nothing twice. " +
-        "Coder and gates run in the current folder, and their output is shown as it comes.",
+        "Coder and gates run in the current folder, and their output is shown as it comes. First it shows the warnings of " +
+        "waymark prp check; a PRP that can't be run is refused before the coder is asked.",
     )
-    .argument("<prp>", "a Markdown file with a Validation Loop")
+    .argument("<prp>", "Markdown with a Validation Loop, or JSON")
     .requiredOption("--coder <cmd>", "run by sh: the prompt on its stdin, a line of JSON at its end")
     .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
     .addOption(new Option("--resume", "go on from the PRP's checkpoint").conflicts("restart"))
     .option("--restart", "start over, whatever the checkpoint says")
-    .option("--task <id>", "default: the PRP's own id, else its file's name")
+    .option("--task <id>", "default: the PRP's own id, else its path from --session")
+    .option("--section <heading>", SECTION)
     .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
     .option("--gate-timeout <time>", "for each gate; default: 2m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
@@ -48,10 +74,12 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark/prp");
+      const { warnOfPrp } = await import("../prp/check-prps.js");
+      const { task: taskId, section, session: sessionPath } = options;
       const plain = whyPlain("waymark prp run", await cli.config());
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json ? new JsonEvents(cli.output) : undefined;
-      const executor = new PrpExecutor(options.session, {
+      const executor = new PrpExecutor(sessionPath, {
         coder: options.coder,
         cwd: ".",
         maxFixAttempts: options.fixes,
@@ -64,16 +92,18 @@ function registerRun(command: PrpCommand, cli: Cli): void {
         await runPausably(cli, {
           view,
           work: (signal) =>
-            namingFlags(FLAGS, () =>
-              executor.execute(path, {
+            namingFlags(FLAGS, async () => {
+              await warnOfPrp(cli, view, path, { taskId, section, sessionPath });
+              return executor.execute(path, {
                 signal,
-                taskId: options.task,
+                taskId,
+                section,
                 restart: options.restart,
                 // Without one of the two flags, unfinished work is not continued.
                 resume: options.restart ? undefined : options.resume === true,
-              }),
-            ),
-          report: (result) => report(cli, options.session, result),
+              });
+            }),
+          report: (result) => report(cli, sessionPath, result),
         });
       } finally {
         await executor.close();
@@ -98,12 +128,12 @@ const FLAGS = {
   CHECKPOINT_CONFLICT: "--resume, --restart",
   CHECKPOINT_CORRUPT: "--restart sets what can't be read aside and begins anew",
   CHECKPOINT_NOT_FOUND: "without --resume",
-  PRP_CHANGED: "--restart",
 };
 
 function registerStatus(command: PrpCommand, cli: Cli): void {
   command
     .command("status")
+    .summary("where a session's PRPs stand")
     .description("The state of each PRP of a session, the most recent first.")
     .option("--session <dir>", "the session's folder", ".")
     .option("--json", "for programs: the tasks, and what is damaged")

@@ -4,6 +4,7 @@
 import { appendFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
+import { tickCriteria } from "./coder/boxes.js";
 import { applyEdits, type Edit } from "./coder/edits.js";
 import { FIRST_TRY } from "./coder/first-try.js";
 import { findFix } from "./coder/fixes.js";
@@ -25,7 +26,11 @@ process.stdout.write(`${JSON.stringify(answer)}\n`);
 /** What it does is decided by the prompt alone: a prompt that shows a failure asks for its fix. */
 async function answerTo(prompt: string): Promise<Answer> {
   if (!prompt.includes("<prp")) return { result: "error", message: "The prompt holds no PRP.", artifacts: [] };
-  if (!/^Exit code: /m.test(prompt)) return carryOut("Wrote src/report.ts, added the command", FIRST_TRY);
+  if (!/^Exit code: /m.test(prompt)) {
+    const answer = await carryOut("Wrote src/report.ts, added the command, ticked the criteria", FIRST_TRY);
+    await tickCriteria(pathOfPrp(prompt));
+    return answer;
+  }
   const fix = findFix(prompt);
   if (fix !== undefined) return carryOut(fix.message, fix.edits);
   return { result: "issue", message: "The script of this stand-in has no answer to that failure.", artifacts: [] };
@@ -34,4 +39,11 @@ async function answerTo(prompt: string): Promise<Answer> {
 async function carryOut(message: string, edits: readonly Edit[]): Promise<Answer> {
   await applyEdits(edits);
   return { result: "success", message, artifacts: [...new Set(edits.map(({ path }) => path))] };
+}
+
+/** Where the PRP stands, as the first prompt says. */
+function pathOfPrp(prompt: string): string {
+  const [, path] = /^Execute this PRP .* It stands in (.+)\.$/m.exec(prompt) ?? [];
+  if (path === undefined) throw new Error("The prompt doesn't say where the PRP stands.");
+  return path;
 }

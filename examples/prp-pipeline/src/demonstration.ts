@@ -1,5 +1,5 @@
 import { CheckpointFollower } from "./checkpoint-follower.js";
-import { collectEvidence } from "./evidence.js";
+import { boxesOf, collectEvidence } from "./evidence.js";
 import { hasEnded } from "./left-behind.js";
 import * as narration from "./narration.js";
 import type { RunFolder } from "./run-folder.js";
@@ -33,6 +33,8 @@ export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promi
     const { gatePid } = first;
     const gateHasEnded = gatePid === undefined ? undefined : await hasEnded(gatePid);
     narration.showLeftBehind(gatePid, gateHasEnded);
+    const boxes = await boxesOf(folder);
+    narration.showBoxes(boxes);
 
     narration.showStart("Run 2, the same command", folder);
     const second = await run(folder, follower, signal);
@@ -41,7 +43,7 @@ export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promi
     const evidence = await collectEvidence(folder, checkpoints);
     narration.showWork(evidence.work, checkpoints, first);
     narration.showTimeline(checkpoints, first, folder);
-    return judge({ first, second, atKill, checkpoints, evidence, gateHasEnded });
+    return judge({ first, second, atKill, checkpoints, evidence, gateHasEnded, boxes });
   } finally {
     await follower.stop();
   }

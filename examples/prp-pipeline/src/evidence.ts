@@ -1,7 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { CheckpointData } from "waymark/prp";
-import type { RunFolder } from "./run-folder.js";
+import { PRP, type RunFolder } from "./run-folder.js";
 import { isResumed } from "./step.js";
 
 /** Work, how often each of the two runs has started it, and the last thing that it left on disk. */
@@ -22,6 +22,14 @@ export interface Evidence {
 export interface Trace {
   readonly path: string;
   readonly atMs: number;
+}
+
+/** The boxes of the run's own copy of the PRP. */
+export interface Boxes {
+  readonly ticked: number;
+  readonly all: number;
+  /** Whether nothing else in it differs from the repository's PRP, of which no box is ticked. */
+  readonly isAllThatChanged: boolean;
 }
 
 /** What each gate writes last. The type check only reads. */
@@ -51,6 +59,14 @@ export async function collectEvidence(folder: RunFolder, checkpoints: readonly C
     work.push({ work: name, starts: [count(false), count(true)], trace });
   }
   return { work, coderCalls: calls.length };
+}
+
+export async function boxesOf({ prp }: RunFolder): Promise<Boxes> {
+  const text = await readFile(prp, "utf8");
+  const ticked = text.split("- [x] ").length - 1;
+  const unticked = text.replaceAll("- [x] ", "- [ ] ");
+  const all = unticked.split("- [ ] ").length - 1;
+  return { ticked, all, isAllThatChanged: unticked === (await readFile(PRP, "utf8")) };
 }
 
 /** The coder's calls, as it has recorded them itself, in order. */

@@ -1,6 +1,6 @@
 // What the example says while it runs: one line for each thing that happens.
 import type { CheckpointData } from "waymark/prp";
-import type { WorkDone } from "./evidence.js";
+import type { Boxes, WorkDone } from "./evidence.js";
 import { PRP, RUNNER, type RunFolder, TASK_ID } from "./run-folder.js";
 import type { Run } from "./runner-process.js";
 import { colours, fact, fitted, heading, line, seconds, shown } from "./screen.js";
@@ -18,7 +18,7 @@ export function introduce(): void {
   fact("the PRP", `${shown(PRP)}: a program that adds up work logs gets a report`);
   fact(
     "the coder",
-    "a script that stands in for an agent, and really edits the program; any agent's command line can take its place",
+    "a script that stands in for an agent, really edits the program and ticks boxes in the run's copy of the PRP; any agent's command line can take its place",
   );
   fact("the gates", "type check, unit tests, the program run, an end-to-end check");
 }
@@ -57,6 +57,11 @@ export function showLeftBehind(pid: number | undefined, hasEnded: boolean | unde
   fact("left behind", hasEnded === true ? `nothing: ${gate} has ended with it` : `${gate} is still running`);
 }
 
+/** The run that resumes reads another text than the one that was killed. */
+export function showBoxes({ ticked, all }: Boxes): void {
+  fact("the PRP", `${ticked} of the ${all} boxes in this run's copy are ticked; its gates are the same, so it resumes`);
+}
+
 export function showWork(work: readonly WorkDone[], checkpoints: readonly CheckpointData[], first: Run): void {
   heading("What was done once, what twice, and what not again");
   line();
@@ -82,6 +87,7 @@ export function showTimeline(checkpoints: readonly CheckpointData[], first: Run,
   line("It is all still there:");
   line(colours.dim(shown(folder.checkpoints)));
   line(colours.dim(`${shown(folder.project)}/src/report.ts`));
+  line(colours.dim(shown(folder.prp)));
 }
 
 export function showVerdict(problems: readonly string[]): void {

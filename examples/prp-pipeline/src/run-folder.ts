@@ -5,6 +5,8 @@ import { fileURLToPath } from "node:url";
 /** Where things are in one run's folder. */
 export interface RunFolder {
   readonly path: string;
+  /** The copy of the PRP, whose boxes the coder ticks. */
+  readonly prp: string;
   /** The copy of the project that the coder works on. */
   readonly project: string;
   /** The session: its checkpoints are in artifacts/<task>/checkpoints.json. */
@@ -29,6 +31,7 @@ export function runFolderAt(path: string): RunFolder {
   const session = join(path, "session");
   return {
     path,
+    prp: join(path, "PRP.md"),
     project: join(path, "hours"),
     session,
     checkpoints: join(session, "artifacts", TASK_ID, "checkpoints.json"),
@@ -37,8 +40,8 @@ export function runFolderAt(path: string): RunFolder {
 }
 
 /**
- * A new folder with a fresh copy of the project. Each run has its own, so that the project in the repository is never
- * edited, nothing of an earlier run is in the way, and what came of the last few can be looked at.
+ * A new folder with a fresh copy of the project and of the PRP. Each run has its own, so that those in the repository are
+ * never edited, nothing of an earlier run is in the way, and what came of the last few can be looked at.
  */
 export async function createRunFolder(): Promise<RunFolder> {
   await mkdir(RUNS, { recursive: true });
@@ -47,6 +50,7 @@ export async function createRunFolder(): Promise<RunFolder> {
     await rm(join(RUNS, String(old)), { recursive: true, force: true });
   }
   const folder = runFolderAt(await makeNumbered(Math.max(0, ...numbers) + 1));
+  await cp(PRP, folder.prp);
   await cp(join(EXAMPLE, "project"), folder.project, {
     recursive: true,
     // What somebody has built in there by hand would only be in the way.

@@ -3,7 +3,7 @@
 //   node dist/run.js <folder>
 import { resolve } from "node:path";
 import { PrpExecutor } from "waymark/prp";
-import { CODER, PRP, runFolderAt } from "./run-folder.js";
+import { CODER, runFolderAt } from "./run-folder.js";
 
 const [path] = process.argv.slice(2);
 if (path === undefined) throw new TypeError("Usage: node dist/run.js <folder of a run>");
@@ -19,7 +19,7 @@ const executor = new PrpExecutor(folder.session, {
   checkpoints: { maxCheckpoints: 100 },
   logger: { debug() {}, info: say, warn: say, error: say },
 });
-const { success, error, fixAttempts } = await executor.execute(PRP);
+const { success, error, fixAttempts } = await executor.execute(folder.prp);
 await executor.close();
 
 if (success) console.log(`Done, with ${fixAttempts} fix${fixAttempts === 1 ? "" : "es"} on the way.`);

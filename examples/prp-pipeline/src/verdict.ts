@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CheckpointData } from "waymark/prp";
-import type { Evidence, WorkDone } from "./evidence.js";
+import type { Boxes, Evidence, WorkDone } from "./evidence.js";
 import type { Run } from "./runner-process.js";
 import { isResumed } from "./step.js";
 
@@ -12,6 +12,8 @@ export interface Outcome {
   readonly evidence: Evidence;
   /** Whether the gate that was running ended with run 1; `undefined` if none was. */
   readonly gateHasEnded: boolean | undefined;
+  /** Of the run's PRP, when run 1 was killed. */
+  readonly boxes: Boxes;
 }
 
 /** How often each run has to have started what: the second one nothing but the gate that the first one died in. */
@@ -36,7 +38,7 @@ const STAGES = [
 
 /** What didn't go as it should have: nothing, if all is well. */
 export function judge(outcome: Outcome): string[] {
-  const { first, second, atKill, checkpoints, gateHasEnded } = outcome;
+  const { first, second, atKill, checkpoints, gateHasEnded, boxes } = outcome;
   const { work, coderCalls } = outcome.evidence;
   const starts = Object.fromEntries(work.map(({ work: name, starts }) => [name, starts]));
   const stages = new Set<string>(checkpoints.map(({ state }) => state.stage));
@@ -50,6 +52,8 @@ export function judge(outcome: Outcome): string[] {
       "The newest checkpoint of run 1 doesn't name gate 4 as its work.",
     ],
     [gateHasEnded !== true, "Gate 4 did not end with run 1."],
+    [boxes.ticked === 0, "No box of the PRP was ticked when run 1 was killed."],
+    [!boxes.isAllThatChanged, "More than the boxes of the PRP has changed, or the repository's PRP has."],
     [second.exitCode !== 0, `Run 2 failed (exit code ${second.exitCode}): ${second.stderr.trim()}`],
     [resumed?.state.stage !== "validation-gate-3", "Run 2 did not resume from gate 3."],
     [!isDeepStrictEqual(starts, EXPECTED), `The runs started something else: ${JSON.stringify(starts)}.`],

@@ -67,13 +67,12 @@ describe("a command", () => {
     });
   });
 
-  it("fails with its first failing line, and under bash in the middle of a pipe", async () => {
+  it("fails with its first failing line", async () => {
     const exitCode = async (command: string, shell: "sh" | "bash", strict = true) =>
       (await run(command, { shell, strict }).result).exitCode;
 
     expect(await exitCode("false\ntrue", "sh")).toBe(1);
     expect(await exitCode("false\ntrue", "bash")).toBe(1);
-    expect(await exitCode("false | cat\ntrue", "bash")).toBe(1);
     expect(await exitCode("false\ntrue", "sh", false)).toBe(0);
   });
 

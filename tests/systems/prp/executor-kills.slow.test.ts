@@ -37,6 +37,33 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
     },
   );
 
+  it.each(["code", "gate-1", "gate-2", "gate-3"])(
+    "in %s, where a box is ticked meanwhile, and gates are lists, sessions and pipes",
+    async (work) => {
+      const session = await Session.create();
+      const prp = (box: string) =>
+        `# T\n\n- [${box}] coded\n\n## Quality Gates (Validation)\n\n**Level 1: A list**\n\n\`\`\`bash\ncd . && ./work gate-1\n\`\`\`\n\n` +
+        "**Level 1.5: A pipe after a condition**\n\n```sh\n[ -d no ] && rm -r no\n./work gate-2 | cat\n```\n\n" +
+        "**Level 5: A session**\n\n```console\n$ ./work gate-3\ngate-3 is fine\n```\n";
+      await session.write("PRP.md", prp(" "));
+      await session.write("block", work);
+      const run = session.spawn();
+      const pid = await blocked(run);
+      run.kill("SIGKILL");
+      await run;
+      await session.remove("block");
+      await session.write("PRP.md", prp("x"));
+
+      const result = await session.executor().execute(session.prpPath);
+
+      expect(isAlive(pid)).toBe(false);
+      expect(result).toMatchObject({ success: true, resumedFrom: { id: expect.any(String) } });
+      const whole = ["code", "gate-1", "gate-2", "gate-3"];
+      const at = whole.indexOf(work);
+      expect(await session.log()).toEqual([...whole.slice(0, at + 1), ...whole.slice(at)]);
+    },
+  );
+
   it("and begun anew: not before nothing of the killed run is left", async () => {
     const session = await Session.create();
     // Told to end, the gate takes its time, until somebody writes into the pipe.

@@ -123,22 +123,132 @@ describe("a PRP that has failed", () => {
 });
 
 describe("a PRP that has changed since its checkpoint", () => {
-  it("is refused, and nothing is done, until it is begun anew", async () => {
+  it("goes on with a note if its boxes were ticked and its prose has changed; passed gates aren't run again", async () => {
     const session = await Session.create();
-    await session.write("fail-gate-1");
+    await session.writePrp("Make it work\n\n- [ ] one\n- [ ] two");
+    await session.write("fail-gate-3");
     await session.executor({ maxFixAttempts: 0 }).execute(session.prpPath);
-    await session.writePrp("Make something else work");
-    const executor = session.executor({ maxFixAttempts: 0 });
-    const before = await session.checkpoints();
+    await session.remove("fail-gate-3");
 
-    await expect(executor.execute(session.prpPath)).rejects.toMatchObject({
-      code: "PRP_CHANGED",
-      message: expect.stringContaining("restart it"),
-    });
-    expect(await session.checkpoints()).toEqual(before);
+    await session.writePrp("Make it work\n\n- [x] one\n- [X] two");
+    const ticked = recordingLogger();
+    await session.write("fail-gate-4");
+    await session.executor({ maxFixAttempts: 0, logger: ticked }).execute(session.prpPath);
+    await session.remove("fail-gate-4");
+    await session.writePrp("Make something else work");
+    const reworded = recordingLogger();
+    const result = await session.executor({ logger: reworded }).execute(session.prpPath);
+
+    expect(result.success).toBe(true);
+    expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "gate-3", "gate-3", "gate-4", "gate-4"]);
+    expect(ticked.lines.map(({ message }) => message).join("\n")).not.toContain("has changed");
+    expect(reworded.lines.map(({ message }) => message).join("\n")).toContain(
+      "Its text has changed since the last run",
+    );
+  });
+
+  it("runs a gate again that has changed, and one that was added; the others stay passed", async () => {
+    const session = await Session.create();
+    await session.executor({ coder: countingCoder() }).execute(session.prpPath);
+    const before = await readFile(session.prpPath, "utf8");
+    const added = "\n### Level 5: Docs\n\n```sh\n./work docs\n```\n";
+    await writeFile(session.prpPath, `${before.replace("./work gate-2", "./work gate-2 # again")}${added}`);
+    const logger = recordingLogger();
+    const coder = countingCoder();
+    const result = await session.executor({ coder, logger }).execute(session.prpPath);
+
+    expect(result).toMatchObject({ success: true, resumedFrom: { stage: "complete" } });
+    expect(await session.log()).toEqual([...GATES, "gate-2", "docs"]);
+    expect(coder.calls).toBe(0);
+    expect(result.validationResults.map(({ level }) => level)).toEqual([1, 2, 3, 4, 5]);
+    expect(logger.lines.map(({ message }) => message).join("\n")).toContain("level 2 (Gate 2)");
+  });
+
+  it("drops the result of a gate that was removed, and runs nothing again", async () => {
+    const session = await Session.create();
+    await session.executor({ coder: countingCoder() }).execute(session.prpPath);
+    const before = await readFile(session.prpPath, "utf8");
+    await writeFile(session.prpPath, before.slice(0, before.indexOf("### Level 4")));
+    const result = await session.executor().execute(session.prpPath);
+
+    expect(result.success).toBe(true);
+    expect(result.validationResults.map(({ level }) => level)).toEqual([1, 2, 3]);
+    expect(await session.log()).toEqual(GATES);
+  });
+
+  it("begins anew with restart", async () => {
+    const session = await Session.create();
+    await session.executor().execute(session.prpPath);
+    await session.writePrp("Make something else work");
+    await session.executor().execute(session.prpPath, { restart: true });
+
+    expect(await session.log()).toEqual(["code", ...GATES, "code", ...GATES]);
+  });
+});
+
+describe("two PRPs of one session whose files have the same name, and no id", () => {
+  it("are two tasks by their paths, and both run", async () => {
+    const session = await Session.create();
+    const text = "# T\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n";
+    for (const folder of ["one", "two"]) {
+      await mkdir(join(session.path, folder));
+      await session.write(`${folder}/PRP.md`, text);
+      await session.executor().execute(join(session.path, folder, "PRP.md"));
+    }
+
+    expect(await session.log()).toEqual(["code", "gate-1", "code", "gate-1"]);
+    expect(await session.checkpoints("one/PRP")).not.toEqual([]);
+    expect(await session.checkpoints("two/PRP")).not.toEqual([]);
+  });
+
+  it("goes on under the file's name if the session was begun under it", async () => {
+    const session = await Session.create();
+    await mkdir(join(session.path, "one"));
+    const path = join(session.path, "one", "PRP.md");
+    await session.write("one/PRP.md", "# T\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n");
+    await session.write("fail-gate-1");
+    await session.executor({ maxFixAttempts: 0 }).execute(path, { taskId: "PRP" });
     await session.remove("fail-gate-1");
-    expect((await executor.execute(session.prpPath, { restart: true })).success).toBe(true);
-    expect(await session.log()).toEqual(["code", "gate-1", "code", ...GATES]);
+    const coder = countingCoder();
+    const result = await session.executor({ coder }).execute(path);
+
+    expect(result).toMatchObject({ success: true, resumedFrom: { stage: "failed" } });
+    expect(coder.calls).toBe(0);
+    expect(await session.checkpoints("one/PRP")).toEqual([]);
+  });
+});
+
+describe("a PRP document whose levels repeat, or are texts", () => {
+  it("runs each gate in order, with a checkpoint of its own; and is read from a file of JSON", async () => {
+    const session = await Session.create();
+    const gate = (level: number | string, name: string) => ({ level, description: name, command: `./work ${name}` });
+    const gates = [gate("L2", "c"), gate("1 \u2014 vet", "a"), gate(1, "b"), gate(5, "d")];
+    await session.write("plan.json", JSON.stringify({ taskId: "T", validationGates: gates }));
+    const result = await session.executor({ coder: countingCoder() }).execute(join(session.path, "plan.json"));
+
+    expect(result.success).toBe(true);
+    expect(await session.log()).toEqual(["a", "b", "c", "d"]);
+    const stages = (await session.checkpoints("T")).map(({ state }) => state.stage);
+    expect(stages.filter((stage) => stage.startsWith("validation"))).toEqual([
+      "validation-gate-1",
+      "validation-gate-1-2",
+      "validation-gate-2",
+      "validation-gate-5",
+    ]);
+  });
+
+  it("goes on with the second gate of a level after that gate has failed", async () => {
+    const session = await Session.create();
+    const gates = ["a", "b"].map((name) => ({ level: 1, description: name, command: `./work ${name}` }));
+    await session.write("fail-b");
+    await session
+      .executor({ coder: countingCoder(), maxFixAttempts: 0 })
+      .execute({ taskId: "T", validationGates: gates });
+    await session.remove("fail-b");
+    const result = await session.executor().execute({ taskId: "T", validationGates: gates });
+
+    expect(result.success).toBe(true);
+    expect(await session.log()).toEqual(["a", "b", "b"]);
   });
 });
 

@@ -257,7 +257,10 @@ describe("a gate that fails", () => {
 
     expect(result).toMatchObject({ success: false, fixAttempts: 3 });
     expect(result.error).toBe("Validation failed after 3 fix attempts: level 2 (Gate 2)");
-    expect(result.validationResults).toMatchObject([{ success: true }, { exitCode: 7, stderr: "no\n" }]);
+    expect(result.validationResults).toMatchObject([
+      { success: true },
+      { exitCode: 7, stderr: "no\n[waymark: exit code 7; this failed: exit 7]\n" },
+    ]);
     expect(coder.calls).toBe(4);
     const latest = (await session.checkpoints("T")).at(-1);
     expect(latest).toMatchObject({ state: { stage: "failed", fixAttempt: 3 }, error: { message: result.error } });
@@ -308,17 +311,44 @@ describe("a gate that fails", () => {
     expect(coder.calls).toBe(1);
   });
 
-  it("whose shell is missing can't be started", async () => {
+  it("whose shell is missing is refused before the coder is asked, if no other gate can be run", async () => {
     const session = await Session.create();
     const coder = countingCoder();
     onTestFinished(() => void vi.unstubAllEnvs());
     vi.stubEnv("PATH", session.path);
 
     await expect(session.executor({ coder }).execute(documentOf("true"))).rejects.toMatchObject({
-      code: "PROCESS_NOT_STARTED",
+      code: "PRP_INVALID",
       message: expect.stringContaining("there is no bash"),
     });
-    expect(coder.calls).toBe(1);
+    expect(coder.calls).toBe(0);
+  });
+
+  it("says the exit code and the statement that failed, with its line in the PRP", async () => {
+    const session = await Session.create();
+    await session.write(
+      "PRP.md",
+      "# T\n\n## Validation Loop\n\n### Level 1: A\n\n```bash\n# first\necho fine\ntest -f missing.txt && echo present\necho done\n```\n",
+    );
+    const result = await session.executor({ coder: countingCoder(), maxFixAttempts: 0 }).execute(session.prpPath);
+
+    expect(result.validationResults).toMatchObject([
+      {
+        success: false,
+        exitCode: 1,
+        stdout: "fine\n",
+        stderr: "[waymark: exit code 1; this failed: line 10: test -f missing.txt && echo present]\n",
+      },
+    ]);
+  });
+
+  it("by its time limit says which statement was running", async () => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0, gateTimeoutMs: 300 });
+    const result = await executor.execute(documentOf("true\nsleep 1000\ncurl localhost"));
+
+    expect(result.validationResults[0]?.exitCode).toBeNull();
+    expect(result.validationResults[0]?.stderr).toContain("while this was running: sleep 1000");
   });
 
   it("writes to the terminal while it runs, and is kept up to the bound", async () => {
@@ -336,7 +366,7 @@ describe("a gate that fails", () => {
     const textOf = (stream: string) =>
       shown.flatMap(([text, { stream: from }]) => (from === stream ? [text] : [])).join("");
     expect(textOf("stdout").split("\n")).toHaveLength(20_001);
-    expect(textOf("stderr")).toBe("oops\n");
+    expect(textOf("stderr")).toBe("oops\n[waymark: exit code 1; this failed: exit 1]\n");
     expect(shown[0]?.[1]).toEqual({ ...source, stream: "stdout" });
     expect(validationResults[0]?.stdout).toMatch(/^1\n2\n[\s\S]*\n\[… 108,\d{3} bytes cut …\]\n[\s\S]*\n20000\n$/);
     expect((await session.checkpoints("T")).at(-1)?.state.validationResults).toEqual(validationResults);

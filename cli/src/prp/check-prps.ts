@@ -1,0 +1,101 @@
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { checkPrp, type GateCheck, PrpError } from "waymark/prp";
+import type { Cli } from "../cli.js";
+import type { JsonEvents } from "../event-lines.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { jsonText } from "../printable.js";
+import { briefText, type CheckedPrp, counting, detailedText, NO_PRPS, totalsText, warningsIn } from "./check-text.js";
+import { prpsBelow } from "./find-prps.js";
+
+/** How a PRP is read. */
+export interface ReadingOptions {
+  readonly section?: string | undefined;
+}
+
+const WIDTH = 80;
+
+/** Says what each PRP would run: those that are named in full, those of a folder in a line each. */
+export async function checkPrps(
+  cli: Cli,
+  paths: readonly string[],
+  { json = false, ...reading }: ReadingOptions & { readonly json?: boolean | undefined },
+): Promise<void> {
+  const { output } = cli;
+  const width = Math.min(output.columns, WIDTH);
+  const array = new JsonArrayPrinter(output, '{"prps":[');
+  // The PRPs themselves aren't kept: a folder may have thousands.
+  let totals = NO_PRPS;
+  const show = async (prp: CheckedPrp, textOf: typeof briefText): Promise<void> => {
+    totals = counting(totals, prp);
+    if (json) return array.add(jsonOf(prp));
+    for (const line of textOf(prp, width)) await output.line(line);
+  };
+  let hasFolder = false;
+  for (const path of paths) {
+    if (!(await isFolder(path))) {
+      if (!json && totals.prps > 0) await output.line();
+      await show(await checkedPrp(path, reading), detailedText);
+      continue;
+    }
+    hasFolder = true;
+    for await (const found of prpsBelow(path)) {
+      const prp = await checkedPrp(found.path, reading);
+      const runs = prp.check?.gates.some(({ skipped }) => skipped === undefined);
+      if (found.isCertain || runs) await show(prp, briefText);
+    }
+  }
+  const { prps, ...numbers } = totals;
+  if (prps === 0) {
+    throw new CommandError(ExitCode.notFound, `No PRP is in ${paths.map((path) => resolve(path)).join(", ")}.`);
+  }
+  if (json) await array.end(`],${jsonText(numbers).slice(1)}`);
+  else if (hasFolder || prps > 1) for (const line of ["", ...totalsText(totals, width)]) await output.line(line);
+  if (totals.refused > 0) cli.exitCode = ExitCode.failed;
+}
+
+/**
+ * Shows the warnings about a PRP that is about to be run: on standard error, or as events.
+ *
+ * @throws {PrpError} It can't be read. If it can't be run, nothing is shown: running it says why.
+ */
+export async function warnOfPrp(
+  cli: Cli,
+  view: JsonEvents | undefined,
+  path: string,
+  options: ReadingOptions & { readonly taskId: string | undefined; readonly sessionPath: string },
+): Promise<void> {
+  const { taskId, gates, problems } = await checkPrp(path, options);
+  if (problems.length > 0) return;
+  for (const { level, line, text } of gates.flatMap((gate) => [...skipIn(gate), ...warningsIn(gate)])) {
+    if (view !== undefined) view.show({ type: "warning", taskId, level, line, text });
+    else await cli.warn(`Level ${level}${line === undefined ? "" : `, line ${line}`}: ${text}`);
+  }
+}
+
+function skipIn({ level, line, skipped }: GateCheck) {
+  return skipped === undefined ? [] : [{ level, line, text: `it is skipped: ${skipped}` }];
+}
+
+async function checkedPrp(path: string, { section }: ReadingOptions): Promise<CheckedPrp> {
+  try {
+    const check = await checkPrp(path, { section });
+    return { path, check, problems: check.problems };
+  } catch (error) {
+    if (!(error instanceof PrpError)) throw error;
+    return { path, problems: [error.message.replaceAll(resolve(path), path)], code: error.code };
+  }
+}
+
+function jsonOf({ path, check, problems, code }: CheckedPrp): object {
+  return check ?? { path: resolve(path), gates: [], problems, code };
+}
+
+/** False also for what isn't there: reading it says so. */
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}

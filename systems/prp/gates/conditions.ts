@@ -1,0 +1,69 @@
+import type { AndOr, Command, SyntaxNode } from "unbash";
+
+/**
+ * How many commands at the beginning of an `&&` list ask whether there is something to do. If one of them is false,
+ * nothing has failed:
+ *
+ * - the tests of a list that ends with a command that prepares: `[ -d out ] && rm -r out`;
+ * - all before a last `exit`, `break`, `continue` or `return`: `curl -sf "$url" && break`.
+ *
+ * Other lists are checks, and the number is 0: `test -f report.txt && echo present` fails where there is no report.
+ */
+export function conditionLength({ commands, operators }: AndOr): number {
+  const last = commands.at(-1);
+  if (last === undefined || operators.some((operator) => operator !== "&&")) return 0;
+  if (isControlFlow(last)) return commands.length - 1;
+  const command = commandIn(last);
+  if (command === undefined || !prepares(command)) return 0;
+  return commands.findIndex((node) => !isTest(node));
+}
+
+const CONTROL_FLOW = new Set(["exit", "break", "continue", "return"]);
+
+/** Whether the node, or the group that it is, ends with a command that leaves what surrounds it. */
+function isControlFlow(node: SyntaxNode): boolean {
+  if (node.type === "BraceGroup") {
+    const last = node.body.commands.at(-1);
+    return last !== undefined && isControlFlow(last.command);
+  }
+  const name = commandIn(node)?.name?.value;
+  return name !== undefined && CONTROL_FLOW.has(name);
+}
+
+const SEARCHES = new Set(["grep", "egrep", "fgrep", "rg", "ag"]);
+
+/** Whether a node is a search, whose status is 1 if it finds nothing. */
+export function isSearch(node: SyntaxNode): boolean {
+  const name = commandIn(node)?.name?.value;
+  return name !== undefined && SEARCHES.has(name);
+}
+
+/** Whether a list begins with a test, as a condition does. */
+export function isTest(node: SyntaxNode): boolean {
+  if (node.type === "TestCommand") return true;
+  if (node.type === "Pipeline") return node.commands.length === 1 && node.commands.every(isTest);
+  if (node.type === "Redirected") return isTest(node.command);
+  const command = commandIn(node);
+  const [name, first = ""] = command === undefined ? [] : wordsOf(command);
+  return name === "test" || name === "[" || (name === "command" && /^-[vV]$/.test(first));
+}
+
+/** The words of a simple command, unquoted; of what isn't known before it runs, as it is written. */
+export function wordsOf({ name, args }: Command): string[] {
+  return [name, ...args].flatMap((word) => (word === undefined ? [] : [word.type === "Word" ? word.value : word.text]));
+}
+
+/** The simple command that a node is. */
+export function commandIn(node: SyntaxNode | undefined): Command | undefined {
+  return node?.type === "Command" ? node : undefined;
+}
+
+const PREPARING = new Set(["mkdir", "cp", "rm", "cd", "source", "."]);
+const INSTALLING =
+  /^(?:npm (?:ci|i|install)|(?:pnpm|yarn|bun) (?:i|add|install)|yarn$|pip3? install|uv (?:sync|pip install|venv)|poetry install|(?:go|cargo|gem|bundle|brew|apt|apt-get) install|python3? -m (?:venv|pip install))\b/;
+
+function prepares(command: Command): boolean {
+  const words = wordsOf(command);
+  const [name = ""] = words[0] === "sudo" ? words.slice(1) : words;
+  return PREPARING.has(name) || INSTALLING.test((words[0] === "sudo" ? words.slice(1) : words).join(" "));
+}

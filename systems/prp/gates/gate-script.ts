@@ -1,0 +1,166 @@
+import { forEachChild, type ParsedScript, type Pipeline, parse, type Statement, type SyntaxNode } from "unbash";
+import { STATEMENT_FD } from "../../processes/command.js";
+import { conditionLength, isSearch } from "./conditions.js";
+
+/** A shell that runs gates. */
+export type GateShell = "bash" | "zsh" | "sh";
+
+/** A gate's command, made so that it fails where a reader of it sees a failure. */
+export interface GateScript {
+  /** What the shell runs. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
+  readonly script: string;
+  readonly statements: readonly GateStatement[];
+}
+
+/** One of the statements that must succeed, each by itself. */
+export interface GateStatement {
+  readonly text: string;
+  /** In the gate's command, from 0. */
+  readonly line: number;
+}
+
+/**
+ * Makes the script of a gate's command. Run under `-e`, it ends with the first statement that fails:
+ *
+ * - A statement's status is checked after it, since `-e` lets `a && b` and `! a` through. Groups, `( … )` and `{ … }`, are
+ *   checked inside, too, as is the body of a `for`. In `if`, `while`, `||` and functions the shell's own rules hold.
+ * - In a pipe the last command decides, and every other one that fails, except by SIGPIPE: its reader had enough. `pipefail`
+ *   knows no such exception. A `sh` has no way to see the others. In a negated pipe, a search before the last command may
+ *   find nothing: `! grep -r TODO src | grep -v test` says that nothing is to be left.
+ * - A condition (see `conditionLength`) may be false.
+ *
+ * @throws {GateSyntaxError} The command is no valid shell.
+ */
+export function gateScript(command: string, shell: GateShell): GateScript {
+  const parsed = parseCommand(command);
+  const rewriting = new Rewriting(command, shell);
+  for (const [index, statement] of parsed.commands.entries()) rewriting.statement(statement, index);
+  return { script: rewriting.script(), statements: statementsOf(command) };
+}
+
+/** @throws {GateSyntaxError} The command is no valid shell. */
+export function statementsOf(command: string): GateStatement[] {
+  const { commands } = parseCommand(command);
+  return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(command, pos) }));
+}
+
+/** A command that no shell understands. */
+export class GateSyntaxError extends Error {
+  override readonly name = "GateSyntaxError";
+  /** In the gate's command, from 0. */
+  readonly line: number;
+
+  constructor(message: string, line: number) {
+    super(message);
+    this.line = line;
+  }
+}
+
+/** @throws {GateSyntaxError} */
+export function parseCommand(command: string): ParsedScript {
+  const parsed = parse(command);
+  const [error] = parsed.errors ?? [];
+  if (error === undefined) return parsed;
+  throw new GateSyntaxError(error.message, lineAt(command, error.pos));
+}
+
+/** The line of a position in the text, from 0. */
+export function lineAt(text: string, position: number): number {
+  return text.slice(0, position).split("\n").length - 1;
+}
+
+/** `exit` without a number ends the script with the status that was looked at. */
+const CHECK = "case $? in 0);;*)exit;;esac";
+
+/**
+ * Its arguments are the statuses of a pipe's commands, after `!` if the pipe is negated. It stands on the script's first
+ * line, so that lines keep their numbers.
+ */
+const PIPE_JUDGE =
+  "__waymark_pipe(){ __waymark_not=;case $1 in !)__waymark_not=1;shift;;esac;" +
+  "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +
+  "case $__waymark_not,$1 in 1,0)return 1;;1,*)return 0;;*)return $1;;esac;};";
+
+/** Rewrites a command in place, so that its lines keep their numbers. */
+class Rewriting {
+  readonly #command: string;
+  readonly #shell: GateShell;
+  readonly #edits: { readonly at: number; readonly length: number; readonly text: string }[] = [];
+
+  constructor(command: string, shell: GateShell) {
+    this.#command = command;
+    this.#shell = shell;
+  }
+
+  /** A statement of the gate itself. */
+  statement(statement: Statement, index: number): void {
+    this.#edit(statement.pos, `echo ${index} >&${STATEMENT_FD};`);
+    this.#rewrite(statement, true);
+  }
+
+  script(): string {
+    let [script, from] = [this.#shell === "sh" ? "" : PIPE_JUDGE, 0];
+    for (const { at, length, text } of this.#edits.sort((a, b) => a.at - b.at)) {
+      script += this.#command.slice(from, at) + text;
+      from = at + length;
+    }
+    return script + this.#command.slice(from);
+  }
+
+  /** @param isChecked - A failure of the node is a failure of the gate. */
+  #rewrite(node: SyntaxNode, isChecked: boolean): void {
+    // A substitution's pipes are judged as the shell does: its status is mostly unused.
+    if (node.type === "Word" || node.type === "Assignment" || node.type === "HereDoc") return;
+    // What begins at one place is opened from outside to inside, and closed from inside to outside.
+    const [before, after] = this.#wrapping(node, isChecked);
+    this.#edit(node.pos, before);
+    const isPassedOn = isChecked && passesItsFailureOn(node);
+    forEachChild(node, (child) => this.#rewrite(child, isPassedOn));
+    this.#edit(node.end, after);
+  }
+
+  #wrapping(node: SyntaxNode, isChecked: boolean): readonly [before: string, after: string] {
+    if (node.type === "Statement" && isChecked && node.background !== true) return ["", `;${CHECK}`];
+    if (node.type === "AndOr" && isChecked && conditionLength(node) > 0) {
+      // `test -d out && mkdir out/x` becomes `if test -d out ; then mkdir out/x;fi`.
+      this.#edit(this.#command.indexOf("&&", node.commands[conditionLength(node) - 1]?.end), "; then", 2);
+      return ["if ", ";fi"];
+    }
+    if (node.type === "Pipeline" && node.commands.length > 1 && this.#shell !== "sh") {
+      const statuses = this.#shell === "zsh" ? "pipestatus" : "PIPESTATUS";
+      for (const command of isNegated(node) ? node.commands.slice(0, -1).filter(isSearch) : []) {
+        this.#edit(command.pos, "{ ");
+        this.#edit(command.end, "||[ $? = 1 ];}");
+      }
+      return ["{ ", `;__waymark_pipe${isNegated(node) ? " !" : ""} "\${${statuses}[@]}";}`];
+    }
+    return ["", ""];
+  }
+
+  #edit(at: number, text: string, length = 0): void {
+    if (text !== "") this.#edits.push({ at, length, text });
+  }
+}
+
+/** Whether a failure of a part is a failure of the whole, so that the part's own statements are checked too. */
+function passesItsFailureOn(node: SyntaxNode): boolean {
+  if (node.type === "Statement") return node.background !== true;
+  if (node.type === "AndOr")
+    return node.operators.every((operator) => operator === "&&") && conditionLength(node) === 0;
+  if (node.type === "Pipeline") return !isNegated(node);
+  return PASSING_ON.has(node.type);
+}
+
+const PASSING_ON: ReadonlySet<SyntaxNode["type"]> = new Set([
+  "Redirected",
+  "Subshell",
+  "BraceGroup",
+  "CompoundList",
+  "For",
+  "ArithmeticFor",
+]);
+
+/** Whether the pipe's status is turned over. */
+function isNegated({ prefixes }: Pipeline): boolean {
+  return prefixes.filter(({ type }) => type === "Negation").length % 2 === 1;
+}

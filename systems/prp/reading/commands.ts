@@ -1,0 +1,116 @@
+import { parse } from "unbash";
+import type { GateShell } from "../gates/gate-script.js";
+import { numberIn } from "./levels.js";
+import { type CodeBlock, type OutlineItem, plain } from "./outline.js";
+
+/** What a level's code blocks say to run. */
+export interface LevelCommand {
+  /** One for each line of the command, with its line in the Markdown, from 1. */
+  readonly lines: readonly CommandLineOf[];
+  readonly shell: GateShell;
+  /** Blocks that aren't run: of other languages, or about what to do after a failure. */
+  readonly left: readonly LeftBlock[];
+}
+
+export interface CommandLineOf {
+  readonly text: string;
+  readonly line: number;
+}
+
+export interface LeftBlock {
+  readonly line: number;
+  readonly language: string;
+  readonly why: "other language" | "other shell" | "output" | "after a failure";
+}
+
+/** The shell for each language that names one. What is written for sh runs under bash, which sees more failures. */
+const SHELLS: Readonly<Record<string, GateShell>> = {
+  bash: "bash",
+  sh: "bash",
+  shell: "bash",
+  shellscript: "bash",
+  "shell-session": "bash",
+  shellsession: "bash",
+  console: "bash",
+  terminal: "bash",
+  zsh: "zsh",
+};
+const SESSIONS = new Set(["console", "terminal", "shell-session", "shellsession"]);
+const OTHER_SHELLS = new Set(["fish", "powershell", "pwsh", "ps1", "cmd", "bat", "batch", "nu", "csh", "tcsh"]);
+
+/** The command of a level's items; its own heading may be the first of them. */
+export function commandOf(items: readonly OutlineItem[]): LevelCommand {
+  const lines: CommandLineOf[] = [];
+  const left: LeftBlock[] = [];
+  let shell: GateShell = "bash";
+  let leftDepth = Number.POSITIVE_INFINITY;
+  let before = "";
+  for (const item of items) {
+    if (item.kind === "heading" && item.depth <= leftDepth) {
+      leftDepth = isAfterFailure(item.text) ? item.depth : Number.POSITIVE_INFINITY;
+    }
+    if (item.kind === "code") {
+      const isLeft = leftDepth < Number.POSITIVE_INFINITY || (/[:：]$/.test(before) && isAfterFailure(before));
+      const why = isLeft ? "after a failure" : whyNotRun(item, before, lines.length > 0);
+      if (why === undefined) {
+        if (SHELLS[item.language] === "zsh") shell = "zsh";
+        lines.push(...linesOf(item));
+      } else left.push({ line: item.line, language: item.language, why });
+    }
+    before = item.kind === "code" ? "" : item.text;
+  }
+  const runs = lines.some(({ text }) => /^\s*[^#\s]/.test(text));
+  return { lines: runs ? lines : [], shell, left };
+}
+
+/** "If it fails", "Rollback", "Troubleshooting": at the beginning, since a test may be of a rollback. */
+const AFTER_FAILURE =
+  /^(?:(?:if|when|on|upon|wenn|falls|bei|si|se|en cas|em caso|en caso|при|если)\b.{0,60}(?:fail|error|broke|wrong|fehl|schlag|echou|falla|falha|erro|echou|echec|echoue|ошиб|сбо)|(?:如果|若|当).{0,20}(?:失败|失敗|出错|错误)|失败|失敗|실패|roll-?\s?back|troubleshoot|fehlerbehebung|depannage|solu(?:cion|cao) de problemas|устранени|откат|回滚|故障|ロールバック|トラブル)/u;
+
+/** A level is none of them, whatever it is called. */
+function isAfterFailure(text: string): boolean {
+  return AFTER_FAILURE.test(plain(text).replace(/^[^\p{L}]+/u, "")) && numberIn(text)?.isNamed !== true;
+}
+
+const OUTPUT =
+  /expect|output|results?\b|should|erwart|ausgabe|esperad|salida|saida|attendu|sortie|预期|期望|输出|期待|出力|예상|출력|ожида|вывод/;
+
+function whyNotRun({ language, text }: CodeBlock, before: string, hasCommand: boolean): LeftBlock["why"] | undefined {
+  if (language in SHELLS) return undefined;
+  if (OTHER_SHELLS.has(language)) return "other shell";
+  if (language !== "") return "other language";
+  return !hasCommand && !OUTPUT.test(plain(before)) && isCommand(text) ? undefined : "output";
+}
+
+/** Whether a block that names no language reads like a command: each statement begins with a word as programs have them. */
+function isCommand(text: string): boolean {
+  const { commands, errors } = parse(withoutPrompts(text));
+  if (errors !== undefined || commands.length === 0) return false;
+  return commands.every(({ command }) => {
+    const name = command.type === "Command" ? command.name?.value : "";
+    return name === undefined || /^(?:\d?[a-z_][a-z0-9_+.-]*|(?:\.{0,2}|~|[\w.-]+)\/[\w./-]+|)$/.test(name);
+  });
+}
+
+function withoutPrompts(text: string): string {
+  return text.replace(/^(?:\$|%|❯)[ \t]+/gm, "");
+}
+
+/** The lines to run. Of a session those behind its prompts; the others are what was printed. */
+function linesOf({ text, line, language }: CodeBlock): CommandLineOf[] {
+  const all = text.split("\n").map((each, index) => ({ text: each, line: line + index }));
+  const [first = ""] = all.map((each) => each.text).filter((each) => /^\s*[^\s#]/.test(each));
+  const prompt = PROMPT.exec(first)?.[1];
+  if (prompt === undefined || !(SESSIONS.has(language) || prompt === "$")) return all;
+  let goesOn = false;
+  return all.flatMap((each) => {
+    const [, begun, rest = ""] = PROMPT.exec(each.text) ?? [];
+    const isMore = goesOn && begun !== prompt;
+    if (begun !== prompt && !isMore) return [];
+    const run = isMore ? each.text.replace(/^>[ \t]/, "") : rest;
+    goesOn = /\\$/.test(run);
+    return [{ text: run, line: each.line }];
+  });
+}
+
+const PROMPT = /^\s*(?:\([\w.-]+\)[ \t]*)?(?:[\w@~:./-]*)?([$%❯>#])[ \t]+(.*)$/u;

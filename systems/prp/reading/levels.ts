@@ -1,0 +1,160 @@
+import { commandOf } from "./commands.js";
+import { type CodeBlock, type Heading, type OutlineItem, plain, sectionAt } from "./outline.js";
+import type { Section } from "./validation-section.js";
+
+/** A level of the validation section: one gate. */
+export interface Level {
+  readonly number: number;
+  readonly title: string;
+  /** Of its heading, in the Markdown, from 1. */
+  readonly line: number;
+  readonly items: readonly OutlineItem[];
+}
+
+/** The number at the beginning of a heading. */
+export interface NumberedText {
+  readonly number: number;
+  /** A word stands before it: `Level 1`, `级别 1`. */
+  readonly isNamed: boolean;
+  /** The text after it. */
+  readonly rest: string;
+}
+
+const NUMBERED = /^[^\p{L}\p{N}]*(?:(\p{L}+)[\s.:#-]*)?(\d+(?:\.\d+)?)(?![\p{N}%])\p{Lo}?[\s.:：、)\]*_–—-]*(.*)$/su;
+
+/** `undefined` if no number stands at the beginning, or behind the first word. */
+export function numberIn(text: string): NumberedText | undefined {
+  const [, word, number, rest = ""] = NUMBERED.exec(text) ?? [];
+  return number === undefined ? undefined : { number: Number(number), isNamed: word !== undefined, rest: rest.trim() };
+}
+
+/** The levels of the sections that hold the gates, in the order of their numbers. */
+export function levelsIn(sections: readonly Section[]): Level[] {
+  const levels: Level[] = [];
+  for (const section of sections) {
+    const numbered = numberedHeadings(section.items);
+    levels.push(...(numbered.size > 0 ? byNumbers(section, numbered) : inOrder(section, levels.length)));
+  }
+  return levels.toSorted((a, b) => a.number - b.number);
+}
+
+/** The numbered headings that are the levels: of those with code below, the highest; with a name if any of them has one. */
+function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
+  const numbered = items.flatMap((item, index) => {
+    const number = item.kind === "heading" ? numberIn(item.text) : undefined;
+    return item.kind === "heading" && number !== undefined
+      ? [{ item, number, hasCode: hasCode(sectionAt(items, index)) }]
+      : [];
+  });
+  const depth = Math.min(...numbered.filter((each) => each.hasCode).map(({ item }) => item.depth));
+  const highest = numbered.filter(({ item }) => item.depth === depth);
+  const named = highest.filter(({ number }) => number.isNamed);
+  return new Set((named.some((each) => each.hasCode) ? named : highest).map(({ item }) => item));
+}
+
+/** A part without a number that has commands is a gate too: of the level before it, or of the first one. */
+function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[] {
+  const levels: Level[] = [];
+  for (const part of partsOf(section, numbered)) {
+    const number = numbered.has(part.heading) ? numberIn(part.heading.text) : undefined;
+    if (number !== undefined) levels.push(levelOf(part, number.number, number.rest));
+    else if (hasCommand(part)) levels.push(levelOf(part, levels.at(-1)?.number ?? Number.NEGATIVE_INFINITY));
+  }
+  const first = levels.find((level) => level.number >= 0)?.number ?? 1;
+  return levels.map((level) => (level.number < 0 ? { ...level, number: first } : level));
+}
+
+/** The parts of a section without numbers, counted on; or the levels that the comments of its code name. */
+function inOrder(section: Section, counted: number): Level[] {
+  const parts = partsOf(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));
+  const gates = parts.length === 1 ? parts : parts.filter((part) => !isAboutFailure(part));
+  const levels = gates.map((part, index) => levelOf(part, counted + index + 1));
+  const [only] = levels;
+  return only !== undefined && levels.length === 1 ? byComments(only) : levels;
+}
+
+/** The section in parts, each with its heading: they begin at these headings and at every other one that is as high. */
+function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
+  const depth = Math.max(...[...starts].map((item) => (item.kind === "heading" ? item.depth : 0)));
+  const isStart = (item: OutlineItem): item is Heading =>
+    item.kind === "heading" && (starts.has(item) || item.depth <= depth);
+  const at = items.flatMap((item, index) => (isStart(item) ? [{ heading: item, index }] : []));
+  const own = { heading, items: items.slice(0, at[0]?.index) };
+  return [
+    own,
+    ...at.map((start, i) => ({ heading: start.heading, items: items.slice(start.index + 1, at[i + 1]?.index) })),
+  ];
+}
+
+/** The headings with code right below them. Of those, only the highest: what is deeper belongs to it. */
+function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
+  const above = items.filter((item, index): item is Heading => {
+    const next = items.slice(index + 1).find(({ kind }) => kind !== "prose");
+    return item.kind === "heading" && next?.kind === "code";
+  });
+  const depth = Math.min(...above.map((heading) => heading.depth));
+  return new Set(above.filter((heading) => heading.depth === depth));
+}
+
+function levelOf({ heading, items }: Section, number: number, title = ""): Level {
+  return {
+    number,
+    title: title || heading.text.replace(/[\s:：]+$/u, ""),
+    line: heading.line,
+    items: [heading, ...items],
+  };
+}
+
+function hasCode(items: readonly OutlineItem[]): boolean {
+  return items.some(({ kind }) => kind === "code");
+}
+
+function hasCommand({ heading, items }: Section): boolean {
+  return commandOf([heading, ...items]).lines.length > 0;
+}
+
+function isAboutFailure({ heading, items }: Section): boolean {
+  const { lines, left } = commandOf([heading, ...items]);
+  return lines.length === 0 && left.every(({ why }) => why === "after a failure");
+}
+
+/** The levels that comments of the code name, from its first line on; the level itself if they name none. */
+function byComments(level: Level): Level[] {
+  const pieces = level.items.flatMap((item) => (item.kind === "code" ? cutAtLevels(item) : [{ item }]));
+  const names = pieces.flatMap(({ name }) => name ?? []);
+  const words = new Set(names.map(({ word }) => word));
+  if (names.length < 2 || words.size > 1 || pieces.find(({ item }) => item.kind === "code")?.name === undefined)
+    return [level];
+  const levels: { number: number; title: string; line: number; items: OutlineItem[] }[] = [];
+  for (const { item, name } of pieces) {
+    if (name !== undefined)
+      levels.push({ number: name.number, title: name.rest || level.title, line: name.line, items: [] });
+    levels.at(-1)?.items.push(item);
+  }
+  return levels;
+}
+
+interface Piece {
+  readonly item: OutlineItem;
+  readonly name?: NumberedText & { readonly word: string; readonly line: number };
+}
+
+/** A block of code, cut before the comments that name a level: `# Level 1: style`, not `# Python 3 is needed`. */
+function cutAtLevels(code: CodeBlock): Piece[] {
+  const pieces: { lines: string[]; line: number; name?: Piece["name"] }[] = [];
+  for (const [index, text] of code.text.split("\n").entries()) {
+    const line = code.line + index;
+    const [, comment, word] = /^\s*#+[\s=-]*((\p{L}+)\s*\d+(?:\.\d+)?\s*(?:[:：.)–—-].*)?)$/u.exec(text) ?? [];
+    const number = comment === undefined ? undefined : numberIn(comment);
+    const isBlank = pieces.every(({ lines }) => lines.every((each) => each.trim() === ""));
+    if (number !== undefined && word !== undefined) {
+      const blank = isBlank ? pieces.splice(0).flatMap(({ lines }) => lines) : [];
+      pieces.push({ lines: [...blank, text], line: line - blank.length, name: { ...number, word: plain(word), line } });
+    } else if (pieces.length === 0) pieces.push({ lines: [text], line });
+    else pieces.at(-1)?.lines.push(text);
+  }
+  return pieces.map(({ lines, line, name }) => {
+    const item = { ...code, text: lines.join("\n"), line };
+    return name === undefined ? { item } : { item, name };
+  });
+}

@@ -1,0 +1,56 @@
+import { parse } from "yaml";
+import { numberIn } from "./levels.js";
+import type { OutlineItem } from "./outline.js";
+
+/** How many items of the outline count as its top. */
+const TOP = 20;
+const ID = /^[^\p{L}]*prp[\s_-]*id[\s*_`]*[:：][\s*_`]*([^\s*`][^*`|]*?)[\s*_`]*$/iu;
+/** A work item's number: `P1.M2.T1.S1`. */
+const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
+
+/** The task's id by the PRP's own text: its front matter, a line `PRP ID: …` near the top, or its title. */
+export function idIn(items: readonly OutlineItem[], frontMatter: string | undefined): string | undefined {
+  return idInFrontMatter(frontMatter) ?? idLine(items) ?? idInTitle(items);
+}
+
+/** The text without its front matter; the front matter's lines are empty, so that the others keep their numbers. */
+export function withoutFrontMatter(markdown: string): { readonly text: string; readonly frontMatter?: string } {
+  const [whole, frontMatter] = /^---[ \t]*\n([\s\S]*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)/.exec(markdown) ?? [];
+  if (whole === undefined || frontMatter === undefined || !/^[\w-]+[ \t]*:/m.test(frontMatter))
+    return { text: markdown };
+  return { text: "\n".repeat(whole.split("\n").length - 1) + markdown.slice(whole.length), frontMatter };
+}
+
+function idInFrontMatter(frontMatter: string | undefined): string | undefined {
+  if (frontMatter === undefined) return undefined;
+  const found = fieldsOf(frontMatter).find(([name]) => /^(?:prp[ _-]?id|id)$/i.test(name))?.[1];
+  return typeof found === "string" || typeof found === "number" ? String(found).trim() || undefined : undefined;
+}
+
+function fieldsOf(frontMatter: string): [string, unknown][] {
+  try {
+    const value: unknown = parse(frontMatter);
+    return typeof value === "object" && value !== null ? Object.entries(value) : [];
+  } catch {
+    // Many a front matter is no YAML: then it names no id.
+    return [];
+  }
+}
+
+function idLine(items: readonly OutlineItem[]): string | undefined {
+  for (const item of items.slice(0, TOP)) {
+    if (item.kind === "code") continue;
+    for (const line of item.text.split("\n")) {
+      const [, id] = ID.exec(line.trim()) ?? [];
+      if (id !== undefined) return id.trim();
+    }
+  }
+  return undefined;
+}
+
+function idInTitle(items: readonly OutlineItem[]): string | undefined {
+  const title = items.find((item) => item.kind === "heading");
+  return title?.kind === "heading" && numberIn(title.text)?.isNamed !== true
+    ? WORK_ITEM.exec(title.text)?.[0]
+    : undefined;
+}

@@ -1,0 +1,93 @@
+import { commandOf } from "./commands.js";
+import { numberIn } from "./levels.js";
+import { BOLD_DEPTH, type Heading, type OutlineItem, plain, sectionAt } from "./outline.js";
+
+/** A part of a PRP: its heading and what stands below it. */
+export interface Section {
+  readonly heading: Heading;
+  readonly items: readonly OutlineItem[];
+}
+
+/** The sections that hold a PRP's gates, or could. */
+export interface SectionChoice {
+  /** All have the same heading if the choice is clear. A PRP may repeat its section for each part of the work. */
+  readonly chosen: readonly Section[];
+  /** Those with commands, if none is chosen. */
+  readonly others: readonly Section[];
+}
+
+/** The noun "validation" in the languages that PRPs are written in, without accents: "Verify the setup" names a step, no section. */
+const VALIDATION =
+  /\b[vw]alid(?:ati|ac|az|as|ier|er)|\bverifi(?:cati|cac|caz|kat|kas|zier)|\buberpruf|\bdogrulama|验证|驗證|校验|検証|검증|유효성|валидаци|проверк|перевірк|التحقق|सत्यापन|xac (?:thuc|minh)|kiem (?:tra|thu)/;
+/** The names that PRPs give the section, beside "validation". */
+const LOOP = /\b(?:loops?|gates?)\b|循环|循環|ループ|루프|цикл|schleife|bucle|ciclo|boucle/;
+
+/**
+ * The sections that hold a PRP's gates: those whose heading says validation and that have code. "Validation Loop" comes
+ * before other names, a section with commands before one without, and one with named levels before one without.
+ *
+ * @param name - The heading that the caller has chosen, whatever it says.
+ */
+export function chooseSection(items: readonly OutlineItem[], name: string | undefined): SectionChoice {
+  const fits =
+    name === undefined
+      ? ({ heading, items: below }: Section) => saysValidation(heading) && !isWholeText(heading, below, items)
+      : fitsName(items, plain(name));
+  const found = outermost(items, fits);
+  const best = Math.max(...found.map(rank));
+  const chosen = name === undefined ? found.filter((section) => rank(section) === best) : found;
+  return { chosen, others: chosen.length > 0 ? [] : outermost(items, (section) => isOther(section, items)) };
+}
+
+/** The sections with code that fit, without those inside another one. */
+function outermost(items: readonly OutlineItem[], fits: (section: Section) => boolean): Section[] {
+  const sections: Section[] = [];
+  for (let index = 0; index < items.length; index++) {
+    const heading = items[index];
+    if (heading?.kind !== "heading") continue;
+    const section = { heading, items: sectionAt(items, index) };
+    if (!section.items.some(({ kind }) => kind === "code") || !fits(section)) continue;
+    sections.push(section);
+    index += section.items.length;
+  }
+  return sections;
+}
+
+/** The heading that is the name; those that contain it if none is. */
+function fitsName(items: readonly OutlineItem[], name: string): (section: Section) => boolean {
+  const isNamed = items.some((item) => item.kind === "heading" && plain(item.text) === name);
+  return ({ heading }) => (isNamed ? plain(heading.text) === name : plain(heading.text).includes(name));
+}
+
+/** Whether a heading names the section, and not one of its levels ("Level 4: …") nor the step of a list ("3. …"). */
+function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">): boolean {
+  const number = numberIn(text);
+  return VALIDATION.test(plain(text)) && (number === undefined || (depth < BOLD_DEPTH && !number.isNamed));
+}
+
+/** Whether a heading is the title of a whole text whose parts are no levels: "PRP: email validation". */
+function isWholeText(title: Heading, below: readonly OutlineItem[], items: readonly OutlineItem[]): boolean {
+  if (title.depth > 1 || headingsIn(items).filter(({ depth }) => depth === 1).length > 1) return false;
+  const parts = headingsIn(below);
+  const highest = Math.min(...parts.map(({ depth }) => depth));
+  return parts.some(({ depth, text }) => depth === highest && numberIn(text) === undefined);
+}
+
+/** The headings, without bold lines and the items of lists. */
+function headingsIn(items: readonly OutlineItem[]): Heading[] {
+  return items.filter((item) => item.kind === "heading").filter(({ depth }) => depth < BOLD_DEPTH);
+}
+
+function isOther({ heading, items: below }: Section, items: readonly OutlineItem[]): boolean {
+  return hasCommand(below) && !isWholeText(heading, below, items);
+}
+
+function rank({ heading, items }: Section): number {
+  const isLoop = LOOP.test(plain(heading.text));
+  const hasLevels = items.some((item) => item.kind === "heading" && numberIn(item.text)?.isNamed === true);
+  return Number(isLoop) * 4 + Number(hasCommand(items)) * 2 + Number(hasLevels);
+}
+
+function hasCommand(items: readonly OutlineItem[]): boolean {
+  return commandOf(items).lines.length > 0;
+}

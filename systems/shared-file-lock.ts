@@ -1,0 +1,101 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { statsOf } from "../adapters/files/file-io.js";
+import { isError, StorageError } from "../src/contract/errors.js";
+
+/** proper-lockfile's own default. With a shorter time we would take the locks of programs that are alive. */
+const STALE_MS = 10_000;
+/** Longer than a lock takes to become stale, so that the one of a killed process is waited for. */
+const TIMEOUT_MS = 15_000;
+const LONGEST_PAUSE_MS = 100;
+
+/**
+ * The lock of `proper-lockfile` on one file: a folder `<file>.lock` beside it, kept fresh while it is held. It is known
+ * to other Node programs, and it can't stop a holder that slept: so ours is taken inside it.
+ */
+export class SharedFileLock {
+  readonly #file: string;
+  readonly #release: () => Promise<void>;
+  readonly #identity: string | undefined;
+  readonly #loss: { error?: Error };
+
+  private constructor(file: string, release: () => Promise<void>, loss: { error?: Error }) {
+    this.#file = file;
+    this.#release = release;
+    this.#loss = loss;
+    this.#identity = identityOf(file);
+  }
+
+  /**
+   * Waits until the lock is free or stale.
+   *
+   * @param file - An absolute path in a folder that exists. The file itself need not exist.
+   * @throws {StorageError} Another program held it for all of 15 s; retryable.
+   * @throws The system's ENOENT, if the folder doesn't exist.
+   */
+  static async acquire(file: string): Promise<SharedFileLock> {
+    // Loaded at the first write: it listens to the process's signals, which a program that only reads can do without.
+    const { lock } = (await import("proper-lockfile")).default;
+    const deadlineMs = performance.now() + TIMEOUT_MS;
+    for (let pauseMs = 2; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      const loss: { error?: Error } = {};
+      // By default a lost lock is thrown in a timer, which would end the caller's process.
+      const onCompromised = (error: Error): void => void Object.assign(loss, { error });
+      try {
+        return new SharedFileLock(file, await lock(file, { realpath: false, stale: STALE_MS, onCompromised }), loss);
+      } catch (error) {
+        // Its own retries would repeat a call that the system refuses (EACCES), too.
+        if (!isHeld(error)) throw error;
+        if (performance.now() >= deadlineMs) throw heldByAnother(file, error);
+      }
+      await delay(pauseMs * (0.5 + Math.random()));
+    }
+  }
+
+  /** @throws {StorageError} Another program has taken the lock, or removed it; retryable. */
+  assertHeld(): void {
+    if (this.#loss.error === undefined && this.#isOurs()) return;
+    throw new StorageError(
+      `The lock ${lockOf(this.#file)} was taken or removed by another program while ${this.#file} was being changed. The ` +
+        "other program may have changed the file too. Read it again, then repeat the call.",
+      { cause: this.#loss.error, retryable: true },
+    );
+  }
+
+  async release(): Promise<void> {
+    // proper-lockfile would remove another holder's lock as well.
+    if (this.#loss.error !== undefined || !this.#isOurs()) return;
+    // If that fails, what was written is safe all the same, and the lock becomes stale by itself.
+    await this.#release().catch(() => undefined);
+  }
+
+  #isOurs(): boolean {
+    const now = identityOf(this.#file);
+    return now === this.#identity || now === "unknown" || this.#identity === "unknown";
+  }
+}
+
+/** Which folder the lock is: an inode alone may be given to the next one. `unknown` if the system doesn't say. */
+function identityOf(file: string): string | undefined {
+  try {
+    const stats = statsOf(lockOf(file));
+    return stats && `${stats.ino} ${stats.birthtimeMs}`;
+  } catch {
+    return "unknown";
+  }
+}
+
+function lockOf(file: string): string {
+  return `${file}.lock`;
+}
+
+function isHeld(error: unknown): boolean {
+  return isError(error) && "code" in error && error.code === "ELOCKED";
+}
+
+function heldByAnother(file: string, cause: unknown): StorageError {
+  return new StorageError(
+    `Could not lock ${file}: another program held ${lockOf(file)} for all ${TIMEOUT_MS / 1000} seconds. Nothing was changed. ` +
+      `Try again; the lock of a program that was killed is free ${STALE_MS / 1000} seconds after its last sign of life.`,
+    { cause, retryable: true },
+  );
+}

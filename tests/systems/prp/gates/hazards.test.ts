@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { findingsIn } from "../../../../systems/prp/gates/gate-findings.js";
+import { hazardsIn } from "../../../../systems/prp/gates/hazards.js";
+
+const kinds = (command: string) => hazardsIn(command).map(({ kind, line }) => `${kind} ${line}`);
+const messages = (command: string) => hazardsIn(command).map(({ message }) => message);
+
+describe("a placeholder", () => {
+  it.each([
+    "gh issue list --repo <owner>/app",
+    "echo hi <owner>out.txt",
+    "pytest path/to/test_file.py",
+    "npm test -- {{test_name}}",
+    'cat "path/to/file"',
+  ])("is an error: %s", (command) => {
+    expect(kinds(`true\n${command}`)).toEqual(["error 1"]);
+  });
+
+  it.each([
+    "sort < in.txt > out.txt",
+    "diff <(sort a) <(sort b)",
+    "cat <<EOF\n<owner>\nEOF",
+    "docker ps --format '{{.Names}}'",
+    'docker ps --format "{{.Names}}"',
+    "grep '<div>' index.html",
+    "echo ok # see path/to/docs and <owner>",
+    "ls mypath/too",
+  ])("is not seen in %s", (command) => {
+    expect(kinds(command)).toEqual([]);
+  });
+});
+
+describe("a placeholder that is no valid shell", () => {
+  it.each(["gh repo view <owner>", "curl http://localhost:8000/<your-endpoint>"])("is named: %s", (command) => {
+    expect(findingsIn({ command: `true\n${command}`, lines: [7, 8] })).toMatchObject([
+      { kind: "error", line: 8, message: expect.stringContaining("is a placeholder that nobody has filled in") },
+    ]);
+  });
+});
+
+describe("a warning", () => {
+  it.each<[command: string, advice: RegExp]>([
+    ["grep -rn TODO src\n# Expected: no output", /write `! grep -rn TODO src`/],
+    ["gofmt -l .", /write `test -z "\$\(gofmt -l \.\)"`/],
+    ['test -f a.txt && echo "present"', /`if …; then …; fi`/],
+    ["python3 list.py | head -5", /Python/],
+    ["npm run dev\ncurl -f localhost:3000", /what follows never runs/],
+    ["uvicorn main:app --reload", /times out/],
+    ["rm -rf build", /changes more|removed|rm/],
+    ["git push origin main", /git push/],
+    ["docker system prune -f", /docker prune/],
+    ["sudo apt-get install jq", /sudo/],
+  ])("comes with %s", (command, advice) => {
+    expect(messages(command).join("\n")).toMatch(advice);
+    expect(kinds(command).every((kind) => kind.startsWith("warning"))).toBe(true);
+  });
+
+  it.each([
+    "! grep -rn TODO src\n# Expected: no output",
+    "grep -q done log\n# Expected: one line",
+    "npm run dev &\ncurl -f localhost",
+    "npm run build",
+    "rm out.txt",
+    "[ -d out ] && rm out/a",
+  ])("doesn't come with %s", (command) => {
+    expect(messages(command)).toEqual([]);
+  });
+
+  it("has the line of its statement", () => {
+    expect(kinds("true\n\ngit push\ntrue\ngofmt -l .")).toEqual(["warning 2", "warning 4"]);
+  });
+});
