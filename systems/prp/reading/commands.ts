@@ -65,7 +65,7 @@ export function commandOf(items: readonly OutlineItem[]): LevelCommand {
 
 /** "If it fails", "Rollback", "Troubleshooting": at the beginning, since a test may be of a rollback. */
 const AFTER_FAILURE =
-  /^(?:(?:if|when|on|upon|wenn|falls|bei|si|se|en cas|em caso|en caso|при|если)\b.{0,60}(?:fail|error|broke|wrong|fehl|schlag|echou|falla|falha|erro|echou|echec|echoue|ошиб|сбо)|(?:如果|若|当).{0,20}(?:失败|失敗|出错|错误)|失败|失敗|실패|roll-?\s?back|troubleshoot|fehlerbehebung|depannage|solu(?:cion|cao) de problemas|устранени|откат|回滚|故障|ロールバック|トラブル)/u;
+  /^(?:(?:if|when|on|upon|wenn|falls|bei|si|se|en cas|em caso|en caso|при|если)\b.{0,60}(?:fail|error|broke|wrong|fehl|schlag|echou|falla|falha|erro|echec|ошиб|сбо)|(?:如果|若|当).{0,20}(?:失败|失敗|出错|错误)|失败|失敗|실패|roll-?\s?back|troubleshoot|fehlerbehebung|depannage|solu(?:cion|cao) de problemas|устранени|откат|回滚|故障|ロールバック|トラブル)/u;
 
 /** A level is none of them, whatever it is called. */
 function isAfterFailure(text: string): boolean {

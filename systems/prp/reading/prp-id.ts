@@ -1,5 +1,4 @@
 import { parse } from "yaml";
-import { numberIn } from "./levels.js";
 import type { OutlineItem } from "./outline.js";
 
 /** How many items of the outline count as its top. */
@@ -10,7 +9,12 @@ const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 
 /** The task's id by the PRP's own text: its front matter, a line `PRP ID: …` near the top, or its title. */
 export function idIn(items: readonly OutlineItem[], frontMatter: string | undefined): string | undefined {
-  return idInFrontMatter(frontMatter) ?? idLine(items) ?? idInTitle(items);
+  const fields = frontMatter === undefined ? [] : fieldsOf(frontMatter);
+  const title = items.find((item) => item.kind === "heading");
+  const titles = [field(fields, /^(?:name|title)$/i), title?.kind === "heading" ? title.text : undefined];
+  return (
+    field(fields, /^(?:prp[ _-]?id|id)$/i) ?? idLine(items) ?? titles.map(workItemIn).find((id) => id !== undefined)
+  );
 }
 
 /** The text without its front matter; the front matter's lines are empty, so that the others keep their numbers. */
@@ -21,10 +25,9 @@ export function withoutFrontMatter(markdown: string): { readonly text: string; r
   return { text: "\n".repeat(whole.split("\n").length - 1) + markdown.slice(whole.length), frontMatter };
 }
 
-function idInFrontMatter(frontMatter: string | undefined): string | undefined {
-  if (frontMatter === undefined) return undefined;
-  const found = fieldsOf(frontMatter).find(([name]) => /^(?:prp[ _-]?id|id)$/i.test(name))?.[1];
-  return typeof found === "string" || typeof found === "number" ? String(found).trim() || undefined : undefined;
+function field(fields: readonly [name: string, value: unknown][], name: RegExp): string | undefined {
+  const value = fields.find(([key]) => name.test(key))?.[1];
+  return typeof value === "string" || typeof value === "number" ? String(value).trim() || undefined : undefined;
 }
 
 function fieldsOf(frontMatter: string): [string, unknown][] {
@@ -48,9 +51,6 @@ function idLine(items: readonly OutlineItem[]): string | undefined {
   return undefined;
 }
 
-function idInTitle(items: readonly OutlineItem[]): string | undefined {
-  const title = items.find((item) => item.kind === "heading");
-  return title?.kind === "heading" && numberIn(title.text)?.isNamed !== true
-    ? WORK_ITEM.exec(title.text)?.[0]
-    : undefined;
+function workItemIn(title: string | undefined): string | undefined {
+  return title === undefined ? undefined : WORK_ITEM.exec(title)?.[0];
 }
