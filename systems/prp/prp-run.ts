@@ -184,7 +184,11 @@ export class PrpRun {
     const { exitCode, stdout, stderr } = ran;
     const success = exitCode === 0;
     const ended = { type: "stepEnded", kind: "gate", level, exitCode };
-    this.#log(success ? "info" : "warn", ended, `Gate ${level} ${success ? "passed" : "failed"}`);
+    this.#log(
+      success ? "info" : "warn",
+      ended,
+      `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : "failed"}`,
+    );
     const result = { level, description, success, command, stdout, stderr, exitCode, skipped: false };
     return { position: afterGate(position, step.gate, result, this.#prp.gates) };
   }

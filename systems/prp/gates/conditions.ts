@@ -22,7 +22,7 @@ const CONTROL_FLOW = new Set(["exit", "break", "continue", "return"]);
 
 /** Whether the node, or the group that it is, ends with a command that leaves what surrounds it. */
 function isControlFlow(node: SyntaxNode): boolean {
-  if (node.type === "BraceGroup") {
+  if (node.type === "BraceGroup" || node.type === "Subshell") {
     const last = node.body.commands.at(-1);
     return last !== undefined && isControlFlow(last.command);
   }

@@ -73,11 +73,15 @@ export function lineAt(text: string, position: number): number {
 const CHECK = "case $? in 0);;*)exit;;esac";
 
 /**
- * Its arguments are the statuses of a pipe's commands, after `!` if the pipe is negated. It stands on the script's first
- * line, so that lines keep their numbers.
+ * Where the gate has set `pipefail`, it is off while a pipe runs: it would end the gate before the statuses are judged. The
+ * judge's arguments are the statuses of the pipe's commands, after `!` if the pipe is negated. Both stand on the script's
+ * first line, so that lines keep their numbers.
  */
 const PIPE_JUDGE =
-  "__waymark_pipe(){ __waymark_not=;case $1 in !)__waymark_not=1;shift;;esac;" +
+  // zsh has no SHELLOPTS.
+  `__waymark_begin(){ case :\${SHELLOPTS-}: in *:pipefail:*)__waymark_fail=1;set +o pipefail;;*)__waymark_fail=;;esac;};` +
+  "__waymark_pipe(){ case $__waymark_fail in 1)set -o pipefail;;esac;" +
+  "__waymark_not=;case $1 in !)__waymark_not=1;shift;;esac;" +
   "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +
   "case $__waymark_not,$1 in 1,0)return 1;;1,*)return 0;;*)return $1;;esac;};";
 
@@ -132,7 +136,7 @@ class Rewriting {
         this.#edit(command.pos, "{ ");
         this.#edit(command.end, "||[ $? = 1 ];}");
       }
-      return ["{ ", `;__waymark_pipe${isNegated(node) ? " !" : ""} "\${${statuses}[@]}";}`];
+      return ["{ __waymark_begin;", `;__waymark_pipe${isNegated(node) ? " !" : ""} "\${${statuses}[@]}";}`];
     }
     return ["", ""];
   }

@@ -79,6 +79,11 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   if (last !== undefined && isSearch(last) && wantsNothing && !text.startsWith("!")) {
     warnings.push(`the gate fails where ${name} finds nothing, as is expected here; write \`! ${oneLine(text)}\``);
   }
+  const counted = command.type === "Pipeline" ? command.commands.slice(0, -1).find(isSearch) : undefined;
+  if (counted !== undefined && wantsNothing && !text.startsWith("!")) {
+    const search = text.slice(counted.pos - command.pos, counted.end - command.pos);
+    warnings.push(`the gate fails where the search finds nothing, as is expected here; write \`! ${oneLine(search)}\``);
+  }
   if (name === "gofmt" && args.some((arg) => /^-\w*l/.test(arg))) {
     warnings.push(`gofmt -l succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
   }

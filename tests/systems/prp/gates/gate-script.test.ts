@@ -63,6 +63,11 @@ describe("a gate fails", () => {
     ["at the last command of a pipe", "echo a | grep b\necho done", ""],
     ["at a negated pipe that finds something", "! echo warning | grep warning\necho done", "warning\n"],
     ["at a pipe in a function", "f() { false | cat; }\nf\necho done", ""],
+    [
+      "at a substitution's pipe under the gate's own pipefail",
+      "set -o pipefail\ntrue | cat\nx=$(false | cat)\necho done",
+      "",
+    ],
     ["at a pipe before &&", "sh -c 'exit 3' | cat && echo done", ""],
     ["at an assignment whose command fails", "x=$(echo a | grep b)\necho done", ""],
     ["at a second test that is false", "a=1; test $a = 1 && test $a = 2 # comment\necho done", ""],
@@ -111,6 +116,16 @@ describe("a gate passes", () => {
     ["by the condition of a `while`", "i=0; while test $i -lt 2 && true; do i=$((i + 1)); done\necho $i", "2\n"],
     ["by `exit 0`", "echo done; exit 0\nfalse", "done\n"],
     ["with a job in the background", "sleep 100 & pid=$!\nkill $pid\necho done", "done\n"],
+    [
+      "where the gate has set pipefail, and a reader has had enough",
+      "set -euo pipefail\nseq 1 100000 | head -1\necho done",
+      "1\ndone\n",
+    ],
+    [
+      "where nothing unwanted is found, and a subshell would exit",
+      "grep -q FIXME src/a.ts && (echo left; exit 1)\necho done",
+      "done\n",
+    ],
     ["with a here-document", "cat <<EOF | grep -q b\na\nb\nEOF\necho done", "done\n"],
   ])("%s", async (_, command, printed) => {
     expect(await run(command)).toMatchObject({ exitCode: 0, stdout: printed, stderr: "" });

@@ -41,6 +41,7 @@ describe("a placeholder that is no valid shell", () => {
 describe("a warning", () => {
   it.each<[command: string, advice: RegExp]>([
     ["grep -rn TODO src\n# Expected: no output", /write `! grep -rn TODO src`/],
+    ["grep -rn TODO src | wc -l # expected: 0", /write `! grep -rn TODO src`/],
     ["gofmt -l .", /write `test -z "\$\(gofmt -l \.\)"`/],
     ['test -f a.txt && echo "present"', /`if …; then …; fi`/],
     ["python3 list.py | head -5", /Python/],
