@@ -3,6 +3,7 @@ export { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manage
 export type { Coder, CoderAnswer, CoderRequest } from "./coder.js";
 export { PrpError, type PrpErrorCode } from "./errors.js";
 export type { GateFinding } from "./gates/gate-findings.js";
+export type { GateShell } from "./gates/gate-script.js";
 export type { OutputSource, PrpOutput } from "./output.js";
 export { type PrpDocument, PrpDocumentSchema, type PrpGate, PrpGateSchema } from "./prp-document.js";
 export { type ExecuteOptions, PrpExecutor, type PrpExecutorOptions } from "./prp-executor.js";
@@ -17,6 +18,7 @@ export {
   CheckpointFileSchema,
   type CoderResult,
   CoderResultSchema,
+  type GateStage,
   PrpRunStateSchema,
   type PrpStage,
   PrpStageSchema,
