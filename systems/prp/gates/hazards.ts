@@ -73,8 +73,7 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   const { command, background } = statement;
   const last = lastCommand(command);
   const [name = "", ...args] = last === undefined ? [] : wordsOf(last);
-  const wantsNothing =
-    /\b(?:no|zero|0|nothing|none|empty)\b|没有|为空|なし/i.test(comment) && EXPECTATION.test(comment);
+  const wantsNothing = NOTHING_EXPECTED.test(comment);
   const warnings: string[] = [];
   if (last !== undefined && isSearch(last) && wantsNothing && !text.startsWith("!")) {
     warnings.push(`the gate fails where ${name} finds nothing, as is expected here; write \`! ${oneLine(text)}\``);
@@ -83,6 +82,9 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   if (counted !== undefined && wantsNothing && !text.startsWith("!")) {
     const search = text.slice(counted.pos - command.pos, counted.end - command.pos);
     warnings.push(`the gate fails where the search finds nothing, as is expected here; write \`! ${oneLine(search)}\``);
+  }
+  if (command.type === "AndOr" && command.operators.at(-1) === "||" && (name === "echo" || name === "printf")) {
+    warnings.push(`it can't fail: \`|| ${name}\` succeeds; leave that out, or write \`|| { ${name} …; exit 1; }\``);
   }
   if (name === "gofmt" && args.some((arg) => /^-\w*l/.test(arg))) {
     warnings.push(`gofmt -l succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
@@ -110,7 +112,9 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   return warnings;
 }
 
-const EXPECTATION = /expect|should|must|output|match|result|find|return|预期|期待/i;
+/** `Expected: no output`, `should return nothing`; not a "no" that stands elsewhere in a comment. */
+const NOTHING_EXPECTED =
+  /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
 
 function isPython(node: SyntaxNode): boolean {

@@ -42,6 +42,7 @@ describe("a warning", () => {
   it.each<[command: string, advice: RegExp]>([
     ["grep -rn TODO src\n# Expected: no output", /write `! grep -rn TODO src`/],
     ["grep -rn TODO src | wc -l # expected: 0", /write `! grep -rn TODO src`/],
+    ["npm test && echo ok || echo FAIL", /it can't fail/],
     ["gofmt -l .", /write `test -z "\$\(gofmt -l \.\)"`/],
     ['test -f a.txt && echo "present"', /`if …; then …; fi`/],
     ["python3 list.py | head -5", /Python/],
@@ -59,6 +60,8 @@ describe("a warning", () => {
   it.each([
     "! grep -rn TODO src\n# Expected: no output",
     "grep -q done log\n# Expected: one line",
+    "grep v3 c.toml\n# Verify a second run creates NO new backup; it should not.\necho done",
+    'grep -n x f\n# Expect: x = 1  (NO "y" prefix).',
     "npm run dev &\ncurl -f localhost",
     "npm run build",
     "rm out.txt",
