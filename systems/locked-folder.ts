@@ -43,7 +43,7 @@ export function withLockedFile<Result>(
   work: (lock: LockedFiles) => Promise<Result>,
 ): Promise<Result> {
   const folder = dirname(file);
-  // proper-lockfile lets whoever asks first after a pause go first: without this, calls of this process change places.
+  // proper-lockfile keeps no queue: without this, calls of this process could overtake each other.
   return inTurn(`${file}.lock`, async () => {
     const shared = await SharedFileLock.acquire(file).catch(async (error: unknown) => {
       if (codeOf(error) !== "ENOENT") throw error;

@@ -2,7 +2,7 @@ import { parse } from "yaml";
 import { reasonOf } from "../../adapters/files/failure.js";
 import { isRecord } from "../json-object.js";
 
-/** What a workstream's file says in its front matter. Nothing is inferred from its name or its folder. */
+/** The front matter of a workstream's file. Nothing is inferred from its name or its folder. */
 export interface WorkstreamFile {
   /** As messages show it. */
   readonly name: string;
@@ -56,7 +56,7 @@ export function parseWorkstreamFile(
 }
 
 const ID = /^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u;
-/** What authors write for "nothing". */
+/** The words that authors write for "nothing". */
 const NONE = /^(?:|none|null|~|-|n\/a)$/i;
 
 /** The ids in a list, or in a text such as `00-001-01, 00-001-02`. `undefined` for anything else. */

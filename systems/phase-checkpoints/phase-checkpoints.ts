@@ -208,7 +208,7 @@ function chooseToComplete(
   );
 }
 
-/** What `read` gives; `otherwise` if it fails: the spec's answer has no place for an error. */
+/** Returns the result of `read`, or `otherwise` if it fails: the spec's answer has no place for an error. */
 function orElse<Answer>(otherwise: Answer, name: string, options: unknown, read: () => Answer): Answer {
   try {
     return read();

@@ -150,7 +150,7 @@ async function lastLineOf(file: FileHandle): Promise<string> {
   return end.toString("latin1").trimEnd().split("\n").at(-1) ?? "";
 }
 
-/** What stands between the pipes and {@link STATEMENT_FD}, and the file there. */
+/** Leaves the descriptors before {@link STATEMENT_FD} empty, and puts the file there. */
 function atStatementFd(file: FileHandle | undefined): ("ignore" | number)[] {
   return file === undefined ? [] : [...Array.from({ length: STATEMENT_FD - 4 }, () => "ignore" as const), file.fd];
 }

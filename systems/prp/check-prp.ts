@@ -6,7 +6,7 @@ import { type LoadedGate, problemsOf, readPrp } from "./load-prp.js";
 import type { LeftBlock } from "./reading/commands.js";
 import type { GateStage } from "./schema.js";
 
-/** What a PRP would run, and what a person should know before it does. */
+/** The gates that a PRP would run, and the warnings about them. */
 export interface PrpCheck {
   /** Absolute. */
   readonly path: string;
@@ -26,7 +26,7 @@ export interface GateCheck {
   /** Its checkpoint's stage. */
   readonly stage: GateStage;
   readonly shell: GateShell;
-  /** Of its heading, from 1; absent if the PRP is JSON. */
+  /** The line of its heading, from 1; absent if the PRP is JSON. */
   readonly line?: number;
   /** Each of them must succeed. Empty if the gate is no valid shell. */
   readonly statements: readonly { readonly text: string; readonly line?: number }[];

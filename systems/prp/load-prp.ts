@@ -22,7 +22,7 @@ export interface LoadedGate {
   readonly stage: GateStage;
   /** Why it isn't run. */
   readonly skipped?: string;
-  /** Of its heading in the PRP, from 1; absent if the PRP isn't Markdown. */
+  /** The line of its heading, from 1; absent if the PRP isn't Markdown. */
   readonly line?: number;
   /** The line of the PRP, from 1, for each line of the command; empty if the PRP isn't Markdown. */
   readonly lines: readonly number[];

@@ -6,7 +6,7 @@ import { type OutlineItem, outlineOf, plain } from "./reading/outline.js";
 import { idIn, withoutFrontMatter } from "./reading/prp-id.js";
 import { chooseSection, type Section } from "./reading/validation-section.js";
 
-/** What a PRP's Markdown says to the executor. */
+/** A PRP's id and gates, as its Markdown names them. */
 export interface ParsedPrp {
   /** By its front matter, its line "PRP ID: …" or its title. */
   readonly taskId: string | undefined;
@@ -22,7 +22,7 @@ export interface ParsedGate {
   /** Null if the level names nothing to run. */
   readonly command: string | null;
   readonly shell: GateShell;
-  /** Of its heading, from 1. */
+  /** The line of its heading, from 1. */
   readonly line: number;
   /** The line of the Markdown, from 1, for each line of the command. */
   readonly lines: readonly number[];

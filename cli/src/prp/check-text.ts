@@ -135,7 +135,7 @@ export function warningsIn({ level, skipped, findings, left }: GateCheck): GateW
 /** A warning about a gate. */
 export interface GateWarning {
   readonly level: number;
-  /** Of the PRP, from 1; absent if the PRP is JSON. */
+  /** The line of the PRP, from 1; absent if the PRP is JSON. */
   readonly line?: number;
   readonly text: string;
 }

@@ -3,7 +3,7 @@ import stringWidth from "string-width";
 /** How the lines of a text begin. */
 export interface Indent {
   readonly first: string;
-  /** Of every line but the first. */
+  /** The indent of every line but the first. */
   readonly more: string;
 }
 

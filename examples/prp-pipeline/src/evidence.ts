@@ -28,7 +28,7 @@ export interface Trace {
 export interface Boxes {
   readonly ticked: number;
   readonly all: number;
-  /** Whether nothing else in it differs from the repository's PRP, of which no box is ticked. */
+  /** True if ticked boxes are the only difference from the repository's PRP. */
   readonly isAllThatChanged: boolean;
 }
 

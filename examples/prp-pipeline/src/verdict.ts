@@ -12,7 +12,7 @@ export interface Outcome {
   readonly evidence: Evidence;
   /** Whether the gate that was running ended with run 1; `undefined` if none was. */
   readonly gateHasEnded: boolean | undefined;
-  /** Of the run's PRP, when run 1 was killed. */
+  /** The boxes of the run's PRP, when run 1 was killed. */
   readonly boxes: Boxes;
 }
 

@@ -5,7 +5,7 @@ import { hazardsIn, placeholderIn, UNFILLED } from "./hazards.js";
 export interface GateFinding {
   /** `error`: the gate can't be run. */
   readonly kind: "error" | "warning";
-  /** Of the PRP, from 1; absent if the PRP isn't Markdown. */
+  /** The line of the PRP, from 1; absent if the PRP isn't Markdown. */
   readonly line?: number;
   readonly message: string;
 }

@@ -7,7 +7,7 @@ export type GateShell = "bash" | "zsh" | "sh";
 
 /** A gate's command, made so that it fails where a reader of it sees a failure. */
 export interface GateScript {
-  /** What the shell runs. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
+  /** The text that the shell runs. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
   readonly script: string;
   readonly statements: readonly GateStatement[];
 }
@@ -26,7 +26,7 @@ export interface GateStatement {
  *   checked inside, too, as is the body of a `for`. In `if`, `while`, `||` and functions the shell's own rules hold.
  * - In a pipe the last command decides, and every other one that fails, except by SIGPIPE: its reader had enough. `pipefail`
  *   knows no such exception. A `sh` has no way to see the others. In a negated pipe, a search before the last command may
- *   find nothing: `! grep -r TODO src | grep -v test` says that nothing is to be left.
+ *   find nothing: `! grep -r TODO src | grep -v test` asks that nothing is left.
  * - A condition (see `conditionLength`) may be false.
  *
  * @throws {GateSyntaxError} The command is no valid shell.
@@ -115,7 +115,7 @@ class Rewriting {
   #rewrite(node: SyntaxNode, isChecked: boolean): void {
     // A substitution's pipes are judged as the shell does: its status is mostly unused.
     if (node.type === "Word" || node.type === "Assignment" || node.type === "HereDoc") return;
-    // What begins at one place is opened from outside to inside, and closed from inside to outside.
+    // Nodes that begin at one place open from outside to inside, and close from inside to outside.
     const [before, after] = this.#wrapping(node, isChecked);
     this.#edit(node.pos, before);
     const isPassedOn = isChecked && passesItsFailureOn(node);

@@ -160,7 +160,7 @@ const CHANGES: readonly (readonly [RegExp, string])[] = [
   [/^(?:dropdb|mkfs\S*|dd|shutdown|reboot)\b/, "data may be destroyed"],
 ];
 
-/** What the comments around a statement say: on its line, and on the lines right below it. */
+/** The comments on a statement's line, and on the lines below it up to the next statement. */
 function commentAfter(command: string, { end }: Statement, next: Statement | undefined): string {
   const after = command.slice(end, next?.pos);
   return (after.match(/#.*$/gm) ?? []).join("\n");
