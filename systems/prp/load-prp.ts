@@ -33,8 +33,10 @@ export interface LoadedGate {
 /** A PRP, ready to be executed. */
 export interface LoadedPrp {
   readonly taskId: string;
-  /** Ids that this PRP has had by older rules: a session that was begun under one of them goes on under it. */
-  readonly formerIds: readonly string[];
+  /** Other ids that a session may have been begun under: then it goes on under it. */
+  readonly otherIds: readonly string[];
+  /** The id to take if `taskId`, which its title names, is another PRP's in the session. */
+  readonly pathId?: string;
   /** Absolute; empty if the PRP came as an object. */
   readonly path: string;
   /** The heading of the section that holds the gates; absent if the PRP isn't Markdown. */
@@ -104,9 +106,11 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
     .filter((part) => part !== "..")
     .join("/");
   const byFile = byPath.slice(byPath.lastIndexOf("/") + 1);
+  const ownId = options.taskId ?? parsed.ids.own;
   return {
-    taskId: options.taskId ?? parsed.taskId ?? byPath,
-    formerIds: options.taskId === undefined ? [byFile] : [],
+    taskId: ownId ?? parsed.ids.workItem ?? byPath,
+    otherIds: options.taskId === undefined ? [byPath, byFile] : [],
+    ...(ownId === undefined ? { pathId: byPath } : undefined),
     path,
     section: parsed.section,
     body: text,
@@ -124,7 +128,7 @@ async function loadedDocument(document: CheckedDocument, path: string, options: 
   });
   return {
     taskId: options.taskId ?? document.taskId,
-    formerIds: [],
+    otherIds: [],
     path,
     body: prompt,
     gates: await withStages(gates),
@@ -178,7 +182,9 @@ async function textOf(path: string): Promise<string> {
     // The Markdown parser skips a BOM, which shifts its offsets by one; to a shell "\r" is a character.
     return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   } catch (cause) {
-    const message = `The PRP ${path} can't be read: ${reasonOf(cause)}. Nothing was run.`;
+    const isFolder = cause instanceof Error && "code" in cause && cause.code === "EISDIR";
+    const reason = isFolder ? "it is a folder, and a PRP is a file" : reasonOf(cause);
+    const message = `The PRP ${path} can't be read: ${reason}. Nothing was run.`;
     throw new PrpError("PRP_UNREADABLE", message, { cause });
   }
 }

@@ -3,13 +3,12 @@ import type { GateShell } from "./gates/gate-script.js";
 import { commandOf, type LeftBlock } from "./reading/commands.js";
 import { type Level, levelsIn } from "./reading/levels.js";
 import { type OutlineItem, outlineOf, plain } from "./reading/outline.js";
-import { idIn, withoutFrontMatter } from "./reading/prp-id.js";
+import { idsIn, type TextIds, withoutFrontMatter } from "./reading/prp-id.js";
 import { chooseSection, type Section } from "./reading/validation-section.js";
 
 /** A PRP's id and gates, as its Markdown names them. */
 export interface ParsedPrp {
-  /** By its front matter, its line "PRP ID: …" or its title. */
-  readonly taskId: string | undefined;
+  readonly ids: TextIds;
   /** The heading of the section that holds the gates. */
   readonly section: string;
   readonly gates: readonly ParsedGate[];
@@ -48,7 +47,7 @@ export function parsePrp(markdown: string, path: string, name?: string): ParsedP
   const { text, frontMatter } = withoutFrontMatter(markdown);
   const items = outlineOf(text);
   const [section, sections] = sectionsOf(items, path, name);
-  return { taskId: idIn(items, frontMatter), section, gates: levelsIn(sections).map(gateOf) };
+  return { ids: idsIn(items, frontMatter), section, gates: levelsIn(sections).map(gateOf) };
 }
 
 const MAX_LENGTH = 1024 * 1024;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SetAside } from "../../adapters/files/task-file.js";
 import { checkKeys } from "../../src/contract/adapter.js";
@@ -197,17 +198,25 @@ export class PrpExecutor {
   }
 }
 
-/** A session that was begun under an older id of the PRP goes on under it. */
+/**
+ * The PRP under the id that its session was begun under, also by an older rule. An id that its title names may be another
+ * PRP's of the session: then its path is its id.
+ */
 async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
-  if (session === undefined || (await session.checkpoints.has(prp.taskId))) return prp;
-  for (const taskId of prp.formerIds) {
+  if (session === undefined) return prp;
+  const pathOf = async (taskId: string): Promise<string | undefined> => {
     const newest = await session.checkpoints.latest(taskId).catch((error: unknown) => {
       if (error instanceof CheckpointCorruptError) return undefined;
       throw error;
     });
-    if (newest?.state.prpPath === prp.path) return { ...prp, taskId };
-  }
-  return prp;
+    return newest?.state.prpPath;
+  };
+  const begunBy = await pathOf(prp.taskId);
+  if (begunBy === prp.path) return prp;
+  for (const taskId of prp.otherIds) if ((await pathOf(taskId)) === prp.path) return { ...prp, taskId };
+  // A PRP that was moved is still the same.
+  const isAnothers = prp.pathId !== undefined && begunBy !== undefined && existsSync(begunBy);
+  return isAnothers ? { ...prp, taskId: prp.pathId } : prp;
 }
 
 function setAsideText(taskId: string, { movedTo, reason }: SetAside): string {

@@ -187,7 +187,7 @@ describe("waymark prp", () => {
       "a PRP that is a folder",
       ["run", ".", "--coder", "true"],
       3,
-      /^waymark: The PRP \/.* can't be read: EISDIR: illegal operation on a directory\. Nothing was run\.\n$/,
+      /^waymark: The PRP \/.* can't be read: it is a folder, and a PRP is a file\. Nothing was run\.\n$/,
     ],
     ["a PRP without gates", ["run", "agent", "--coder", "true"], 2, /no validation gate/],
     ["no coder", ["run", "PRP.md"], 2, /--coder/],

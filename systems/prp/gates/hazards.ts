@@ -25,11 +25,18 @@ export function hazardsIn(command: string): Hazard[] {
   for (const [offset, text] of placeholdersIn(command, parsed)) {
     add("error", offset, `${text} ${UNFILLED}`);
   }
+  const [first] = parsed.commands;
+  if (first !== undefined && parsed.commands.every(({ command }) => alwaysSucceeds(command))) {
+    add("warning", first.pos, "nothing in this gate can fail");
+  }
   parsed.commands.forEach((statement, index) => {
-    const isLast = index === parsed.commands.length - 1;
+    const next = parsed.commands[index + 1];
     const text = command.slice(statement.pos, statement.end);
-    const comment = commentAfter(command, statement, parsed.commands[index + 1]);
-    for (const message of warningsFor(statement, text, comment, isLast)) add("warning", statement.pos, message);
+    const comment = commentAbout(command, statement, parsed.commands[index - 1], next);
+    for (const message of warningsFor(statement, text, comment, next === undefined))
+      add("warning", statement.pos, message);
+    if (next !== undefined && READS_STATUS.test(command.slice(next.pos, next.end)))
+      add("warning", statement.pos, "the gate ends here if this fails, before its $? is read; write `… || status=$?`");
   });
   walk(parsed, (node) => {
     const simple = commandIn(node);
@@ -48,15 +55,23 @@ export function placeholderIn(line: string): string | undefined {
   return line.match(PLACEHOLDER)?.[0];
 }
 
-/** `<owner>`, `path/to/file`, `{{name}}`. Not what a quoted template says, nor two redirections. */
+/** What is one in double quotes too: `"Bearer <TOKEN>"`, `"<your-key>"`, but not `"<div>"`. */
+const QUOTED_PLACEHOLDER = /^<(?:[A-Z][A-Z0-9_-]{2,}|[Yy]our\b.*)>$/;
+
+/** `<owner>`, `path/to/file`, `{{name}}`, `[the command]`. Not what a quoted template says, nor two redirections. */
 function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset: number, text: string])[] {
   const found: (readonly [number, string])[] = [];
-  const quoted = (at: number): boolean => quotes.some(([from, to]) => at >= from && at < to);
-  const quotes: (readonly [number, number])[] = [];
+  const isIn = (places: typeof literal, at: number): boolean => places.some(([from, to]) => at >= from && at < to);
+  const literal: (readonly [from: number, to: number])[] = [];
+  const doubleQuoted: typeof literal = [];
   walk(parsed, (node) => {
-    if (["SingleQuoted", "AnsiCQuoted", "DoubleQuoted", "HereDoc"].includes(node.type))
-      quotes.push([node.pos, node.end]);
-    if (node.type === "HereDoc") quotes.push([node.body.pos, node.body.end]);
+    // A search looks for what is written in it.
+    if (["SingleQuoted", "AnsiCQuoted", "HereDoc"].includes(node.type) || isSearch(node))
+      literal.push([node.pos, node.end]);
+    if (node.type === "DoubleQuoted") doubleQuoted.push([node.pos, node.end]);
+    if (node.type === "Command" && /^\[\w/.test(node.name?.value ?? ""))
+      found.push([node.pos, /\[[^\]\n]*\]?/.exec(command.slice(node.pos))?.[0] ?? ""]);
+    if (node.type === "HereDoc") literal.push([node.body.pos, node.body.end]);
     if (node.type === "Word") {
       const path = /(?:^|[\s"'=/])(path\/to\/[\w./-]*)/.exec(node.value)?.[1];
       if (path !== undefined) found.push([node.pos, path]);
@@ -64,7 +79,8 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
   });
   const code = command.replace(/(^|\s)#.*$/gm, (comment) => " ".repeat(comment.length));
   for (const { index, 0: text } of code.matchAll(PLACEHOLDER)) {
-    if (!quoted(index) && code[index - 1] !== "<") found.push([index, text]);
+    if (isIn(literal, index) || code[index - 1] === "<") continue;
+    if (!isIn(doubleQuoted, index) || QUOTED_PLACEHOLDER.test(text)) found.push([index, text]);
   }
   return found;
 }
@@ -115,7 +131,20 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
 /** `Expected: no output`, `should return nothing`; not a "no" that stands elsewhere in a comment. */
 const NOTHING_EXPECTED =
   /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
+/** Of the status of the command before it; not a check that it has succeeded. */
+const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
+
+/** Whether a command that prints, or a fallback that succeeds, decides about a statement. */
+function alwaysSucceeds(node: SyntaxNode): boolean {
+  if (node.type !== "AndOr") return PRINTING.has(commandIn(node)?.name?.value ?? "");
+  if (node.operators.at(-1) === "&&") return node.commands.every(alwaysSucceeds);
+  const last = lastCommand(node);
+  return last !== undefined && FALLBACKS.has(last.name?.value ?? "");
+}
+
+const PRINTING = new Set(["echo", "printf"]);
+const FALLBACKS = new Set([...PRINTING, "true", ":"]);
 
 function isPython(node: SyntaxNode): boolean {
   const command = commandIn(node);
@@ -132,9 +161,10 @@ function lastCommand(node: SyntaxNode): Command | undefined {
 }
 
 const FOREVER =
-  /^(?:(?:npm|pnpm|yarn|bun)(?: run)? (?:dev|start|serve|watch)$|(?:npx )?(?:next|vite|nuxt|astro)(?: dev)?$|(?:uv run |poetry run |python3? -m )?(?:uvicorn|hypercorn|gunicorn|daphne)\b|(?:uv run |poetry run )?flask (?:\S+ )*run\b|(?:uv run )?(?:streamlit|fastapi|mlflow) (?:run|dev|ui|server)\b|python3? (?:manage\.py runserver|-m http\.server)|rails s(?:erver)?\b|php -S\b|docker[ -]compose up(?!.* -d)|tail -[fF]|watch |wrangler dev|(?:npx )?wrangler dev|cargo watch|air$)/;
+  /^(?:(?:npm|pnpm|yarn|bun)(?: run)? (?:dev|start|serve|watch)$|(?:npx )?(?:next|vite|nuxt|astro)(?: dev)?$|(?:uv run |poetry run |python3? -m )?(?:uvicorn|hypercorn|gunicorn|daphne)\b|(?:uv run |poetry run )?flask (?:\S+ )*run\b|(?:uv run )?(?:streamlit|fastapi|mlflow) (?:run|dev|ui|server)\b|python3? (?:manage\.py runserver|-m http\.server)|rails s(?:erver)?\b|php -S\b|docker[ -]compose up(?!.* -d)|tail -[fF]|watch |wrangler dev|(?:npx )?wrangler dev|cargo watch|air$|(?:mongod|redis-server|nodemon|ngrok)\b)/;
 
 function runsForEver(words: readonly string[]): boolean {
+  if (words.includes("--watch") || words.includes("--watchAll")) return true;
   return FOREVER.test(words.join(" ")) && !words.some((word) => /^(?:--detach|-d|--help|--version)$/.test(word));
 }
 
@@ -160,11 +190,26 @@ const CHANGES: readonly (readonly [RegExp, string])[] = [
   [/^(?:dropdb|mkfs\S*|dd|shutdown|reboot)\b/, "data may be destroyed"],
 ];
 
-/** The comments on a statement's line, and on the lines below it up to the next statement. */
-function commentAfter(command: string, { end }: Statement, next: Statement | undefined): string {
-  const after = command.slice(end, next?.pos);
-  return (after.match(/#.*$/gm) ?? []).join("\n");
+/** The comments on a statement's line and above it, and those below it that say what is expected, or come last. */
+function commentAbout(
+  command: string,
+  { pos, end }: Statement,
+  before: Statement | undefined,
+  after: Statement | undefined,
+): string {
+  const [, ...above] = `${before === undefined ? "\n" : ""}${command.slice(before?.end ?? 0, pos)}`.split("\n");
+  const [own = "", ...below] = command.slice(end, after?.pos).split("\n");
+  return [
+    ...above.filter((line) => before === undefined || !EXPECTATION.test(line)),
+    own,
+    ...below.filter((line) => after === undefined || EXPECTATION.test(line)),
+  ]
+    .flatMap((line) => line.match(/#.*$/) ?? [])
+    .join("\n");
 }
+
+/** How a comment begins that is about the command above it. */
+const EXPECTATION = /^\s*#\s*(?:[-=]*>|→|expect|预期|期待)/i;
 
 function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void): void {
   visit(node);

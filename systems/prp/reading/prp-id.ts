@@ -7,14 +7,22 @@ const ID = /^[^\p{L}]*prp[\s_-]*id[\s*_`]*[:：][\s*_`]*([^\s*`][^*`|]*?)[\s*_`]
 /** A work item's number: `P1.M2.T1.S1`. */
 const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 
-/** The task's id by the PRP's own text: its front matter, a line `PRP ID: …` near the top, or its title. */
-export function idIn(items: readonly OutlineItem[], frontMatter: string | undefined): string | undefined {
+/** The task's ids by the PRP's own text. */
+export interface TextIds {
+  /** By its front matter, or a line `PRP ID: …` near the top. */
+  readonly own?: string | undefined;
+  /** The work item that its title names; another PRP may be about the same one. */
+  readonly workItem?: string | undefined;
+}
+
+export function idsIn(items: readonly OutlineItem[], frontMatter: string | undefined): TextIds {
   const fields = frontMatter === undefined ? [] : fieldsOf(frontMatter);
   const title = items.find((item) => item.kind === "heading");
   const titles = [field(fields, /^(?:name|title)$/i), title?.kind === "heading" ? title.text : undefined];
-  return (
-    field(fields, /^(?:prp[ _-]?id|id)$/i) ?? idLine(items) ?? titles.map(workItemIn).find((id) => id !== undefined)
-  );
+  return {
+    own: field(fields, /^(?:prp[ _-]?id|id)$/i) ?? idLine(items),
+    workItem: titles.map(workItemIn).find((id) => id !== undefined),
+  };
 }
 
 /** The text without its front matter; the front matter's lines are empty, so that the others keep their numbers. */

@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
@@ -215,6 +215,26 @@ describe("two PRPs of one session whose files have the same name, and no id", ()
     expect(result).toMatchObject({ success: true, resumedFrom: { stage: "failed" } });
     expect(coder.calls).toBe(0);
     expect(await session.checkpoints("one/PRP")).toEqual([]);
+  });
+});
+
+describe("two PRPs of one session whose titles name one work item", () => {
+  it("are two tasks, the second by its path, and both run; one that is moved is still the same", async () => {
+    const session = await Session.create();
+    const text = "# PRP: P1.M2.T1.S1\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n";
+    const [a, b, c] = ["a.md", "b.md", "c.md"].map((name) => join(session.path, name)) as [string, string, string];
+    await session.write("a.md", text);
+    await session.executor().execute(a);
+    await session.write("b.md", text);
+    await session.executor().execute(b);
+    await session.executor().execute(b);
+    await rename(a, c);
+    await session.executor().execute(c);
+
+    expect(await session.log()).toEqual(["code", "gate-1", "code", "gate-1"]);
+    expect(await session.checkpoints("P1.M2.T1.S1")).not.toEqual([]);
+    expect(await session.checkpoints("b")).not.toEqual([]);
+    expect(await session.checkpoints("c")).toEqual([]);
   });
 });
 

@@ -121,7 +121,7 @@ describe("a PRP's Markdown", () => {
   it.each(["**PRP ID**: A_1 b", "**PRP ID:** A_1 b", "PRP ID: `A_1 b`", "Author: me\n**PRP ID**: A_1 b\nStatus: x"])(
     "finds the id in %j",
     (line) => {
-      expect(parsePrp(`# T\n\n${line}\n\n${loop(level(1, "One", ["sh", "true"]))}`, "PRP.md").taskId).toBe("A_1 b");
+      expect(parsePrp(`# T\n\n${line}\n\n${loop(level(1, "One", ["sh", "true"]))}`, "PRP.md").ids.own).toBe("A_1 b");
     },
   );
 

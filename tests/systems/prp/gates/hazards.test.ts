@@ -12,8 +12,11 @@ describe("a placeholder", () => {
     "pytest path/to/test_file.py",
     "npm test -- {{test_name}}",
     'cat "path/to/file"',
+    'curl -H "Authorization: Bearer <TOKEN>" localhost',
+    'curl "localhost/<your-endpoint>"',
+    "[specific commands for this feature]",
   ])("is an error: %s", (command) => {
-    expect(kinds(`true\n${command}`)).toEqual(["error 1"]);
+    expect(kinds(`npm test\n${command}`)).toEqual(["error 1"]);
   });
 
   it.each([
@@ -23,7 +26,10 @@ describe("a placeholder", () => {
     "docker ps --format '{{.Names}}'",
     'docker ps --format "{{.Names}}"',
     "grep '<div>' index.html",
-    "echo ok # see path/to/docs and <owner>",
+    'grep "<TITLE>" index.html',
+    'test "$(node render.js)" = "<div>"',
+    "[ -d src ]",
+    "npm test # see path/to/docs and <owner>",
     "ls mypath/too",
   ])("is not seen in %s", (command) => {
     expect(kinds(command)).toEqual([]);
@@ -42,7 +48,14 @@ describe("a warning", () => {
   it.each<[command: string, advice: RegExp]>([
     ["grep -rn TODO src\n# Expected: no output", /write `! grep -rn TODO src`/],
     ["grep -rn TODO src | wc -l # expected: 0", /write `! grep -rn TODO src`/],
+    ["# Should find nothing\ngrep -rn TODO src\necho done", /write `! grep -rn TODO src`/],
     ["npm test && echo ok || echo FAIL", /it can't fail/],
+    ["echo 'Open the page'\necho 'Look at it'", /nothing in this gate can fail/],
+    ["npm test || true", /nothing in this gate can fail/],
+    ['./app --wrong\necho "exit=$?"', /ends here if this fails, before its \$\? is read/],
+    ["./app --wrong; CODE=$?; test $CODE -eq 2", /before its \$\? is read/],
+    ["npx vitest --watch", /times out/],
+    ["mongod --dbpath data", /times out/],
     ["gofmt -l .", /write `test -z "\$\(gofmt -l \.\)"`/],
     ['test -f a.txt && echo "present"', /`if …; then …; fi`/],
     ["python3 list.py | head -5", /Python/],
@@ -64,6 +77,10 @@ describe("a warning", () => {
     'grep -n x f\n# Expect: x = 1  (NO "y" prefix).',
     "npm run dev &\ncurl -f localhost",
     "npm run build",
+    "npm run build\nif [ $? -ne 0 ]; then exit 1; fi",
+    "npm run build; [ $? -eq 0 ]",
+    "grep -q x f\n# Should find nothing\nls",
+    "echo begin\nnpm test",
     "rm out.txt",
     "[ -d out ] && rm out/a",
   ])("doesn't come with %s", (command) => {

@@ -5,7 +5,8 @@ import { fence, markdown } from "./markdown.js";
 const LOOP = markdown("## Validation Loop", "### Level 1: A", fence("bash", "true"));
 
 function idOf(top: string): string | undefined {
-  return parsePrp(`${top}\n\n${LOOP}`, "PRP.md").taskId;
+  const { own, workItem } = parsePrp(`${top}\n\n${LOOP}`, "PRP.md").ids;
+  return own ?? workItem;
 }
 
 describe("a PRP's id", () => {
@@ -41,8 +42,6 @@ describe("a PRP's id", () => {
   });
 
   it("isn't looked for below the top", () => {
-    expect(
-      parsePrp(`# A parser\n\n${"A line.\n\n".repeat(30)}PRP ID: other\n\n${LOOP}`, "PRP.md").taskId,
-    ).toBeUndefined();
+    expect(idOf(`# A parser\n\n${"A line.\n\n".repeat(30)}PRP ID: other`)).toBeUndefined();
   });
 });
