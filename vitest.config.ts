@@ -1,27 +1,16 @@
-import { statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { configDefaults, defineConfig } from "vitest/config";
 import { LongSuitesFirst } from "./tests/long-suites-first.js";
+import { memoryDisk } from "./tests/support/memory-disk.mjs";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 // Node reads it at each start, in 45 ms, and tests start thousands of processes. None of them makes a connection.
 delete process.env["NODE_EXTRA_CA_CERTS"];
 
-// Tests wait for disks more than for anything else, and a memory disk answers at once. None of them depends on it: a kill
-// leaves what the system has, synced or not, and what a power loss takes the disk model takes.
-if (hasRoom("/dev/shm")) process.env["TMPDIR"] ??= "/dev/shm";
-
-/** Whether a folder is there with two free gigabytes. A container's memory disk mostly has 64 MB. */
-function hasRoom(folder: string): boolean {
-  try {
-    const { bavail, bsize } = statfsSync(folder);
-    return bavail * bsize > 2 * 1024 ** 3;
-  } catch {
-    return false;
-  }
-}
+const disk = memoryDisk();
+if (disk !== undefined) process.env["TMPDIR"] ??= disk;
 
 /**
  * `npm test` runs what a change is likely to break, in three minutes. Files named `*.slow.test.ts` run in `npm run check`

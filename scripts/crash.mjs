@@ -1,8 +1,8 @@
 // @ts-check
 // npm run crash: every test of tests/crash in full, and the hostile strings; then how much each of them tried, and what
 // was lost.
-// `-- --every-call` kills at reads and locks as well, which takes some minutes more. `-- --third` tries every kill, and a
-// third of the faults, power losses and damaged bytes: another third each time, unless WAYMARK_CRASH_THIRD is 0, 1 or 2.
+// `-- --every-call` kills at reads and locks as well, which takes some minutes more. With WAYMARK_CRASH_THIRD, which is 0, 1
+// or 2, every kill is tried, and that third of the faults, power losses and damaged bytes.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,9 +28,7 @@ const WHAT = [
 const folder = mkdtempSync(join(tmpdir(), "waymark-crash-counts-"));
 const file = join(folder, "counts");
 const startedMs = Date.now();
-const third = process.argv.includes("--third")
-  ? (process.env["WAYMARK_CRASH_THIRD"] ?? String(Math.floor(Math.random() * 3)))
-  : undefined;
+const third = process.env["WAYMARK_CRASH_THIRD"];
 try {
   const tests = ["tests/crash", "tests/hostile/naughty-strings"];
   const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=1200000"], {
@@ -41,7 +39,6 @@ try {
       WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
-      ...(third === undefined ? undefined : { WAYMARK_CRASH_THIRD: third }),
       // Some thousand processes are started with it, and one file is loaded faster than twenty.
       WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
     },

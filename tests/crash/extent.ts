@@ -2,8 +2,8 @@
 export const isFull = process.env["WAYMARK_TESTS"] === "full";
 
 /**
- * `.ci/run` has time for every kill, and for a third of the faults, the power losses and the damaged bytes: for another
- * third each time. It is 0, 1 or 2; without it, all are tried.
+ * `.ci/run` has time for every kill, and for a third of the faults, the power losses, the damaged bytes and the broken
+ * adapters: for another third each time. It is 0, 1 or 2; without it, all are tried.
  */
 const third = process.env["WAYMARK_CRASH_THIRD"];
 

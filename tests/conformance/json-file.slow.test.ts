@@ -1,0 +1,3 @@
+import { registerJsonFile } from "./json-file.js";
+
+registerJsonFile("slow");

@@ -1,0 +1,13 @@
+import { registerConformance } from "waymark/conformance";
+import { tempFolder } from "../support/temp-folder.js";
+import { type Part, runnerOf } from "./parts.js";
+
+export function registerJsonFile(part: Part): void {
+  registerConformance(runnerOf(part), {
+    name: "json-file",
+    module: new URL("./stores/json-file.js", import.meta.url),
+    capabilities: { durable: true, multiProcess: true },
+    offers: ["leases", "maintenance", "replacePayload"],
+    newLocation: tempFolder,
+  });
+}
