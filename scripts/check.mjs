@@ -5,8 +5,8 @@ import { runSteps } from "./steps.mjs";
 
 const disk = memoryDisk();
 if (disk !== undefined) process.env["TMPDIR"] ??= disk;
-// All kills are tried; and of faults, power losses, damaged bytes and broken adapters another third each time.
-process.env["WAYMARK_CRASH_THIRD"] ??= String(Math.floor(Math.random() * 3));
+// All kills are tried; and of faults, power losses, damaged bytes and broken adapters another fifth each time.
+process.env["WAYMARK_CRASH_FIFTH"] ??= String(Math.floor(Math.random() * 5));
 
 const quickTests = {
   name: "quick tests, with coverage",
@@ -27,7 +27,7 @@ await runSteps([
     env: { ...process.env, WAYMARK_TESTS: "slow" },
   },
   {
-    name: "crashes: every kill, and a third of the faults and power losses",
+    name: "crashes: every kill, and a fifth of the faults and power losses",
     command: "node scripts/crash.mjs",
   },
   [
@@ -37,7 +37,7 @@ await runSteps([
       command: "npx vitest run tests/unit/adapters/sqlite-histories.test.ts -t random",
       env: { ...process.env, WAYMARK_RUNS: "100" },
     },
-    { name: "memory of the command over 30,000 checkpoints", command: "node scripts/cli-memory.mjs" },
+    { name: "memory of the command over 20,000 checkpoints", command: "node scripts/cli-memory.mjs" },
     { name: "soak, a fiftieth of it", command: "node --expose-gc scripts/soak.mjs --scale=0.02" },
     { name: "the example of a custom adapter", command: "npm run examples -w waymark-example-custom-adapter" },
     { name: "API pages", command: "npm run docs" },

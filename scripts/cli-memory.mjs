@@ -1,5 +1,5 @@
 // @ts-check
-// `waymark list`, `export`, `import`, `copy` and `prune` over 30,000 checkpoints stay under 150 MB, from each kind of storage
+// `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 150 MB, from each kind of storage
 // and into each. Takes minutes; run after `npm run build`. Part of `npm run check`, where files: and tasks: have fewer, since a
 // disk takes milliseconds for each of their saves. `--full` gives all of them 100,000: best in memory, TMPDIR=/dev/shm.
 import { spawnSync } from "node:child_process";
@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const isFull = process.argv.includes("--full");
-const CHECKPOINTS = isFull ? 100_000 : 30_000;
+const CHECKPOINTS = isFull ? 100_000 : 20_000;
 const IN_FILES = isFull ? CHECKPOINTS : 5_000;
 const IN_TASKS = isFull ? CHECKPOINTS : 2_000;
 const PER_TASK_FILE = 100;

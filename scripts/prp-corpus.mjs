@@ -72,7 +72,7 @@ function looksLikePrp(path, folder) {
   const text = readFileSync(path, "utf8");
   const name = relative(folder, path);
   if (
-    /template|readme|claude\.md|agents\.md|(?:^|\/)(?:commands|skills|docs|research|architecture)\/|(?:^|\/)[^/]*prd[^/]*$/i.test(
+    /template|readme|claude\.md|agents\.md|(?:^|\/)(?:commands|skills|docs|ai_docs|research|architecture)\/|(?:^|\/)[^/]*prd[^/]*$/i.test(
       name,
     )
   )
