@@ -45,7 +45,7 @@ export interface LoadedPrp {
   readonly body: string;
   /** In the order of their levels. */
   readonly gates: readonly LoadedGate[];
-  /** SHA-256 of the text, without white space and with every box unticked. */
+  /** SHA-256 of the text. */
   readonly digest: string;
 }
 
@@ -98,6 +98,9 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
   if (typeof prp !== "string") return loadedDocument(checkDocument(prp, "The PRP"), "", options);
   const path = resolve(prp);
   const text = await textOf(path);
+  if (/\.json$/i.test(path) && options.section !== undefined) {
+    throw new PrpError("PRP_INVALID", `The PRP ${path} is JSON, which has no sections (--section). Nothing was run.`);
+  }
   if (/\.json$/i.test(path)) return loadedDocument(checkDocument(parseJson(text, path), path), path, options);
   const parsed = parsePrp(text, path, options.section);
   const ownPath = relative(resolve(options.sessionPath), path).replace(/\.[^./\\]*$/, "");
@@ -115,7 +118,7 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
     section: parsed.section,
     body: text,
     gates: await withStages(parsed.gates.map((gate) => ({ ...gate, skipped: whySkipped(gate) }))),
-    digest: digestOf(text),
+    digest: hash("sha256", text, "hex"),
   };
 }
 
@@ -132,7 +135,7 @@ async function loadedDocument(document: CheckedDocument, path: string, options: 
     path,
     body: prompt,
     gates: await withStages(gates),
-    digest: digestOf(prompt),
+    digest: hash("sha256", prompt, "hex"),
   };
 }
 
@@ -161,11 +164,6 @@ function whySkipped({ command, left }: ParsedGate): string | undefined {
   return languages.length === 0
     ? "it has no command: a person checks it"
     : `it has ${languages.join(" and ")} alone, which no shell runs`;
-}
-
-/** The text as it counts for the work: agents tick its boxes, and editors change its white space. */
-function digestOf(text: string): string {
-  return hash("sha256", text.replace(/^(\s*[-*+]\s+)\[[xX]\]/gm, "$1[ ]").replace(/\s+/g, " "), "hex");
 }
 
 function parseJson(text: string, path: string): unknown {

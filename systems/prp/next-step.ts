@@ -20,7 +20,7 @@ export const START: Position = { stage: "pre-execution", validationResults: [], 
 export type Step =
   /** The coder works: on the PRP (attempt 0), or on what the gates found. */
   | { readonly kind: "coder"; readonly fixAttempt: number; readonly failedGates: readonly ValidationGateResult[] }
-  | { readonly kind: "gate"; readonly gate: LoadedGate & { readonly command: string } }
+  | { readonly kind: "gate"; readonly gate: RunnableGate }
   /** Nothing is left to run, or the work can't go on. */
   | { readonly kind: "finish"; readonly position: Position; readonly error?: string }
   /** It is finished. */
@@ -83,8 +83,7 @@ export function positionOf(
   const artifacts = waymark?.artifacts ?? [];
   const outdated = outdatedResults(state, gates);
   const validationResults = state.validationResults.filter((result) => !outdated.includes(result));
-  const isReopened =
-    !isForeign && state.stage === "complete" && gates.some((gate) => isMissing(gate, validationResults));
+  const isReopened = !isForeign && state.stage === "complete" && missingGate(gates, validationResults) !== undefined;
   const stage = isReopened ? lastStage(validationResults, gates) : state.stage;
   const position = { stage, coderResponse, coderResult, validationResults, fixAttempt, artifacts };
   // A response without a verdict is still one.
@@ -99,30 +98,50 @@ export function outdatedResults(
   { validationResults }: CheckpointExecutionState,
   gates: readonly LoadedGate[],
 ): ValidationGateResult[] {
-  return validationResults.filter((result) => !gates.some((gate) => isOf(result, gate)));
+  const current = new Set(resultsByGate(validationResults, gates).values());
+  return validationResults.filter((result) => !current.has(result));
 }
 
 /** The results, and one for each gate that is skipped. */
 function withSkipped(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): ValidationGateResult[] {
-  const missing = gates.filter((gate) => gate.skipped !== undefined && !results.some((result) => isOf(result, gate)));
+  const known = resultsByGate(results, gates);
+  const missing = gates.filter((gate) => gate.skipped !== undefined && !known.has(gate));
   return [...results, ...missing.map(skippedResult)].sort((a, b) => a.level - b.level);
 }
 
 function nextGate(position: Position, gates: readonly LoadedGate[]): Step {
-  for (const gate of gates) if (isMissing(gate, position.validationResults)) return { kind: "gate", gate };
+  const gate = missingGate(gates, position.validationResults);
+  if (gate !== undefined) return { kind: "gate", gate };
   const validationResults = withSkipped(position.validationResults, gates);
   return { kind: "finish", position: { ...position, stage: "complete", validationResults } };
 }
 
-/** Whether a gate has to be run, and has no result. */
-function isMissing(
-  gate: LoadedGate,
-  results: readonly ValidationGateResult[],
-): gate is LoadedGate & { readonly command: string } {
-  return gate.skipped === undefined && gate.command !== null && !results.some((result) => isOf(result, gate));
+/** The first gate that has to be run, and has no result. */
+function missingGate(gates: readonly LoadedGate[], results: readonly ValidationGateResult[]): RunnableGate | undefined {
+  const known = resultsByGate(results, gates);
+  return gates.find(
+    (gate): gate is RunnableGate => gate.skipped === undefined && gate.command !== null && !known.has(gate),
+  );
 }
 
-/** Whether a result is that of a gate as it is now. White space at the ends of lines changes nothing. */
+type RunnableGate = LoadedGate & { readonly command: string };
+
+/**
+ * The gates as they are now that have results. White space at the ends of lines changes nothing. Gates that are the same,
+ * of one level and with one command, have the results in their order.
+ */
+function resultsByGate(
+  results: readonly ValidationGateResult[],
+  gates: readonly LoadedGate[],
+): ReadonlyMap<LoadedGate, ValidationGateResult> {
+  const found = new Map<LoadedGate, ValidationGateResult>();
+  for (const result of results) {
+    const gate = gates.find((each) => isOf(result, each) && !found.has(each));
+    if (gate !== undefined) found.set(gate, result);
+  }
+  return found;
+}
+
 function isOf(result: ValidationGateResult, { level, command }: LoadedGate): boolean {
   return result.level === level && trimmed(result.command) === trimmed(command);
 }
@@ -134,7 +153,8 @@ function trimmed(command: string | null): string | undefined {
 /** The stage of the last gate that has run. */
 function lastStage(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): PrpStage {
   const last = results.findLast(({ skipped }) => !skipped);
-  return (last && gates.find((gate) => isOf(last, gate))?.stage) ?? "coder-response";
+  const found = [...resultsByGate(results, gates)].find(([, result]) => result === last);
+  return found?.[0].stage ?? "coder-response";
 }
 
 function reopened(position: Position, gates: readonly LoadedGate[], usable: boolean): Position {
@@ -145,7 +165,8 @@ function reopened(position: Position, gates: readonly LoadedGate[], usable: bool
   }
   const failed = validationResults.find(hasFailed);
   if (failed === undefined) return { ...START, artifacts };
-  return { stage: lastStage([failed], gates), validationResults, fixAttempt: 0, artifacts };
+  const upToIt = validationResults.slice(0, validationResults.indexOf(failed) + 1);
+  return { stage: lastStage(upToIt, gates), validationResults, fixAttempt: 0, artifacts };
 }
 
 function skippedResult({ level, description, command }: LoadedGate): ValidationGateResult {

@@ -61,5 +61,11 @@ export type CheckedDocument = z.output<typeof PrpDocumentSchema>;
 export function checkDocument(prp: unknown, what: string): CheckedDocument {
   const checked = PrpDocumentSchema.safeParse(prp);
   if (checked.success) return checked.data;
-  throw new PrpError("PRP_INVALID", `${what} is not one:\n${z.prettifyError(checked.error)}`, { cause: checked.error });
+  throw new PrpError("PRP_INVALID", `${what} is no PRP document: ${issuesIn(checked.error)}. Nothing was run.`, {
+    cause: checked.error,
+  });
+}
+
+function issuesIn({ issues }: z.ZodError): string {
+  return issues.map(({ path, message }) => `${path.length > 0 ? `${path.join(".")}: ` : ""}${message}`).join("; ");
 }

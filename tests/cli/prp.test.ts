@@ -227,6 +227,28 @@ describe("waymark prp", () => {
     expect(log()).toEqual(before);
   });
 
+  it("says that a gate has run that was added after a PRP was complete", async () => {
+    const { cwd, run, write } = await project();
+    write("go");
+    await run();
+    const gate = "\n### Level 9: More\n\n```sh\ntest -e more\n```\n";
+    writeFileSync(join(cwd, "PRP.md"), readFileSync(join(cwd, "PRP.md"), "utf8") + gate);
+    const failed = await run("--resume", "--fixes", "0");
+    write("more");
+    const passed = await run("--resume");
+
+    expect([failed.code, failed.stdout]).toEqual([1, expect.stringContaining("Failed: ")]);
+    expect([passed.code, passed.stdout]).toEqual([0, expect.stringContaining("Complete, after 0 fix attempts.")]);
+  });
+
+  it("refuses JSON that is no PRP document, and a section of JSON", async () => {
+    const { cwd } = await project();
+    writeFileSync(join(cwd, "q.json"), '{"a":1}');
+    const run = (...more: string[]) => waymark({ cwd }, ["prp", "run", "q.json", "--coder", "true", ...more]);
+    expect((await run()).stderr).toMatch(/q\.json is no PRP document: taskId: [^\n]+; validationGates: [^\n]+\n$/);
+    expect((await run("--section", "Tests")).stderr).toMatch(/is JSON, which has no sections \(--section\)/);
+  });
+
   it("has no status if no PRP was run", async () => {
     const { cwd, status } = await project();
     const none = (folder: string) => ({ code: 3, stdout: "", stderr: `No PRP has been run in ${folder}.\n` });

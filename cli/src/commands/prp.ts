@@ -116,9 +116,12 @@ async function report({ output }: Cli, session: string, result: ExecutionResult)
   if (resumedFrom?.stage === "complete") {
     const { prpStatus } = await import("waymark/prp");
     const { tasks } = await prpStatus(session);
+    // A gate that changed or was added has run since, and is a newer checkpoint.
     const finished = tasks.find(({ checkpointId }) => checkpointId === resumedFrom.id);
-    const when = finished === undefined ? "before" : agoText(finished.savedAt.toISOString(), Date.now());
-    return output.line(`Complete already (${when}). Nothing was run; --restart runs it again.`);
+    if (finished !== undefined) {
+      const when = agoText(finished.savedAt.toISOString(), Date.now());
+      return output.line(`Complete already (${when}). Nothing was run; --restart runs it again.`);
+    }
   }
   if (success) return output.line(`Complete, after ${counted(fixAttempts, "fix attempt")}.`);
   await output.line(printable(`Failed: ${error}. Fix it, then continue with --resume.`));

@@ -68,9 +68,11 @@ export async function warnOfPrp(
 ): Promise<void> {
   const { taskId, gates, problems } = await checkPrp(path, options);
   if (problems.length > 0) return;
-  for (const { level, line, text } of gates.flatMap((gate) => [...skipIn(gate), ...warningsIn(gate)])) {
-    if (view !== undefined) view.show({ type: "warning", taskId, level, line, text });
-    else await cli.warn(`Level ${level}${line === undefined ? "" : `, line ${line}`}: ${text}`);
+  for (const gate of gates) {
+    for (const { level, line, text } of [...skipIn(gate), ...warningsIn(gate)]) {
+      if (view !== undefined) view.show({ type: "warning", taskId, level, line, text });
+      else await cli.warn(`Level ${level}${line === undefined ? ` (${gate.description})` : `, line ${line}`}: ${text}`);
+    }
   }
 }
 

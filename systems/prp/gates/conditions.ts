@@ -34,8 +34,9 @@ const SEARCHES = new Set(["grep", "egrep", "fgrep", "rg", "ag"]);
 
 /** Whether a node is a search, whose status is 1 if it finds nothing. */
 export function isSearch(node: SyntaxNode): boolean {
-  const name = commandIn(node)?.name?.value;
-  return name !== undefined && SEARCHES.has(name);
+  const command = commandIn(node);
+  const [name = "", first] = command === undefined ? [] : wordsOf(command);
+  return SEARCHES.has(name) || (name === "git" && first === "grep");
 }
 
 /** Whether a list begins with a test, as a condition does. */

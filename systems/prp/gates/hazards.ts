@@ -26,14 +26,13 @@ export function hazardsIn(command: string): Hazard[] {
     add("error", offset, `${text} ${UNFILLED}`);
   }
   const [first] = parsed.commands;
-  if (first !== undefined && parsed.commands.every(({ command }) => alwaysSucceeds(command))) {
-    add("warning", first.pos, "nothing in this gate can fail");
-  }
+  const canFail = parsed.commands.some(({ command }) => !alwaysSucceeds(command));
+  if (first !== undefined && !canFail) add("warning", first.pos, "nothing in this gate can fail");
   parsed.commands.forEach((statement, index) => {
     const next = parsed.commands[index + 1];
     const text = command.slice(statement.pos, statement.end);
     const comment = commentAbout(command, statement, parsed.commands[index - 1], next);
-    for (const message of warningsFor(statement, text, comment, next === undefined))
+    for (const message of canFail ? warningsFor(statement, text, comment, next === undefined) : [])
       add("warning", statement.pos, message);
     if (next !== undefined && READS_STATUS.test(command.slice(next.pos, next.end)))
       add("warning", statement.pos, "the gate ends here if this fails, before its $? is read; write `… || status=$?`");
@@ -41,7 +40,7 @@ export function hazardsIn(command: string): Hazard[] {
   walk(parsed, (node) => {
     const simple = commandIn(node);
     const what = simple && changeOf(wordsOf(simple));
-    if (what !== undefined) add("warning", node.pos, `${what}: it changes more than this project's files`);
+    if (what !== undefined) add("warning", node.pos, `${what}: its effect stays when the gate is over`);
   });
   return hazards.sort((a, b) => a.line - b.line);
 }
@@ -94,16 +93,20 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   if (last !== undefined && isSearch(last) && wantsNothing && !text.startsWith("!")) {
     warnings.push(`the gate fails where ${name} finds nothing, as is expected here; write \`! ${oneLine(text)}\``);
   }
-  const counted = command.type === "Pipeline" ? command.commands.slice(0, -1).find(isSearch) : undefined;
+  const searches = command.type === "Pipeline" && last !== undefined && !isSearch(last);
+  const counted = searches ? command.commands.slice(0, -1).find(isSearch) : undefined;
   if (counted !== undefined && wantsNothing && !text.startsWith("!")) {
     const search = text.slice(counted.pos - command.pos, counted.end - command.pos);
     warnings.push(`the gate fails where the search finds nothing, as is expected here; write \`! ${oneLine(search)}\``);
   }
-  if (command.type === "AndOr" && command.operators.at(-1) === "||" && (name === "echo" || name === "printf")) {
-    warnings.push(`it can't fail: \`|| ${name}\` succeeds; leave that out, or write \`|| { ${name} …; exit 1; }\``);
+  if (warnings.length === 0 && FAILURE_EXPECTED.test(comment) && !text.startsWith("!") && !alwaysSucceeds(command)) {
+    warnings.push(`the gate fails where this fails, as is expected here; write \`! ${oneLine(text)}\``);
   }
-  if (name === "gofmt" && args.some((arg) => /^-\w*l/.test(arg))) {
-    warnings.push(`gofmt -l succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
+  if (command.type === "AndOr" && alwaysSucceeds(command)) {
+    warnings.push(`it succeeds whichever branch runs; end the one that is the failure with \`exit 1\`, in braces`);
+  }
+  if ((wantsNothing || name === "gofmt") && listsOnly([name, ...args])) {
+    warnings.push(`${name} succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
   }
   if (
     command.type === "AndOr" &&
@@ -115,8 +118,10 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
       warnings.push(`it fails where the test is false; if that is no failure, write \`if …; then …; fi\``);
     }
   }
-  if (command.type === "Pipeline" && command.commands.slice(0, -1).some(isPython) && STOPS_EARLY.test(text)) {
-    warnings.push("a Python program whose reader stops early exits with 1, so the gate fails");
+  const writer =
+    command.type === "Pipeline" ? command.commands.slice(0, -1).map(interpreterOf).find(Boolean) : undefined;
+  if (writer !== undefined && STOPS_EARLY.test(text)) {
+    warnings.push(`a program of ${writer} whose reader stops early may exit with 1, and the gate fails then`);
   }
   if (background !== true && !isLast && last !== undefined && runsForEver(wordsOf(last))) {
     warnings.push(
@@ -131,6 +136,9 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
 /** `Expected: no output`, `should return nothing`; not a "no" that stands elsewhere in a comment. */
 const NOTHING_EXPECTED =
   /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
+/** `exit 1`, `should fail`, `non-zero exit`. */
+const FAILURE_EXPECTED =
+  /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*[:=]?\s*[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
 /** Of the status of the command before it; not a check that it has succeeded. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
@@ -146,9 +154,20 @@ function alwaysSucceeds(node: SyntaxNode): boolean {
 const PRINTING = new Set(["echo", "printf"]);
 const FALLBACKS = new Set([...PRINTING, "true", ":"]);
 
-function isPython(node: SyntaxNode): boolean {
+/** Whether a command only lists, and succeeds whatever there is. */
+function listsOnly([name = "", ...args]: readonly string[]): boolean {
+  if (name === "gofmt" || name === "goimports") return args.some((arg) => /^-\w*l/.test(arg));
+  if (name === "find") return true;
+  const isDiff = args[0] === "diff" && !args.some((arg) => /^--(?:exit-code|quiet|check)$/.test(arg));
+  return name === "git" && (isDiff || args[0] === "status" || args[0] === "ls-files");
+}
+
+/** Those whose programs make an error of their own of a pipe that nobody reads. */
+function interpreterOf(node: SyntaxNode): "Python" | "Node" | undefined {
   const command = commandIn(node);
-  return command !== undefined && /^(?:.*\/)?(?:python|pytest)[\d.]*$/.test(wordsOf(command)[0] ?? "");
+  const name = command === undefined ? "" : (wordsOf(command)[0] ?? "");
+  if (/^(?:.*\/)?(?:python|pytest)[\d.]*$/.test(name)) return "Python";
+  return /^(?:node|npm|npx|pnpm|yarn|bun|tsx|vitest|jest)$/.test(name) ? "Node" : undefined;
 }
 
 /** The command that decides about a statement. */
@@ -161,7 +180,7 @@ function lastCommand(node: SyntaxNode): Command | undefined {
 }
 
 const FOREVER =
-  /^(?:(?:npm|pnpm|yarn|bun)(?: run)? (?:dev|start|serve|watch)$|(?:npx )?(?:next|vite|nuxt|astro)(?: dev)?$|(?:uv run |poetry run |python3? -m )?(?:uvicorn|hypercorn|gunicorn|daphne)\b|(?:uv run |poetry run )?flask (?:\S+ )*run\b|(?:uv run )?(?:streamlit|fastapi|mlflow) (?:run|dev|ui|server)\b|python3? (?:manage\.py runserver|-m http\.server)|rails s(?:erver)?\b|php -S\b|docker[ -]compose up(?!.* -d)|tail -[fF]|watch |wrangler dev|(?:npx )?wrangler dev|cargo watch|air$|(?:mongod|redis-server|nodemon|ngrok)\b)/;
+  /^(?:(?:npm|pnpm|yarn|bun)(?: run)? (?:[\w-]+:)*(?:dev|start|serve|watch)(?:$|[ :])|(?:cargo|go) run\b.* serve\b|(?:npx )?(?:next|vite|nuxt|astro)(?: dev)?$|(?:uv run |poetry run |python3? -m )?(?:uvicorn|hypercorn|gunicorn|daphne)\b|(?:uv run |poetry run )?flask (?:\S+ )*run\b|(?:uv run )?(?:streamlit|fastapi|mlflow) (?:run|dev|ui|server)\b|python3? (?:manage\.py runserver|-m http\.server)|rails s(?:erver)?\b|php -S\b|docker[ -]compose up(?!.* -d)|tail -[fF]|watch |wrangler dev|(?:npx )?wrangler dev|cargo watch|air$|(?:mongod|redis-server|nodemon|ngrok)\b)/;
 
 function runsForEver(words: readonly string[]): boolean {
   if (words.includes("--watch") || words.includes("--watchAll")) return true;

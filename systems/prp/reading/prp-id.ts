@@ -28,7 +28,8 @@ export function idsIn(items: readonly OutlineItem[], frontMatter: string | undef
 /** The text without its front matter; the front matter's lines are empty, so that the others keep their numbers. */
 export function withoutFrontMatter(markdown: string): { readonly text: string; readonly frontMatter?: string } {
   const [whole, frontMatter] = /^---[ \t]*\n([\s\S]*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)/.exec(markdown) ?? [];
-  if (whole === undefined || frontMatter === undefined || !/^[\w-]+[ \t]*:/m.test(frontMatter))
+  // A divider as the first line begins none: a field, or a comment, stands right below.
+  if (whole === undefined || frontMatter === undefined || !/^(?:#.*\n)*["']?[\w -]+["']?[ \t]*:/.test(frontMatter))
     return { text: markdown };
   return { text: "\n".repeat(whole.split("\n").length - 1) + markdown.slice(whole.length), frontMatter };
 }

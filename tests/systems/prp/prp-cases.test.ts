@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { checkPrp } from "../../../systems/prp/check-prp.js";
 import { parsePrp } from "../../../systems/prp/parse-prp.js";
 import { countingCoder, Session } from "./session.js";
 
@@ -75,5 +76,15 @@ describe("PRPs as people write them, cut down", () => {
       message: expect.stringMatching(message),
     });
     expect(coder.calls).toBe(0);
+  });
+
+  it("grepnone's search is shown as it should be written", async () => {
+    const { gates } = await checkPrp(caseFile("grepnone"));
+    expect(gates[0]?.findings).toMatchObject([{ message: expect.stringContaining("! echo fine | grep -i warning") }]);
+  });
+
+  it("python's second level is named as one that can't be run", async () => {
+    const { gates } = await checkPrp(caseFile("python"));
+    expect(gates[1]).toMatchObject({ level: 2, skipped: "it has python alone, which no shell runs" });
   });
 });

@@ -37,6 +37,7 @@ describe("a PRP's id", () => {
     "# Phase 1: a parser",
     "---\nnot: [yaml\n---\n\n# A parser",
     "# A parser\n\nSee P1.M2.T1.S1.",
+    "---\n\n## Goal\n\nid: A_1 b\n\n---",
   ])("isn't guessed: %j", (top) => {
     expect(idOf(top)).toBeUndefined();
   });
