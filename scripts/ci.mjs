@@ -22,7 +22,7 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
-/** The tests that the newest Node is put to: of what takes most from Node, files and locks and databases. */
+/** The newest Node runs the tests of files, locks, databases and processes, which take most from Node. */
 const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/systems/processes", "tests/package"];
 
 installTools();

@@ -54,7 +54,7 @@ export function placeholderIn(line: string): string | undefined {
   return line.match(PLACEHOLDER)?.[0];
 }
 
-/** What is one in double quotes too: `"Bearer <TOKEN>"`, `"<your-key>"`, but not `"<div>"`. */
+/** Double quotes may hold a placeholder, `"Bearer <TOKEN>"` or `"<your-key>"`, or just text, `"<div>"`. */
 const QUOTED_PLACEHOLDER = /^<(?:[A-Z][A-Z0-9_-]{2,}|[Yy]our\b.*)>$/;
 
 /** `<owner>`, `path/to/file`, `{{name}}`, `[the command]`. Not what a quoted template says, nor two redirections. */
@@ -139,7 +139,7 @@ const NOTHING_EXPECTED =
 /** `exit 1`, `should fail`, `non-zero exit`. */
 const FAILURE_EXPECTED =
   /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*[:=]?\s*[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
-/** Of the status of the command before it; not a check that it has succeeded. */
+/** Reads the status of the command before it, and doesn't just check that it has succeeded. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
 

@@ -151,7 +151,7 @@ describe("a run that was killed in the moment in which a checkpoint was acknowle
 });
 
 describe("a run that is paused", () => {
-  it.each(["SIGTERM", "SIGHUP"] as const)("by %s ends as that signal would have it", async (signal) => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("by %s ends as that signal would have it", async (signal) => {
     const session = await Session.create();
     await session.write("block", "gate-3");
     const run = session.spawn();

@@ -437,23 +437,6 @@ describe("a run that is paused", () => {
       label: expect.stringMatching(/^Paused: Before the coder \(the coder so far: /),
     });
   });
-
-  it("by SIGINT ends as that signal would have it", async () => {
-    const session = await Session.create();
-    await session.write("block", "gate-3");
-    const run = session.spawn();
-    const pid = await blocked(run);
-    run.kill("SIGINT");
-
-    expect((await run).signal).toBe("SIGINT");
-    expect(isAlive(pid)).toBe(false);
-    expect(await session.latest()).toMatchObject({
-      label: expect.stringMatching(/^Paused: Gate 2 passed \(gate 3 so far: /),
-    });
-    await session.remove("block");
-    expect((await session.executor().execute(session.prpPath)).success).toBe(true);
-    expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "gate-3", "gate-3", "gate-4"]);
-  });
 });
 
 describe("a task that another process executes", () => {
