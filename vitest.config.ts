@@ -76,7 +76,7 @@ export default defineConfig({
       exclude: ["src/conformance/child.ts"],
       reporter: ["text-summary", "text"],
       // Of the quick tests alone.
-      thresholds: { lines: 94, statements: 92, functions: 93, branches: 86 },
+      thresholds: { lines: 93, statements: 91, functions: 92, branches: 85 },
     },
   },
 });

@@ -1,4 +1,3 @@
-import { POLICIES, registerPruning } from "./pruning.js";
+import { registerPruning } from "./pruning.js";
 
 registerPruning("memory");
-registerPruning("sqlite", POLICIES.slice(0, 1));
