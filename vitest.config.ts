@@ -76,7 +76,7 @@ export default defineConfig({
       exclude: ["src/conformance/child.ts"],
       reporter: ["text-summary", "text"],
       // Of the quick tests alone.
-      thresholds: { lines: 93, statements: 91, functions: 92, branches: 85 },
+      thresholds: { lines: 92, statements: 90, functions: 92, branches: 84 },
     },
   },
 });
