@@ -33,9 +33,9 @@ await runSteps([
   [
     { name: "a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 60" },
     {
-      name: "histories at random, 100 runs",
+      name: "histories at random, 50 runs",
       command: "npx vitest run tests/unit/adapters/sqlite-histories.test.ts -t random",
-      env: { ...process.env, WAYMARK_RUNS: "100" },
+      env: { ...process.env, WAYMARK_RUNS: "50" },
     },
     { name: "memory of the command over 20,000 checkpoints", command: "node scripts/cli-memory.mjs" },
     { name: "soak, a fiftieth of it", command: "node --expose-gc scripts/soak.mjs --scale=0.02" },

@@ -67,6 +67,20 @@ describe("the model of a disk that forgets", () => {
     expect(left).toHaveProperty(["t/new"], "one ");
   });
 
+  it("gives a descriptor's number to the next file as soon as its close begins", async () => {
+    const left = await leftBy((folder) => [
+      "openat(AT_FDCWD, \"\\x2f\", O_RDONLY) = 5",
+      // On another thread.
+      "2 close(5 <unfinished ...>",
+      open(join(folder, "t/new")),
+      "2 <... close resumed>) = 0",
+      write("new"),
+      "fsync(5) = 0",
+      ...syncFolder(join(folder, "t")),
+    ]);
+    expect(left).toHaveProperty(["t/new"], "new");
+  });
+
   it("leaves in doubt for ever what an fsync has failed on, and not what was only interrupted", async () => {
     const failingWith = (error: string) => (folder: string) => [
       open(join(folder, "t/new")),

@@ -80,6 +80,7 @@ export class DiskModel {
     for (const { isEnd, call } of moments.toSorted((a, b) => a.at - b.at)) {
       if (!isEnd) {
         if (/^f(data)?sync$/.test(call.name)) this.#syncing.set(call, this.#changes.length);
+        if (call.name === "close") this.#descriptors.delete(call.args[0] ?? "");
       } else if (this.#end(call)) yield call;
     }
   }
@@ -134,7 +135,7 @@ export class DiskModel {
     const begun = this.#syncing.get(call);
     if (begun !== undefined) return this.#sync(this.#descriptors.get(args[0] ?? "")?.inode, begun, error);
     if (error !== undefined || result === undefined) return false;
-    if (name === "close") return !this.#descriptors.delete(args[0] ?? "");
+    if (name === "close") return false;
     if (/^p?write(64)?$/.test(name)) return this.#write(call, result);
     if (name === "ftruncate") return this.#resize(this.#descriptors.get(args[0] ?? "")?.inode, Number(args[1]));
     if (call.path === undefined || !this.#isInside(call.path)) return false;

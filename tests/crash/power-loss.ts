@@ -22,6 +22,7 @@ const MIXTURES = 6;
 export class PowerLosses {
   readonly #kind: StoreKind;
   readonly #seen = new Set<string>();
+  #made = 0;
   /** Different disks that were looked at. */
   disks = 0;
   readonly wrong: string[] = [];
@@ -38,11 +39,12 @@ export class PowerLosses {
    */
   async lose(model: DiskModel, allowed: readonly Allowed[], moment: string, seed: number): Promise<void> {
     for (const fates of fatesOf(model, seed)) {
+      this.#made += 1;
+      if (!isTried(this.#made)) continue;
       const disk = model.afterLoss(fates);
       const key = `${digestOf(disk)} ${digestOfAll(allowed.flat())}`;
       if (this.#seen.has(key)) continue;
       this.#seen.add(key);
-      if (!isTried(this.#seen.size)) continue;
       this.disks += 1;
       const found = await examined(this.#kind, disk);
       const verdicts = allowed.map(([before, after]) => wrongs(found, before, after));

@@ -83,6 +83,8 @@ class RecordParser {
       result: undefined,
       error: undefined,
     };
+    // The number is free before the call has ended: another thread may have it by then.
+    if (name === "close") this.#open.delete(args[0] ?? "");
     this.calls.push(call);
     return call;
   }
@@ -94,7 +96,6 @@ class RecordParser {
     call.result = Number(result);
     call.error = error;
     if (call.name.startsWith("open") && call.path !== undefined) this.#open.set(result, call.path);
-    if (call.name === "close") this.#open.delete(call.args[0] ?? "");
   }
 
   /** Calls name files by path, by a folder's descriptor and a path in it (the names with `at`), or by descriptor. */

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** An empty folder that is gone when the test is over. */
-export async function tempFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "waymark-"));
+/** An empty folder that is gone when the test is over. @param place - Where it is. */
+export async function tempFolder(place = tmpdir()): Promise<string> {
+  const folder = await mkdtemp(join(place, "waymark-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
