@@ -69,7 +69,7 @@ describe("the model of a disk that forgets", () => {
 
   it("gives a descriptor's number to the next file as soon as its close begins", async () => {
     const left = await leftBy((folder) => [
-      "openat(AT_FDCWD, \"\\x2f\", O_RDONLY) = 5",
+      'openat(AT_FDCWD, "\\x2f", O_RDONLY) = 5',
       // On another thread.
       "2 close(5 <unfinished ...>",
       open(join(folder, "t/new")),

@@ -13,7 +13,7 @@ afterEach(() => void vi.useRealTimers());
 it.each(["setStatus", "remove"])("a client that is stopped within %s keeps nobody from its task", async (call) => {
   const { url, schema, adapter } = await newStore();
   await adapter.append(draft("t", "c1"));
-  const { token } = await adapter.leases.claim("t", "stopped", SHORT_MS);
+  const { token } = await adapter.leases.claim("t", "stopped", LONG_MS);
   const [stopped, awake] = [deferred(), deferred()];
   const before = async ({ text }: { text: string }) => {
     if (!/^(UPDATE|DELETE FROM) \S+checkpoints/.test(text)) return;
@@ -28,6 +28,7 @@ it.each(["setStatus", "remove"])("a client that is stopped within %s keeps nobod
       : client.setStatus("t", "c1", { status: "paused" }, condition);
   await stopped.promise;
 
+  await adapter.leases.renew("t", token, SHORT_MS);
   while ((await adapter.leases.current("t")) !== undefined);
   const other = await adapter.leases.claim("t", "other", LONG_MS);
   expect(other).toMatchObject({ isGranted: true });
