@@ -67,7 +67,13 @@ export interface HistoryText {
 export class BrokenHistoryError extends Error {}
 
 /** Smaller texts aren't compared with others: that costs more than it saves. */
-export const SMALLEST_BYTES = 1024;
+const SMALLEST_BYTES = 1024;
+
+/** Whether a payload is a text of a history. */
+export function isCompared(body: string | Uint8Array): body is string {
+  return typeof body === "string" && body.length >= SMALLEST_BYTES;
+}
+
 /** So many deltas become a bundle, or about so many bytes of them: that takes some 5 ms. */
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;

@@ -6,11 +6,11 @@ import {
   deltaAfter,
   FORM,
   type HistoryText,
+  isCompared,
   isDelta,
   isFoldDue,
   type Piece,
   PLACES,
-  SMALLEST_BYTES,
   staysAlone,
   textAt,
   textIfIntact,
@@ -69,7 +69,7 @@ export class SqliteHistories {
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
     const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
-    if (typeof body !== "string" || body.length < SMALLEST_BYTES) {
+    if (!isCompared(body)) {
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
     const bytes = utf8Of(body);
