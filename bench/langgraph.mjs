@@ -13,6 +13,7 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { WaymarkSaver } from "waymark/langgraph";
 import { bundled } from "../tests/support/bundled.mjs";
 import { medians } from "./compare.mjs";
+import { compareAgents } from "./langgraph-agents.mjs";
 import { printBytes, printHeading, printRow } from "./report.mjs";
 import { messages as messagesOf } from "./text.mjs";
 
@@ -32,6 +33,18 @@ export async function benchLanggraph(folder) {
     theirs: () => theirSqliteSaver(file("theirs")),
     bytes: { ours: () => sizeOf(file("ours")), theirs: () => sizeOf(file("theirs")) },
   });
+  for (const durability of /** @type {const} */ (["normal", "full"])) {
+    const [ours, theirs] = [file(`agent-ours-${durability}`), file(`agent-theirs-${durability}`)];
+    await compareAgents(
+      `SqliteSaver, synchronous ${durability.toUpperCase()}`,
+      { turn: 1.1, bytes: 0.05 },
+      {
+        ours: () => sqliteSaver(ours, durability),
+        theirs: () => theirSqliteSaver(theirs, durability),
+        bytes: { ours: () => sizeWithoutLog(ours), theirs: () => sizeWithoutLog(theirs) },
+      },
+    );
+  }
 
   const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
   const server = await startPostgres();
@@ -46,7 +59,8 @@ export async function benchLanggraph(folder) {
     return rows[0].bytes;
   };
   try {
-    await compare("PostgresSaver", 0.7, {
+    /** @type {Sides} */
+    const sides = {
       ours: async () => new WaymarkSaver({ storage: new PostgresAdapter({ pool, schema: ourSchema, prepare: true }) }),
       theirs: async () => {
         const saver = new PostgresSaver(pool, undefined, { schema: theirSchema });
@@ -54,7 +68,9 @@ export async function benchLanggraph(folder) {
         return saver;
       },
       bytes: { ours: () => bytesIn(ourSchema), theirs: () => bytesIn(theirSchema) },
-    });
+    };
+    await compare("PostgresSaver", 0.7, sides);
+    await compareAgents("PostgresSaver", { turn: 1.1, bytes: 0.2 }, sides);
   } finally {
     await pool.end();
     await server.stop();
@@ -62,12 +78,15 @@ export async function benchLanggraph(folder) {
 }
 
 /** @typedef {import("@langchain/langgraph-checkpoint").BaseCheckpointSaver} Saver */
+/**
+ * @typedef {{ ours: () => Promise<Saver>, theirs: () => Promise<Saver>,
+ *   bytes: { ours: () => number | Promise<number>, theirs: () => number | Promise<number> } }} Sides
+ */
 
 /**
  * @param {string} name
  * @param {number} most - Bytes that the graph's checkpoints may take, theirs = 1.
- * @param {{ ours: () => Promise<Saver>, theirs: () => Promise<Saver>,
- *   bytes: { ours: () => number | Promise<number>, theirs: () => number | Promise<number> } }} sides
+ * @param {Sides} sides
  */
 async function compare(name, most, sides) {
   const [ours, theirs] = [await sides.ours(), await sides.theirs()];
@@ -203,20 +222,35 @@ async function fill(saver, thread_id) {
   }
 }
 
-/** @param {string} path */
-async function sqliteSaver(path) {
-  return new WaymarkSaver({ storage: new SqliteAdapter({ path, durability: "normal" }) });
+/**
+ * @param {string} path
+ * @param {"normal" | "full"} durability
+ */
+async function sqliteSaver(path, durability = "normal") {
+  return new WaymarkSaver({ storage: new SqliteAdapter({ path, durability }) });
 }
 
-/** @param {string} path */
-async function theirSqliteSaver(path) {
+/**
+ * @param {string} path
+ * @param {"normal" | "full"} durability
+ */
+async function theirSqliteSaver(path, durability = "normal") {
   const database = new Database(path);
   database.pragma("journal_mode = WAL");
-  database.pragma("synchronous = NORMAL");
+  database.pragma(`synchronous = ${durability}`);
   return new SqliteSaver(database);
 }
 
 /** @param {string} path */
 function sizeOf(path) {
   return [path, `${path}-wal`].reduce((sum, file) => sum + (existsSync(file) ? statSync(file).size : 0), 0);
+}
+
+/** @param {string} path */
+function sizeWithoutLog(path) {
+  if (!existsSync(path)) return 0;
+  const database = new Database(path);
+  database.pragma("wal_checkpoint(TRUNCATE)");
+  database.close();
+  return statSync(path).size;
 }

@@ -6,10 +6,10 @@ import {
   deltaAfter,
   FORM,
   type HistoryText,
+  isCompared,
   isFoldDue,
   type Piece,
   PLACES,
-  SMALLEST_BYTES,
   staysAlone,
   textAt,
   textIfIntact,
@@ -60,7 +60,7 @@ export class PostgresHistories {
 
   /** What to store of a payload. `isLoaded`: {@link load} has just looked. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PlacedPiece> {
-    if (typeof body !== "string" || body.length < SMALLEST_BYTES) return { form: FORM.alone, body };
+    if (!isCompared(body)) return { form: FORM.alone, body };
     const bytes = utf8Of(body);
     const before = this.#remembered.get(taskId);
     if (before !== undefined) {

@@ -32,7 +32,7 @@ import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
-import { isPresent, migrate, quoted } from "./schema.js";
+import { migrate, type Presence, presenceOf, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
 import { type Append, PostgresWriter } from "./writer.js";
 
@@ -118,8 +118,8 @@ export class PostgresAdapter implements StorageAdapter {
   /** The last append of each task that has one under way: an instance's appends of a task follow each other. */
   readonly #appends = new Map<string, Promise<unknown>>();
   readonly #underWay = new Set<Promise<unknown>>();
-  #looking: Promise<boolean> | undefined;
-  #isPresent = false;
+  #looking: Promise<Presence> | undefined;
+  #presence: Presence = "none";
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -215,7 +215,7 @@ export class PostgresAdapter implements StorageAdapter {
 
   /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
   hasTables(): Promise<boolean> {
-    return this.#call(() => this.#looked());
+    return this.#call(async () => (await this.#looked()) !== "none");
   }
 
   close(): Promise<void> {
@@ -244,29 +244,31 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   async #ifPresent<Result>(work: (tables: Tables) => Promise<Result>): Promise<Result | undefined> {
-    return (await this.#looked()) ? work(this.#tables) : undefined;
+    return (await this.#looked()) === "none" ? undefined : work(this.#tables);
   }
 
   /** Whether the tables are there. Once they are, nobody looks again. */
-  async #looked(): Promise<boolean> {
-    if (this.#isPresent) return true;
-    this.#looking ??= isPresent(this.#connection, this.#schema, this.#place).finally(() => {
+  async #looked(): Promise<Presence> {
+    if (this.#presence !== "none") return this.#presence;
+    this.#looking ??= presenceOf(this.#connection, this.#schema, this.#place).finally(() => {
       this.#looking = undefined;
     });
-    this.#isPresent = await this.#looking;
-    return this.#isPresent;
+    this.#presence = await this.#looking;
+    return this.#presence;
   }
 
-  /** The tables, made if they are missing. */
+  /** The tables, made if they are missing, and brought to this version. */
   async #madeTables(): Promise<Tables> {
-    if (await this.#looked()) return this.#tables;
+    const presence = await this.#looked();
+    if (presence === "current") return this.#tables;
     if (!this.#mayMigrate) {
+      const has = presence === "none" ? "has no tables" : "has the tables of an older version";
       throw new StorageError(
-        `${this.#place} has no tables, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
+        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
       );
     }
     await migrate(this.#connection, this.#schema, this.#place);
-    this.#isPresent = true;
+    this.#presence = "current";
     return this.#tables;
   }
 
@@ -278,7 +280,7 @@ export class PostgresAdapter implements StorageAdapter {
     try {
       return await called;
     } catch (error) {
-      if (isMissing(error)) this.#isPresent = false;
+      if (isMissing(error)) this.#presence = "none";
       throw explain(error, this.#place);
     } finally {
       this.#underWay.delete(settled);

@@ -1,7 +1,8 @@
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 
-const VERSION = 1;
+/** Version 2 has more forms of pieces, and the same tables. */
+const VERSION = 2;
 const NOTE = "Waymark's checkpoints, version ";
 /** `WYMK`: nobody else should lock this number. */
 const ADVISORY_LOCK = 0x57594d4b;
@@ -70,7 +71,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task
 CREATE TABLE IF NOT EXISTS ${name}.pieces (
   task_id text COLLATE "C" NOT NULL,
   number bigint NOT NULL, -- the sequence of its checkpoint; of a bundle, of the last one
-  form int NOT NULL, -- 1: a whole text, deflated, 2: a delta, 3: a bundle of deltas, 4: a whole text
+  form int NOT NULL, -- 1, 4, 7: a whole text, 2, 5: a delta, 3, 6: a bundle of deltas
   body bytea NOT NULL,
   PRIMARY KEY (task_id, number)
 );
@@ -112,8 +113,12 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
 );
 
 -- By this the program knows its tables.
-COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
+${noteIn(schema)}
 `;
+}
+
+function noteIn(schema: string): string {
+  return `COMMENT ON TABLE ${quoted(schema)}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';`;
 }
 
 /** In the catalogue itself: to_regclass may give what its connection remembers from before it waited for the lock. */
@@ -122,18 +127,18 @@ const LOOK = `
   WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
   ORDER BY c.relname DESC`;
 
-/**
- * Whether the schema has our tables. If not, they may be added.
- *
- * @throws {UnsupportedFormatError} A newer program or another program made what is there.
- */
-export async function isPresent(statements: Statements, schema: string, place: string): Promise<boolean> {
+/** Whether the schema has our tables: those of this version, or `old` ones, which can be read as they are. */
+export type Presence = "current" | "old" | "none";
+
+/** @throws {UnsupportedFormatError} A newer program or another program made what is there. */
+export async function presenceOf(statements: Statements, schema: string, place: string): Promise<Presence> {
   // `tasks`, which has the note, comes first.
   const [found] = await statements.rows(LOOK, schema);
-  if (found === undefined) return false;
+  if (found === undefined) return "none";
   const [table, note] = found;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
-  if (version === VERSION) return true;
+  if (version === VERSION) return "current";
+  if (version === 1) return "old";
   throw new UnsupportedFormatError(
     version === undefined
       ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
@@ -142,11 +147,13 @@ export async function isPresent(statements: Statements, schema: string, place: s
   );
 }
 
-/** Makes the tables, in one transaction, unless another process has made them in the meantime. */
+/** Makes the tables, or brings them to this version, in one transaction, unless another process has done so in the meantime. */
 export async function migrate(connection: PostgresConnection, schema: string, place: string): Promise<void> {
   const make = async (statements: Statements) => {
     await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
-    if (await isPresent(statements, schema, place)) return;
+    const presence = await presenceOf(statements, schema, place);
+    if (presence === "current") return;
+    if (presence === "old") return void (await statements.change(noteIn(schema)));
     const [[encoding, existing] = []] = await statements.rows(
       "SELECT current_setting('server_encoding'), to_regnamespace($1)::text",
       quoted(schema),

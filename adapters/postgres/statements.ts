@@ -1,4 +1,4 @@
-import { FORM } from "../sql/history.js";
+import { DELTA_FORMS, FORM, WHOLE_FORMS } from "../sql/history.js";
 import { COLUMNS } from "../sql/rows.js";
 import { quoted } from "./schema.js";
 
@@ -26,7 +26,7 @@ export function statementsOn(schema: string) {
   const inOrder = (order: "ASC" | "DESC") =>
     `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order}`;
   const inRange = (order: "ASC" | "DESC") => `${inOrder(order)} LIMIT $4 OFFSET $5`;
-  const WHOLE = `form IN (${FORM.whole}, ${FORM.plain})`;
+  const WHOLE = `form IN (${WHOLE_FORMS.join()})`;
   /** The pieces from the last whole one up to the one that gives the text of that sequence. */
   const piecesOf = (sequence: string) => `(
       SELECT string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number)
@@ -211,7 +211,7 @@ export function statementsOn(schema: string) {
     /** The deltas after the last bundle. */
     deltas: `
       SELECT number, form, body FROM ${pieces} WHERE task_id = $1
-        AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form <> ${FORM.delta}) ORDER BY number`,
+        AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form NOT IN (${DELTA_FORMS.join()})) ORDER BY number`,
     /** Those from $2 to $3 become the bundle $4. Under the task's lock. */
     fold: `
       WITH folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3)

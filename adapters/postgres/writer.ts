@@ -17,7 +17,7 @@ import {
 import { StorageError } from "../../src/contract/errors.js";
 import { isPassing } from "../../src/contract/passing.js";
 import { readable, sequenceOfStored } from "../sql/damage.js";
-import { FORM } from "../sql/history.js";
+import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isTaken, mayPass } from "./errors.js";
@@ -208,7 +208,7 @@ export class PostgresWriter {
    * fail, the next removal does it.
    */
   async #trimBefore(taskId: string, { form }: PlacedPiece): Promise<void> {
-    if (form !== FORM.whole && form !== FORM.plain) return;
+    if (!WHOLE_FORMS.includes(form)) return;
     const trim = async (run: Statements): Promise<void> => {
       await run.rows(this.#sql.lock, taskId);
       await run.change(this.#sql.trim, taskId);

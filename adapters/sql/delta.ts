@@ -1,6 +1,6 @@
-/** A part of what turns a base into a text much like it. Edits are in the order of both. */
+/** A part of what turns a base into a text much like it. The edits are in the order of the text. */
 interface Edit {
-  /** How many bytes of the base are left out. */
+  /** How far the kept bytes are from where those of the edit before it end, in the base. */
   readonly skip: number;
   /** How many bytes of the base follow. */
   readonly keep: number;
@@ -8,43 +8,52 @@ interface Edit {
   readonly insert: Uint8Array;
 }
 
-/** Two texts have a place in common if so many bytes are the same: what is shorter comes about by chance. */
+/** Two texts have a place in common if so many bytes are the same: shorter matches are coincidences. */
 const ANCHOR = 32;
 /** And they surely go on alike from there if so many are. */
 const SURELY = 512;
 /** How many anchors are looked for in a window before a wider window is taken. */
 const TRIES = 16;
 const FIRST_WINDOW = 256;
+/** Beyond that, the whole base is searched. */
+const WIDEST_WINDOW = 16 * 1024;
 /** What looking for an anchor costs beside looking through the window, in bytes. */
 const TRY_BYTES = 1024;
 /** How many bytes may be looked through: some 2 ms, and for each byte of the text about what JSON.stringify takes. */
 const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
-/** Beyond that, the rest counts as new. */
-const WIDEST_WINDOW = 1024 * 1024;
 const BLOCK = 4096;
 
 /**
- * What turns `base` into `text`: small where both are much alike, and in the same order, as one task's states are. First
- * how many edits there are, then three numbers of each, then all that they insert. `undefined` if it would have more than
- * `most` bytes.
+ * The delta that turns `base` into `text`: small where most of the text stands in the base, at whatever place and however
+ * often. It has the base's length, the number of its edits, three numbers of each, then all that they insert. `undefined`
+ * if it would have more than `most` bytes.
  */
 export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer | undefined {
   const edits = editsBetween(base, text, most);
   if (edits === undefined) return undefined;
-  const lengths = edits.flatMap(({ skip, keep, insert }) => [skip, keep, insert.length]);
-  const delta = Buffer.concat([bytesOf([edits.length, ...lengths]), ...edits.map(({ insert }) => insert)]);
+  const numbers = edits.flatMap(({ skip, keep, insert }) => [skip < 0 ? -2 * skip - 1 : 2 * skip, keep, insert.length]);
+  const header = bytesOf([base.length, edits.length, ...numbers]);
+  const delta = Buffer.concat([header, ...edits.map(({ insert }) => insert)]);
   return delta.length <= most ? delta : undefined;
+}
+
+/** A delta as it is stored. */
+export interface StoredDelta {
+  readonly bytes: Buffer;
+  /** Whether it is of the first kind: it doesn't have the base's length, and no edit goes back in the base. */
+  readonly isInOrder: boolean;
 }
 
 /**
  * The text that the deltas make of their base, each of what the one before it gives. Works from the last one back, so that
- * each byte of the text is copied once, from the insert or the base that it comes from.
+ * each byte of the text is copied once, from the insert or the base that it comes from. Takes no memory for the texts in
+ * between, however large a damaged delta makes them.
  *
  * @param mostBytes - What the text may have.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
  */
-export function withDeltas(base: Buffer, deltas: readonly Buffer[], mostBytes: number): Buffer {
-  const all = deltas.map(editsIn);
+export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer {
+  const all = deltas.map(partsIn);
   let length = base.length;
   for (const { baseLength, textLength } of all) {
     if (baseLength !== length) throw new RangeError(MISFIT);
@@ -59,7 +68,7 @@ export function withDeltas(base: Buffer, deltas: readonly Buffer[], mostBytes: n
   return text;
 }
 
-/** Bytes of a text that are still missing, and where the text that is looked at has them. */
+/** Bytes of the text that are still missing, and where the text that is looked at has them. */
 interface Span {
   readonly at: number;
   readonly from: number;
@@ -67,55 +76,92 @@ interface Span {
 }
 
 /** Copies what the delta inserts to where it is missing. Gives where the delta's base has the rest. */
-function afterInserts(text: Buffer, missing: readonly Span[], { edits, inserts }: ReadDelta): readonly Span[] {
+function afterInserts(text: Buffer, missing: readonly Span[], { parts, inserts }: DeltaParts): readonly Span[] {
   const left: Span[] = [];
-  let [next, base, position, inserted] = [0, 0, 0, 0];
-  const each = (length: number, use: (at: number, offset: number, length: number) => void) => {
-    const end = position + length;
-    for (let span = missing[next]; span !== undefined && span.from < end; span = missing[next]) {
-      const start = Math.max(span.from, position);
-      const stop = Math.min(span.from + span.length, end);
-      if (start < stop) use(span.at + start - span.from, start - position, stop - start);
-      if (stop < span.from + span.length) break;
-      next += 1;
+  let index = 0;
+  for (const span of missing) {
+    const end = span.from + span.length;
+    for (let from = span.from; from < end; ) {
+      const here = parts[index];
+      // Mostly it is the same part, or the next one.
+      if (here === undefined || from < here.start || from >= here.end) {
+        const next = parts[index + 1];
+        index = next !== undefined && from >= next.start && from < next.end ? index + 1 : partAt(parts, from);
+        continue;
+      }
+      const [at, start] = [span.at + from - span.from, here.from + from - here.start];
+      const length = Math.min(end, here.end) - from;
+      if (here.isInserted) inserts.copy(text, at, start, start + length);
+      else addTo(left, { at, from: start, length });
+      from += length;
     }
-    position = end;
-  };
-  for (const { skip, keep, insert } of edits) {
-    base += skip;
-    each(keep, (at, offset, length) => {
-      const before = left.at(-1);
-      const from = base + offset;
-      const isNext = before && before.at + before.length === at && before.from + before.length === from;
-      if (isNext) left[left.length - 1] = { ...before, length: before.length + length };
-      else left.push({ at, from, length });
-    });
-    base += keep;
-    each(insert, (at, offset, length) => inserts.copy(text, at, inserted + offset, inserted + offset + length));
-    inserted += insert;
   }
   return left;
 }
 
+function addTo(spans: Span[], span: Span): void {
+  const before = spans.at(-1);
+  const isNext = before && before.at + before.length === span.at && before.from + before.length === span.from;
+  if (isNext) spans[spans.length - 1] = { ...before, length: before.length + span.length };
+  else spans.push(span);
+}
+
+/** The index of the part that has the byte at `position`. */
+function partAt(parts: readonly Part[], position: number): number {
+  let [low, high] = [0, parts.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >>> 1;
+    if ((parts[middle]?.start ?? 0) <= position) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
 const MISFIT = "a delta doesn't fit the text before it";
 
-/** A delta taken apart: how many bytes each edit inserts, and the bytes of all of them. */
-type ReadDelta = ReturnType<typeof editsIn>;
+/** Bytes of a text, and where they come from: the delta's inserts or its base. */
+interface Part {
+  readonly start: number;
+  readonly end: number;
+  readonly from: number;
+  readonly isInserted: boolean;
+}
 
-function editsIn(delta: Buffer) {
-  const reader = new NumberReader(delta);
-  const edits: { readonly skip: number; readonly keep: number; readonly insert: number }[] = [];
-  let [inserted, baseLength, textLength] = [0, 0, 0];
+/** A delta taken apart. The parts have each byte of the text once, in order. */
+interface DeltaParts {
+  readonly parts: readonly Part[];
+  readonly inserts: Buffer;
+  readonly baseLength: number;
+  readonly textLength: number;
+}
+
+function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
+  const reader = new NumberReader(bytes);
+  const told = isInOrder ? undefined : reader.next();
+  const parts: Part[] = [];
+  let [inserted, base, furthest, position] = [0, 0, 0, 0];
+  const add = (length: number, from: number, isInserted: boolean) => {
+    const end = position + length;
+    if (length > 0) parts.push({ start: position, end, from, isInserted });
+    position = end;
+  };
   for (let left = reader.count(3); left > 0; left -= 1) {
-    const [skip, keep, insert] = [reader.next(), reader.next(), reader.next()];
-    edits.push({ skip, keep, insert });
+    const skip = reader.next();
+    if (told === undefined) base += skip;
+    else base += skip % 2 === 0 ? skip / 2 : -(skip + 1) / 2;
+    if (base < 0) throw new RangeError(MISFIT);
+    const [keep, insert] = [reader.next(), reader.next()];
+    add(keep, base, false);
+    add(insert, inserted, true);
+    base += keep;
+    furthest = Math.max(furthest, base);
     inserted += insert;
-    baseLength += skip + keep;
-    textLength += keep + insert;
   }
-  const inserts = delta.subarray(reader.at);
-  if (inserted !== inserts.length) throw new RangeError(MISFIT);
-  return { edits, inserts, baseLength, textLength };
+  const inserts = bytes.subarray(reader.at);
+  const baseLength = told ?? base;
+  const isSafe = Number.isSafeInteger(position) && Number.isSafeInteger(furthest);
+  if (!isSafe || furthest > baseLength || inserted !== inserts.length) throw new RangeError(MISFIT);
+  return { parts, inserts, baseLength, textLength: position };
 }
 
 /** Numbers of at most 53 bits as bytes: seven bits each, the lowest first, the eighth says that more follow. */
@@ -163,50 +209,81 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
   let [at, from] = [0, 0];
   let [skip, inserted] = [0, 0];
-  let effort = MOST_EFFORT.inAll + text.length * MOST_EFFORT.aByte;
-  for (;;) {
-    const keep = sameAtStart(base.subarray(at, baseEnd), text.subarray(from, textEnd));
+  const effort = { left: MOST_EFFORT.inAll + text.length * MOST_EFFORT.aByte };
+  while (from < textEnd) {
+    const keep = sameAtStart(base.subarray(at), text.subarray(from, textEnd));
     at += keep;
     from += keep;
-    const met = meet(base.subarray(at, baseEnd), text.subarray(from, textEnd), effort);
-    effort -= met.effort;
-    const insert = text.subarray(from, from + met.insert);
-    if (keep + insert.length > 0 || skip > 0) edits.push({ skip, keep, insert });
-    skip = met.skip;
-    inserted += met.insert;
+    const rest = text.subarray(from, textEnd);
+    const met = meetAhead(base.subarray(at, baseEnd), rest, effort) ?? meetAnywhere(base, at, rest, effort);
+    const insert = rest.subarray(0, met?.insert);
+    if (keep + insert.length > 0 || skip !== 0) edits.push({ skip, keep, insert });
+    skip = met?.skip ?? 0;
+    inserted += insert.length;
     if (inserted > most) return undefined;
-    at += met.skip;
-    from += met.insert;
-    if (from === textEnd) break;
+    at += skip;
+    from += insert.length;
   }
   edits.push({ skip: skip + baseEnd - at, keep: tail, insert: text.subarray(0, 0) });
   return edits;
 }
 
-/** Where the two texts, which begin differently, go on alike. Without such a place, all of `text` is new. */
-function meet(base: Buffer, text: Buffer, mostEffort: number) {
-  let effort = 0;
-  let best = { skip: base.length, insert: text.length };
+/** Where a base and a text, which begin differently, go on alike: so far from the beginning of each. */
+interface Meeting {
+  readonly skip: number;
+  readonly insert: number;
+}
+
+/** Where they do so soon. Of rows that are much alike, this finds the next one. */
+function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meeting | undefined {
+  let best: Meeting | undefined;
   let longest = 0;
   const tooShort = base.length < ANCHOR || text.length < ANCHOR;
-  for (let window = FIRST_WINDOW; longest === 0 && !tooShort; window *= 4) {
+  for (let window = FIRST_WINDOW; best === undefined && !tooShort; window *= 4) {
     const near = base.subarray(0, window);
     for (let insert = 0; insert < window && insert + ANCHOR <= text.length; insert += window / TRIES) {
-      effort += near.length + TRY_BYTES;
-      if (effort > mostEffort) return { ...best, effort };
-      const skip = near.indexOf(text.subarray(insert, insert + ANCHOR));
-      if (skip < 0) continue;
+      effort.left -= near.length + TRY_BYTES;
+      if (effort.left < 0) return best;
+      const found = near.indexOf(text.subarray(insert, insert + ANCHOR));
+      if (found < 0) continue;
       // In rows that are much alike, an anchor also stands in the wrong row.
-      const alike = sameAtStart(base.subarray(skip, skip + BLOCK), text.subarray(insert, insert + BLOCK));
+      const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
       if (alike <= longest) continue;
       longest = alike;
-      const back = sameAtEnd(base.subarray(0, skip), text.subarray(0, insert));
-      best = { skip: skip - back, insert: insert - back };
+      best = beginningOf(base, found, text, insert);
       if (longest >= SURELY) break;
     }
     if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) break;
   }
-  return { ...best, effort };
+  return best;
+}
+
+/**
+ * Where the text goes on as it does anywhere in the base, `at` or elsewhere. Looks for anchors at distances that double: a
+ * stretch is found if it is about as long as what stands before it.
+ */
+function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
+  let best: Meeting | undefined;
+  let longest = 0;
+  for (let insert = 0; insert + ANCHOR <= text.length; insert = Math.max(ANCHOR, insert * 2)) {
+    effort.left -= base.length + TRY_BYTES;
+    if (effort.left < 0) break;
+    const found = base.indexOf(text.subarray(insert, insert + ANCHOR));
+    if (found < 0) continue;
+    const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
+    if (alike <= longest) continue;
+    longest = alike;
+    const { skip, ...rest } = beginningOf(base, found, text, insert);
+    best = { skip: skip - at, ...rest };
+    if (longest >= SURELY) break;
+  }
+  return best;
+}
+
+/** Where the stretch begins in which both have these places. */
+function beginningOf(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
+  const back = sameAtEnd(base.subarray(0, found), text.subarray(0, insert));
+  return { skip: found - back, insert: insert - back };
 }
 
 function sameAtStart(left: Buffer, right: Buffer): number {

@@ -1,7 +1,15 @@
 import { promisify } from "node:util";
-import { deflateRaw, deflateRawSync, inflateRawSync } from "node:zlib";
+import {
+  type BrotliOptions,
+  brotliCompress,
+  brotliCompressSync,
+  brotliDecompressSync,
+  constants,
+  deflateRawSync,
+  inflateRawSync,
+} from "node:zlib";
 import { isError } from "../../src/contract/errors.js";
-import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
+import { bytesOf, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
 
 /**
  * A history is a row of at most so many payloads, each stored as what changed since the one before it. The first is whole.
@@ -9,19 +17,34 @@ import { bytesOf, deltaBetween, NumberReader, withDeltas } from "./delta.js";
  */
 export const PLACES = 1024;
 
-/** How a piece of a history is stored. */
+/** How a piece of a history is stored. Version 1 of the tables has 0 to 4. */
 export const FORM = {
+  /** A text, compressed by Brotli. Nothing builds on it. */
+  alonePacked: -1,
   /** The payload itself. Nothing builds on it. */
   alone: 0,
-  /** A text that others build on, deflated. */
-  whole: 1,
-  /** What changed since the text before it. */
-  delta: 2,
-  /** Several deltas, deflated. */
-  bundle: 3,
-  /** As `whole`, but not deflated. */
+  /** A text that others build on, deflated. Version 1 alone writes it, as the next two. */
+  deflated: 1,
+  /** What changed since the text before it: see {@link StoredDelta}. */
+  deltaInOrder: 2,
+  /** Several such deltas, deflated. */
+  bundleInOrder: 3,
+  /** A text that others build on. */
   plain: 4,
+  /** What changed since the text before it. */
+  delta: 5,
+  /** Several deltas, of either kind, deflated. */
+  bundle: 6,
+  /** A text that others build on, compressed by Brotli. */
+  packed: 7,
 } as const;
+
+/** The forms of the texts that a history may begin with. */
+export const WHOLE_FORMS: readonly number[] = [FORM.deflated, FORM.plain, FORM.packed];
+/** The forms of a delta by itself. */
+export const DELTA_FORMS: readonly number[] = [FORM.deltaInOrder, FORM.delta];
+/** The forms of several deltas. */
+export const BUNDLE_FORMS: readonly number[] = [FORM.bundleInOrder, FORM.bundle];
 
 /** A row of the payloads. */
 export interface Piece {
@@ -44,16 +67,24 @@ export interface HistoryText {
 export class BrokenHistoryError extends Error {}
 
 /** Smaller texts aren't compared with others: that costs more than it saves. */
-export const SMALLEST_BYTES = 1024;
+const SMALLEST_BYTES = 1024;
+
+/** Whether a payload is a text of a history. */
+export function isCompared(body: string | Uint8Array): body is string {
+  return typeof body === "string" && body.length >= SMALLEST_BYTES;
+}
+
 /** So many deltas become a bundle, or about so many bytes of them: that takes some 5 ms. */
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
 /** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
 export const MOST_ALONE = 8;
 /** What is smaller stays as it is. */
-const LEAST_DEFLATED = 32 * 1024;
-/** On the event loop, what is larger stays as it is: deflating takes some 10 ms a MB at this level, which is half of the usual. */
-const ON_LOOP = { mostBytes: 2 * 1024 * 1024, level: 4 };
+const LEAST_PACKED = 32 * 1024;
+/** On the event loop, what is larger stays as it is: 1 MB takes some 4 ms. */
+const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
+/** As small as deflated in a third of the time. And it finds a state that stands in the text several times. */
+const QUALITY = 3;
 
 /** To read a text, at most so many times its size is decoded, but for what comes after it in its bundle. */
 const MOST_DECODED = 2;
@@ -72,19 +103,49 @@ export interface TextPiece {
 
 /** A text that a history begins with. */
 export function wholeOf(bytes: Buffer): TextPiece {
-  const { mostBytes, level } = ON_LOOP;
-  if (bytes.length < LEAST_DEFLATED || bytes.length > mostBytes) return plainOf(bytes);
-  return { ...plainOf(bytes), form: FORM.whole, body: deflateRawSync(bytes, { level }) };
+  return isPackedOnLoop(bytes) ? wholeIn(FORM.packed, packed(bytes), bytes) : wholeIn(FORM.plain, bytes, bytes);
 }
 
 /** The same, with the work off the event loop. */
 export async function wholeOffLoop(bytes: Buffer): Promise<TextPiece> {
-  if (bytes.length < LEAST_DEFLATED) return plainOf(bytes);
-  return { ...plainOf(bytes), form: FORM.whole, body: await promisify(deflateRaw)(bytes) };
+  if (bytes.length < LEAST_PACKED) return wholeIn(FORM.plain, bytes, bytes);
+  return wholeIn(FORM.packed, await promisify(brotliCompress)(bytes, brotliFor(bytes)), bytes);
 }
 
-function plainOf(bytes: Buffer): TextPiece {
-  return { form: FORM.plain, body: bytes, text: { text: bytes, decoded: bytes.length, singles: 0, singleBytes: 0 } };
+function wholeIn(form: number, body: Buffer, bytes: Buffer): TextPiece {
+  return { form, body, text: { text: bytes, decoded: bytes.length, singles: 0, singleBytes: 0 } };
+}
+
+/** A text that nothing builds on. */
+export function aloneOf(text: string, bytes: Buffer): Pick<Piece, "form"> & { readonly body: string | Buffer } {
+  return isPackedOnLoop(bytes) ? { form: FORM.alonePacked, body: packed(bytes) } : { form: FORM.alone, body: text };
+}
+
+/** The payload that {@link aloneOf} stored. @throws {BrokenHistoryError} It is damaged. */
+export function loneBody({ form, body }: Omit<Piece, "number">, sizeBytes: number): unknown {
+  if (form !== FORM.alonePacked) return body;
+  try {
+    return brotliDecompressSync(bufferOf(body), { maxOutputLength: sizeBytes }).toString();
+  } catch (cause) {
+    throw new BrokenHistoryError(`its payload is damaged: ${messageOf(cause)}`, { cause });
+  }
+}
+
+function isPackedOnLoop({ length }: Buffer): boolean {
+  return length >= LEAST_PACKED && length <= MOST_PACKED_ON_LOOP;
+}
+
+function packed(bytes: Buffer): Buffer {
+  return brotliCompressSync(bytes, brotliFor(bytes));
+}
+
+/** A window of the text's size, and its memory. */
+function brotliFor({ length }: Buffer): BrotliOptions {
+  const window = Math.min(Math.ceil(Math.log2(length)), constants.BROTLI_MAX_WINDOW_BITS);
+  const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
+  return {
+    params: { [BROTLI_PARAM_QUALITY]: QUALITY, [BROTLI_PARAM_LGWIN]: window, [BROTLI_PARAM_SIZE_HINT]: length },
+  };
 }
 
 /** A text after `before`, as a delta. `undefined` where that wouldn't pay, or more than {@link MOST_DECODED} would be decoded. */
@@ -99,12 +160,13 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
 
 /**
  * Whether a text that no delta gives is stored alone. What is much smaller may be of another kind, and the next one
- * resemble the one before it again.
+ * resemble the one before it again. If that one is made of the smaller text, though, the next one can be, too.
  *
  * @param alone - How many payloads in a row were stored alone since `before`.
  */
-export function staysAlone(before: HistoryText, bytes: Buffer, alone: number): boolean {
-  return bytes.length * 2 < before.text.length && alone < MOST_ALONE;
+export function staysAlone({ text }: HistoryText, bytes: Buffer, alone: number): boolean {
+  const isSmaller = bytes.length * 2 < text.length && alone < MOST_ALONE;
+  return isSmaller && deltaBetween(bytes, text, text.length / 2) === undefined;
 }
 
 /** Whether the deltas after the last bundle should become one. */
@@ -116,7 +178,7 @@ export function isFoldDue({ singles, singleBytes }: HistoryText): boolean {
 export function bundleOf(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
   const bodies = deltas.map(({ body }) => bufferOf(body));
-  const places = deltas.flatMap((delta, index) => [number - delta.number, bodies[index]?.length ?? 0]);
+  const places = deltas.flatMap((delta, index) => [number - delta.number, delta.form, bodies[index]?.length ?? 0]);
   const bytes = Buffer.concat([bytesOf([deltas.length, ...places]), ...bodies]);
   return { number, form: FORM.bundle, body: deflateRawSync(bytes) };
 }
@@ -130,22 +192,18 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
  */
 export function textAt(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText {
   // What stands before the last whole one may be damaged.
-  const first = pieces.findLastIndex(({ form }) => form === FORM.whole || form === FORM.plain);
+  const first = pieces.findLastIndex(({ form }) => WHOLE_FORMS.includes(form));
   const whole = pieces[first];
   if (whole === undefined) {
     throw new BrokenHistoryError(pieces.length === 0 ? "its payload is missing" : MISSING);
   }
   try {
-    const after = pieces
-      .slice(first + 1)
-      .flatMap((piece) => (piece.form === FORM.bundle ? unfolded(piece, sizeBytes) : piece));
+    const after = pieces.slice(first + 1).flatMap((piece) => (isDelta(piece) ? piece : unfolded(piece, sizeBytes)));
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
-    const bodies = deltas.map(({ body }) => bufferOf(body));
-    const stored = bufferOf(whole.body);
-    const base =
-      whole.form === FORM.whole ? inflateRawSync(stored, { maxOutputLength: sizeBytes * MOST_DECODED }) : stored;
-    const singles = pieces.length - 1 - pieces.findLastIndex(({ form }) => form !== FORM.delta);
+    const bodies = deltas.map(storedDelta);
+    const base = unpacked(whole, sizeBytes * MOST_DECODED);
+    const singles = pieces.length - 1 - pieces.findLastIndex((piece) => !isDelta(piece));
     return {
       text: withDeltas(base, bodies, sizeBytes),
       decoded: base.length + sizeOf(bodies),
@@ -168,22 +226,42 @@ export function textIfIntact(number: number, pieces: readonly Piece[], sizeBytes
   }
 }
 
-function sizeOf(bodies: readonly Buffer[]): number {
-  return bodies.reduce((sum, { length }) => sum + length, 0);
+/** Whether a piece is one delta by itself. */
+export function isDelta({ form }: Pick<Piece, "form">): boolean {
+  return DELTA_FORMS.includes(form);
+}
+
+function unpacked({ form, body }: Piece, maxOutputLength: number): Buffer {
+  const stored = bufferOf(body);
+  if (form === FORM.plain) return stored;
+  return (form === FORM.deflated ? inflateRawSync : brotliDecompressSync)(stored, { maxOutputLength });
+}
+
+function storedDelta({ form, body }: Piece): StoredDelta {
+  return { bytes: bufferOf(body), isInOrder: form === FORM.deltaInOrder };
+}
+
+function sizeOf(deltas: readonly StoredDelta[]): number {
+  return deltas.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
 const MISSING = "a piece that its payload is made of is missing";
 
 /** The deltas of a bundle. */
-function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
+function unfolded({ number, form, body }: Piece, sizeBytes: number): readonly Piece[] {
   const maxOutputLength = sizeBytes * MOST_BUNDLED.times + MOST_BUNDLED.bytes;
   const bytes = inflateRawSync(bufferOf(body), { maxOutputLength });
   const reader = new NumberReader(bytes);
-  const places = Array.from({ length: reader.count(2) }, () => [number - reader.next(), reader.next()] as const);
+  const isInOrder = form === FORM.bundleInOrder;
+  const places = Array.from({ length: reader.count(isInOrder ? 2 : 3) }, () => ({
+    number: number - reader.next(),
+    form: isInOrder ? FORM.deltaInOrder : reader.next(),
+    length: reader.next(),
+  }));
   let at = reader.at;
-  return places.map(([place, length]) => {
+  return places.map(({ length, ...place }) => {
     at += length;
-    return { number: place, form: FORM.delta, body: bytes.subarray(at - length, at) };
+    return { ...place, body: bytes.subarray(at - length, at) };
   });
 }
 

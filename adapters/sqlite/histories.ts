@@ -1,14 +1,16 @@
 import type { Payload, SealedSummary } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
+  aloneOf,
   bundleOf,
   deltaAfter,
   FORM,
   type HistoryText,
+  isCompared,
+  isDelta,
   isFoldDue,
   type Piece,
   PLACES,
-  SMALLEST_BYTES,
   staysAlone,
   textAt,
   textIfIntact,
@@ -37,8 +39,8 @@ const REMOVE_AFTER = `
     SELECT CASE WHEN last IS NULL THEN 0
       ELSE (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN last AND ?) END
     FROM (SELECT max(number) AS last FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
-      SELECT number FROM waymark_payloads WHERE form = ${FORM.alone} AND number BETWEEN ? AND ?)))`;
-const REMOVE_ALONE = `DELETE FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
+      SELECT number FROM waymark_payloads WHERE form <= 0 AND number BETWEEN ? AND ?)))`;
+const REMOVE_ALONE = "DELETE FROM waymark_payloads WHERE number = ? AND form <= 0";
 
 interface NumberedText extends HistoryText {
   readonly number: number;
@@ -67,7 +69,7 @@ export class SqliteHistories {
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
     const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
-    if (typeof body !== "string" || body.length < SMALLEST_BYTES) {
+    if (!isCompared(body)) {
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
     const bytes = utf8Of(body);
@@ -75,7 +77,7 @@ export class SqliteHistories {
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
     if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...wholeOf(bytes) };
-    if (staysAlone(before, bytes, next - before.number - 1)) return { number: next, form: FORM.alone, body };
+    if (staysAlone(before, bytes, next - before.number - 1)) return { number: next, ...aloneOf(body, bytes) };
     return { number: this.#newHistory(), ...wholeOf(bytes) };
   }
 
@@ -156,7 +158,7 @@ export class SqliteHistories {
   /** Makes one bundle of the deltas that end with that number. */
   #fold(number: number): void {
     const pieces = this.#pieces(number);
-    const deltas = pieces.slice(pieces.findLastIndex(({ form }) => form !== FORM.delta) + 1);
+    const deltas = pieces.slice(pieces.findLastIndex((piece) => !isDelta(piece)) + 1);
     const bundle = bundleOf(deltas);
     this.#database.run(REMOVE, deltas[0]?.number ?? number, number);
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);

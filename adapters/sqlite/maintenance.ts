@@ -1,6 +1,6 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
-import { FORM } from "../sql/history.js";
+import { BUNDLE_FORMS } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
@@ -35,7 +35,7 @@ const TASK_ROW = `
 const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?)";
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
-  FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form = ${FORM.bundle})
+  FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form IN (${BUNDLE_FORMS.join()}))
     AND p.number = (SELECT min(number) FROM waymark_payloads WHERE number BETWEEN c.number AND ?) WHERE c.number = ?`;
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 

@@ -13,7 +13,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkedSummary } from "../sql/damage.js";
-import { BrokenHistoryError, FORM } from "../sql/history.js";
+import { BrokenHistoryError, loneBody } from "../sql/history.js";
 import { type Entry, idRange, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
 import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -30,10 +30,11 @@ const inOrder = (select: string) => ({
 });
 const SUMMARIES = inOrder(`SELECT ${COLUMNS} FROM waymark_checkpoints c`);
 const CHECKPOINTS = inOrder(
-  `SELECT ${COLUMNS}, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form = ${FORM.alone}`,
+  `SELECT ${COLUMNS}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form <= 0`,
 );
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
-const BODY = `SELECT body FROM waymark_payloads WHERE number = ? AND form = ${FORM.alone}`;
+/** Of a payload that stands alone. */
+const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
   // Unary +: by the primary key, which is in order.
@@ -88,12 +89,12 @@ export class SqliteReader {
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
-      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.at(-1));
+      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.slice(-2));
     } catch (error) {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so now it reads each by itself.
       const rows = this.#database.each(SUMMARIES[query.order], ...values);
-      return this.#page(query, size, rows, ([number]) => this.#bodyAt(number));
+      return this.#page(query, size, rows, ([number]) => this.#aloneAt(number));
     }
   }
 
@@ -125,7 +126,7 @@ export class SqliteReader {
     query: CheckpointQuery,
     size: number,
     rows: Iterable<SqlRow>,
-    bodyOf: (row: SqlRow) => unknown,
+    aloneIn: (row: SqlRow) => SqlRow,
   ): Page<StoredCheckpoint> {
     const entries: Entry<StoredCheckpoint>[] = [];
     let [seen, bytes] = [0, 0];
@@ -134,7 +135,8 @@ export class SqliteReader {
       seen += 1;
       bytes += isCorrupt(found) ? 0 : found.sizeBytes;
       if (isCorrupt(found)) entries.push({ key: row[0], found });
-      else if (matchesQuery(found, query)) entries.push({ key: row[0], found: this.#withBody(found, row, bodyOf) });
+      else if (matchesQuery(found, query))
+        entries.push({ key: row[0], found: this.#withBody(found, row, aloneIn(row)) });
       if (seen === size || bytes >= PAGE_BYTES) return { entries, next: boundAfter(row, query) };
     }
     return { entries, next: undefined };
@@ -146,22 +148,26 @@ export class SqliteReader {
 
   #wholeOf(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
     const found = sealedSummaryOf(taskId, row, this.#path);
-    return isCorrupt(found) ? found : this.#withBody(found, row, ([number]) => this.#bodyAt(number));
+    return isCorrupt(found) ? found : this.#withBody(found, row, this.#aloneAt(row[0]));
   }
 
-  #bodyAt(number: unknown): unknown {
-    return this.#database.one(BODY, number)?.[0];
+  #aloneAt(number: unknown): SqlRow {
+    return this.#database.one(BODY, number) ?? [];
   }
 
-  #withBody(summary: SealedSummary, row: SqlRow, bodyOf: (row: SqlRow) => unknown): StoredCheckpoint | CorruptRecord {
+  /** @param alone - The form and the body, if the payload stands alone. */
+  #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
-      const value = bodyOf(row) ?? this.#histories.textOf(numberOr0(row[0]), summary);
+      const value =
+        typeof form === "number"
+          ? loneBody({ form, body }, summary.sizeBytes)
+          : this.#histories.textOf(numberOr0(row[0]), summary);
       // The driver gives a Buffer; callers get a Uint8Array like any other.
-      const body = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
-      if (typeof body !== "string" && !(body instanceof Uint8Array)) {
+      const its = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
+      if (typeof its !== "string" && !(its instanceof Uint8Array)) {
         return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
       }
-      return { ...summary, payload: { ...summary.payload, body } };
+      return { ...summary, payload: { ...summary.payload, body: its } };
     } catch (error) {
       if (!isDamaged(error) && !(error instanceof BrokenHistoryError)) throw error;
       const reason = error instanceof BrokenHistoryError ? error.message : "SQLite can't read its payload";

@@ -1,14 +1,16 @@
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
+import { isReadOnly } from "./errors.js";
 
 /** `WYMK`: tells a database of ours from other programs' databases. */
 export const APPLICATION_ID = 0x57594d4b;
-const VERSION = 1;
+/** Version 2 has more forms of payloads, and the same tables. */
+const VERSION = 2;
 
 /**
  * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
- * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 1,024 are a history: see
- * adapters/sql/history.ts.
+ * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 1,024 are a history, and the
+ * forms of its payloads are more than the comment in the table says: see adapters/sql/history.ts.
  *
  * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
  * should be.
@@ -76,40 +78,57 @@ const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FR
  * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing or changed.
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
+  return versionOf(database, path) > 0;
+}
+
+/** The version of our tables; 0 if there are none. Throws as {@link isWaymarkDatabase}. */
+function versionOf(database: SqliteConnection, path: string): number {
   const rows = database.all(HEADER_AND_SCHEMA);
-  const [version, application] = rows[0] ?? [];
-  const found = new Map(rows.flatMap(([, , name, sql]) => (name === null ? [] : [[String(name), String(sql)]])));
-  if (application === 0 && version === 0 && found.size === 0) return false;
+  const [found, application] = rows[0] ?? [];
+  const version = Number(found);
+  const names = new Map(rows.flatMap(([, , name, sql]) => (name === null ? [] : [[String(name), String(sql)]])));
+  if (application === 0 && version === 0 && names.size === 0) return 0;
   if (application !== APPLICATION_ID) {
     throw new UnsupportedFormatError(
       `The database ${path} belongs to another program: it has the application_id ${String(application)}, where Waymark's have ` +
-        `${APPLICATION_ID}, the user_version ${String(version)}, and ${found.size} tables and indexes named waymark_…. ` +
+        `${APPLICATION_ID}, the user_version ${version}, and ${names.size} tables and indexes named waymark_…. ` +
         "It was left untouched; choose another path.",
     );
   }
-  if (Number(version) > VERSION) {
+  if (version > VERSION) {
     throw new UnsupportedFormatError(
-      `The database ${path} has the schema version ${String(version)}; this program knows versions up to ${VERSION}. ` +
+      `The database ${path} has the schema version ${version}; this program knows versions up to ${VERSION}. ` +
         "It was left untouched; run the newer program, or choose another path.",
     );
   }
-  const different = Object.keys(SCHEMA).find((name) => found.get(name) !== SCHEMA[name]);
-  if (version === VERSION && different === undefined) return true;
+  const different = Object.keys(SCHEMA).find((name) => names.get(name) !== SCHEMA[name]);
+  if (version > 0 && different === undefined) return version;
   throw new CheckpointCorruptError(
-    `The database ${path} isn't as Waymark makes it: its schema version is ${String(version)}, and ` +
+    `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
       `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
       "It was left untouched. Copy the file and its -wal, then put back a backup.",
   );
 }
 
-/** Makes the tables, in one transaction, unless another process has made them in the meantime. */
+/**
+ * Makes the tables, or brings them to this version, in one transaction, unless another process has done so in the meantime.
+ * An old database that nobody may write can be read as it is.
+ */
 export function migrate(database: SqliteConnection, path: string): void {
   // A look takes no lock, which another process may hold for long.
-  if (isWaymarkDatabase(database, path)) return;
-  database.atomically(() => {
-    if (isWaymarkDatabase(database, path)) return;
-    for (const sql of Object.values(SCHEMA)) database.run(sql);
-    database.pragma(`application_id = ${APPLICATION_ID}`);
-    database.pragma(`user_version = ${VERSION}`);
-  });
+  const before = versionOf(database, path);
+  if (before === VERSION) return;
+  try {
+    database.atomically(() => {
+      const version = versionOf(database, path);
+      if (version === VERSION) return;
+      if (version === 0) {
+        for (const sql of Object.values(SCHEMA)) database.run(sql);
+        database.pragma(`application_id = ${APPLICATION_ID}`);
+      }
+      database.pragma(`user_version = ${VERSION}`);
+    });
+  } catch (error) {
+    if (before === 0 || !isReadOnly(error)) throw error;
+  }
 }

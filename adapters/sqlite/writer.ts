@@ -17,6 +17,7 @@ import {
 import { CheckpointError } from "../../src/contract/errors.js";
 import { isPassing } from "../../src/contract/passing.js";
 import { readable, sequenceOfStored } from "../sql/damage.js";
+import { isCompared } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
@@ -174,7 +175,8 @@ export class SqliteWriter {
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
     const replaced = this.#passing(taskId, options.replaces);
-    const source = options.sharesWith;
+    // A small payload has nothing to share, and would only fill the other one's history.
+    const source = isCompared(payload.body) ? options.sharesWith : undefined;
     const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
     // Of a source that isn't there, or not yet, another fork may be the newest.
     const shared = source && (sourceNumber ?? this.#histories.newest);

@@ -10,7 +10,7 @@ export function utf8Of(text: string): Buffer {
 
 /** The same of a text of up to 1 MB, for as long as no other text is encoded. */
 export function viewOfUtf8(text: string): Buffer {
-  // A unit takes at most three bytes.
-  if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(text.length * 3);
+  // A unit takes at most three bytes. Fresh memory is slow, so states that grow don't get a new room for each.
+  if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(Math.max(text.length * 3, room.length * 2));
   return room.subarray(0, ENCODER.encodeInto(text, room).written);
 }

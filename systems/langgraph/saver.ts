@@ -12,6 +12,7 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import type { MadePayload, MakePayloadOptions } from "../../src/codec/payload.js";
+import type { AppendCondition, AppendOptions } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { checkId, checkTaskId } from "../../src/manager/arguments.js";
@@ -193,7 +194,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const record = await serializedWrites(this.serde, writes, taskId, taskPath);
     const status = statusOfWrites(writes.map(([channel]) => channel));
     const summary = { taskId: writesTask(thread, id), id: randomUUID(), stage: WRITES_STAGE, status };
-    await this.#store(summary, (options) => writesPayload(record, options));
+    // A Send has the whole state in it, which the checkpoint has, too.
+    const sharesWith = { taskId: checkpointsTask(thread), id };
+    await this.#store(summary, (options) => writesPayload(record, options), { sharesWith });
   }
 
   /**
@@ -313,7 +316,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       };
       try {
         return {
-          sequence: await this.#store(draft, (options) => statePayload(state, options), end.sequence),
+          sequence: await this.#store(draft, (options) => statePayload(state, options), {
+            expectedSequence: end.sequence,
+          }),
           highestId,
         };
       } catch (error) {
@@ -331,7 +336,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   async #store(
     summary: Pick<CheckpointSummary, "taskId" | "id" | "parentId" | "stage" | "status" | "metadata">,
     make: (options: MakePayloadOptions) => MadePayload | Promise<MadePayload>,
-    expectedSequence?: number,
+    { expectedSequence, ...options }: AppendCondition & AppendOptions = {},
   ): Promise<number> {
     const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
     checkTaskId(summary.taskId);
@@ -341,7 +346,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const inOrder = Promise.all([making, this.#lastMade]);
     this.#lastMade = inOrder.catch(() => undefined);
     const [made] = await inOrder;
-    return storage.append({ ...draft, ...made }, { expectedSequence });
+    return storage.append({ ...draft, ...made }, { expectedSequence }, options);
   }
 
   /** Never rejects: the checkpoint is stored. */

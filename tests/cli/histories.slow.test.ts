@@ -52,7 +52,7 @@ async function storeWithBundle(kind: keyof typeof STORAGES) {
     const rows = await administered(`SELECT DISTINCT form FROM ${pieces} WHERE form > 0 ORDER BY form`);
     return rows.map(({ form }) => form);
   };
-  expect(await forms()).toEqual([FORM.delta, FORM.bundle, FORM.plain]);
+  expect(await forms()).toEqual([FORM.plain, FORM.delta, FORM.bundle]);
   return { ...store, storage, bodies, forms };
 }
 

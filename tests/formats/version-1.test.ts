@@ -1,27 +1,40 @@
 import { cp, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { StorageAdapter } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
+import { postgresDdl } from "waymark/adapters/postgres";
+import { FOLD } from "../../adapters/sql/history.js";
 import { administer, collect, newSchema, openAdapter } from "../support/postgres.js";
 import { tempFolder } from "../support/temp-folder.js";
-import { SECRET, STORED } from "./stored-in-version-1.js";
+import { SECRET, STORED, TURNS } from "./stored-in-version-1.js";
 
 const FIXTURE = join(import.meta.dirname, "../fixtures/formats/version-1");
 
-/** A copy of the fixture in each storage. Files have no histories, so there is none in theirs. */
-const STORES: Readonly<Record<string, () => Promise<StorageAdapter>>> = {
-  files: async () => openStorage(`files:${await copyOf("files")}`),
-  tasks: async () => openStorage(`tasks:${await copyOf("tasks")}`),
-  sqlite: async () => openStorage(`sqlite:${await copyOf("checkpoints.db")}`),
+/** A copy of the fixture in each storage, and how to open it. Files have no histories, so there is none in theirs. */
+const STORES: Readonly<Record<string, () => Promise<() => StorageAdapter>>> = {
+  files: () => opening("files", "files"),
+  tasks: () => opening("tasks", "tasks"),
+  sqlite: () => opening("sqlite", "checkpoints.db"),
   postgres: async () => {
-    const place = await newSchema();
-    const text = await readFile(join(FIXTURE, "postgres.sql"), "utf8");
-    await administer(place.url, text.replaceAll('"version_1"', `"${place.schema}"`));
-    return openAdapter({ ...place, migrate: false });
+    const place = await newPostgres();
+    return () => openAdapter(place);
   },
 };
+
+async function opening(kind: string, name: string): Promise<() => StorageAdapter> {
+  const path = await copyOf(name);
+  return () => openStorage(`${kind}:${path}`);
+}
+
+async function newPostgres() {
+  const place = await newSchema();
+  const text = await readFile(join(FIXTURE, "postgres.sql"), "utf8");
+  await administer(place.url, text.replaceAll('"version_1"', `"${place.schema}"`));
+  return place;
+}
 
 async function copyOf(name: string): Promise<string> {
   const path = join(await tempFolder(), name);
@@ -35,7 +48,8 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
   );
 
   it("gives what was saved, is intact, and takes more", async () => {
-    const storage = await STORES[name]!();
+    const open = await STORES[name]!();
+    const storage = open();
     const manager = new CheckpointManager({ storage });
     const secret = new CheckpointManager({ storage, ...SECRET });
     const summaries = JSON.parse(await readFile(join(FIXTURE, "summaries.json"), "utf8"));
@@ -56,6 +70,43 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
       ]);
     }
     await manager.close();
+  });
+});
+
+describe.each(["sqlite", "postgres"])("a history of version 1, %s", (name) => {
+  it("is gone on with, and reads the same after its last deltas were bundled with new ones", async () => {
+    const open = await STORES[name]!();
+    const storage = open();
+    const states = Array.from({ length: 2 * FOLD }, (_, turn) => ({ ...TURNS.at(-1), turn, again: TURNS[turn % 3] }));
+    const manager = new CheckpointManager({ storage });
+    for (const state of states) await manager.save("turns", state);
+    await manager.close();
+    const again = new CheckpointManager({ storage: open() });
+    expect(await statesOf(again, "turns")).toEqual([...(STORED["turns"] ?? []), ...states]);
+    expect((await again.verify()).findings).toEqual([]);
+    await again.close();
+  });
+});
+
+describe("tables of version 1", () => {
+  it("are of version 2 once they are opened: SQLite", async () => {
+    const path = await copyOf("checkpoints.db");
+    const manager = new CheckpointManager({ storage: openStorage(`sqlite:${path}`) });
+    expect(await manager.has("turns")).toBe(true);
+    await manager.close();
+    expect(new Database(path).pragma("user_version", { simple: true })).toBe(2);
+  });
+
+  it("are read as they are, and refuse a save that may not change them: PostgreSQL", async () => {
+    const place = await newPostgres();
+    const manager = new CheckpointManager({ storage: openAdapter({ ...place, migrate: false }) });
+    expect(await statesOf(manager, "branch")).toEqual(STORED["branch"]);
+    await expect(manager.save("branch", {})).rejects.toThrow(/tables of an older version.*waymark postgres ddl/);
+    await administer(place.url, postgresDdl(place.schema));
+    await manager.close();
+    const again = new CheckpointManager({ storage: openAdapter({ ...place, migrate: false }) });
+    expect((await again.save("branch", {})).sequence).toBe(3);
+    await again.close();
   });
 });
 

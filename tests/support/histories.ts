@@ -50,8 +50,19 @@ export async function newest(adapter: StorageAdapter): Promise<unknown> {
   return undefined;
 }
 
-/** Some 600 KB that inflate to 600 MB. */
-export function inflatingPiece(): Buffer {
+/** As the body of a piece, 300 MB of zeros. Brotli takes some 5 s to make it. */
+export function hugePacked(): Buffer {
+  return Buffer.from(
+    "z///fwAkAOKxQHLv//n//w+ABEAcFoDu/T////8BkACIwwLQvf/n//8/ABIAcVgAuvf//P//B0ACIA4LQPf+n////wBIAMRhAeje" +
+      "//P//x8ACYA4LADd+3/+//8DIAEQhwWge//P//9/ACQA4rAAdO//+f//D4AEQBwWgO79P////wGQAIjDAtC9/+f//z8AEgBxWAC6" +
+      "9//8//8HQAIgDgtA9/6f////AEgAxGEB6N7/8///HwAJgDgsAN37f/7//wMgARCHBaB7/8///38AJADisAB07//5//8PgARAHBaA" +
+      "7v1//v//ApAAiMMC0L3/BQ==",
+    "base64",
+  );
+}
+
+/** The same of a deflated one: some 600 KB that inflate to 600 MB. */
+export function hugeDeflated(): Buffer {
   const part = deflateRawSync(Buffer.alloc(1024 * 1024), { finishFlush: constants.Z_FULL_FLUSH });
   return Buffer.concat([...Array.from({ length: 600 }, () => part), deflateRawSync("")]);
 }

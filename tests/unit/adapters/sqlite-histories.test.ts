@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { StorageAdapter } from "waymark/adapter";
 import { FOLD, FORM, PLACES, wholeOf } from "../../../adapters/sql/history.js";
-import { bodyOf, inflatingPiece, messages, saveReplacing, saveTurns, take, turns } from "../../support/histories.js";
+import { bodyOf, hugePacked, messages, saveReplacing, saveTurns, take, turns } from "../../support/histories.js";
 import { checkRandomHistories } from "../../support/random-histories.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "./files/drafts.js";
@@ -127,6 +127,26 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter({ path }), "t", "again-120")).toBe(bodies[119]);
   });
 
+  it("stays small where states have another one in them several times, as an agent's calls have", async () => {
+    const { adapter, path } = await newStore(options);
+    const texts = messages(2000);
+    const said: string[] = [];
+    const kept: [string, string][] = [];
+    for (let turn = 0; turn < 40; turn++) {
+      said.push(texts.next().value);
+      const sends = [1, 2, 3].map((call) => ({ call, state: said }));
+      // The history begins with the largest one.
+      for (const state of [{ said, sends }, { said, sends: [] }, { sends }, { said }]) {
+        const [id, body] = [`c${kept.length}`, JSON.stringify(state)] as const;
+        await adapter.append(draft("t", id, { body }));
+        kept.push([id, body]);
+      }
+    }
+    expect(payloadBytes(path)).toBeLessThan(kept.reduce((sum, [, body]) => sum + body.length, 0) / 20);
+    const again = openAdapter({ path });
+    for (const [id, body] of kept) expect(await bodyOf(again, "t", id)).toBe(body);
+  });
+
   it("reads no large text for a small one that was part of it", async () => {
     const { adapter, path } = await newStore(options);
     const [whole = "", part = ""] = [...take(messages(200_000), 1)].flatMap((text) => [text, text.slice(0, 2000)]);
@@ -134,7 +154,7 @@ describe("a history of states that grow", () => {
     await adapter.append(draft("t", "part", { body: JSON.stringify(part) }));
     await adapter.append(draft("t", "more", { body: JSON.stringify(part + part) }));
     const forms = connect(path).prepare("SELECT form FROM waymark_payloads ORDER BY number").pluck().all();
-    expect(forms).toEqual([FORM.whole, FORM.alone, FORM.alone]);
+    expect(forms).toEqual([FORM.packed, FORM.alone, FORM.alone]);
   });
 
   it("makes a bundle of large deltas before there are many", async () => {
@@ -146,7 +166,7 @@ describe("a history of states that grow", () => {
       await adapter.append(draft("t", `c${save}`, { body: JSON.stringify(parts) }));
     }
     const pieces = connect(path).prepare("SELECT number, form FROM waymark_payloads").raw().all();
-    expect(pieces.map((piece) => Object(piece)[1])).toEqual([FORM.whole, FORM.bundle]);
+    expect(pieces.map((piece) => Object(piece)[1])).toEqual([FORM.packed, FORM.bundle]);
     expect(await bodyOf(openAdapter({ path }), "t", "c3")).toBe(JSON.stringify(parts));
   });
 
@@ -173,7 +193,7 @@ describe("a history of states that grow", () => {
       const body = id === `c${FOLD - 1}` ? "{}" : (bodies[index] ?? "").padStart(60_000);
       await adapter.append(draft("t", id, { body }));
     }
-    expect(connect(path).prepare("SELECT count(*) FROM waymark_payloads WHERE form = 3").pluck().get()).toBe(1);
+    expect(connect(path).prepare("SELECT count(*) FROM waymark_payloads WHERE form = 6").pluck().get()).toBe(1);
     await adapter.remove("t", ids.slice(FOLD - 1));
     const kept = bodies[FOLD - 3]?.padStart(60_000);
     expect(await bodyOf(adapter, "t", `c${FOLD - 2}`)).toBe(kept);
@@ -207,10 +227,34 @@ describe("a history of states that grow", () => {
 });
 
 describe("the first text of a history", () => {
-  it("is deflated where that is worth its time: from 32 KB to 2 MB", () => {
-    const [least, most] = [32 * 1024, 2 * 1024 * 1024];
+  it("is compressed where that is worth its time: from 32 KB to 8 MB", () => {
+    const [least, most] = [32 * 1024, 8 * 1024 * 1024];
     const forms = [least - 1, least, most, most + 1].map((bytes) => wholeOf(Buffer.alloc(bytes)).form);
-    expect(forms).toEqual([FORM.plain, FORM.whole, FORM.whole, FORM.plain]);
+    expect(forms).toEqual([FORM.plain, FORM.packed, FORM.packed, FORM.plain]);
+  });
+});
+
+describe("a text that stands alone", () => {
+  it("is compressed if it is large, and reads the same by itself and in a list", async () => {
+    const { adapter, path } = await newStore(options);
+    const [large, other] = [
+      JSON.stringify(messages(200_000).next().value),
+      messages(80_000).next().value.toUpperCase(),
+    ];
+    await adapter.append(draft("t", "large", { body: large }));
+    await adapter.append(draft("t", "other", { body: JSON.stringify(other) }));
+    expect(connect(path).prepare("SELECT form FROM waymark_payloads ORDER BY number").pluck().all()).toEqual([
+      FORM.packed,
+      FORM.alonePacked,
+    ]);
+    expect(payloadBytes(path)).toBeLessThan(120_000);
+    expect(await bodyOf(adapter, "t", "other")).toBe(JSON.stringify(other));
+    const found = await collect(adapter.read({ taskId: "t", order: "oldest" }));
+    expect(found.map((item) => "payload" in item && item.payload.body)).toEqual([large, JSON.stringify(other)]);
+    connect(path).exec(`UPDATE waymark_payloads SET body = x'00ff' WHERE form = ${FORM.alonePacked}`);
+    expect(await bodyOf(adapter, "t", "other")).toContain("its payload is damaged");
+    await adapter.remove("t", ["other"]);
+    expect(rows(path, "waymark_payloads")).toBe(1);
   });
 });
 
@@ -239,14 +283,14 @@ describe("a damaged piece", () => {
   });
 });
 
-describe("a piece that inflates to 600 MB", () => {
+describe("a piece that inflates to 300 MB", () => {
   it("is damage of its own checkpoint, and the older one is given", async () => {
     const { adapter, path } = await newStore(options);
     const manager = new CheckpointManager({ storage: adapter });
     await manager.save("t", { turn: 1 });
     await manager.save("t", { turn: 2, text: messages(40_000).next().value });
     await adapter.close();
-    connect(path).prepare("UPDATE waymark_payloads SET body = ? WHERE form = ?").run(inflatingPiece(), FORM.whole);
+    connect(path).prepare("UPDATE waymark_payloads SET body = ? WHERE form = ?").run(hugePacked(), FORM.packed);
     const damaged = new CheckpointManager({ storage: openAdapter({ path, ...options }) });
     expect((await damaged.latest("t"))?.state).toEqual({ turn: 1 });
     const { sequence } = await damaged.save("t", { turn: 3, text: messages(40_000).next().value });

@@ -18,7 +18,7 @@ describe("a database that is not ours to write", () => {
     await adapter.close();
     connect(path).pragma("user_version = 7");
 
-    await expectUntouched(path, UnsupportedFormatError, /version 7;.*up to 1\./);
+    await expectUntouched(path, UnsupportedFormatError, /version 7;.*up to 2\./);
   });
 
   it.each([

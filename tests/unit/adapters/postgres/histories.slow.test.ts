@@ -31,7 +31,7 @@ describe("saves, forks, removals and replacements at random, through two adapter
   const runs = Number(process.env["WAYMARK_RUNS"] ?? 20);
   it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 15_000 }, async () => {
     const { adapter, ...place } = await newStore();
-    const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = 3`;
+    const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = 6`;
     await checkRandomHistories([adapter, openAdapter(place)], {
       runs,
       bundles: async () => Number(Object((await administer(place.url, bundles))[0]).rows),

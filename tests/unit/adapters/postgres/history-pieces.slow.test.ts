@@ -5,7 +5,7 @@ import { FOLD, FORM, MOST_ALONE } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../src/conformance/drafts.js";
 import {
   bodyOf,
-  inflatingPiece,
+  hugePacked,
   messages,
   newest,
   saveReplacing,
@@ -213,9 +213,9 @@ describe("a history of states that grow", () => {
 describe("a history of states of two kinds", () => {
   it("goes on after a small one, and begins anew where the states have become small", async () => {
     const { adapter, ...place } = await newStore();
-    const [large = "", larger = ""] = take(turns(), 2);
-    const small = large.padEnd(2000);
-    const states = [large.padEnd(9000), small, larger.padEnd(9000), ...Array<string>(MOST_ALONE + 2).fill(small)];
+    const [large = "", larger = ""] = [...take(turns(), 19)].slice(-2);
+    const small = JSON.stringify(messages(2000).next().value.toUpperCase());
+    const states = [large, small, larger, ...Array<string>(MOST_ALONE + 2).fill(small)];
     for (const [index, body] of states.entries()) await adapter.append(draft("t", `c${index + 1}`, { body }));
     const forms = await administer(
       place.url,
@@ -246,19 +246,19 @@ describe("a damaged piece", () => {
     expect(kept.map((item) => item.id)).toEqual([...named(1, 19), "c41"]);
     const [quarantined] = await administer(
       place.url,
-      `SELECT count(*)::int AS rows FROM "${place.schema}".quarantine WHERE form = 2 AND body IS NOT NULL`,
+      `SELECT count(*)::int AS rows FROM "${place.schema}".quarantine WHERE form = ${FORM.delta} AND body IS NOT NULL`,
     );
     expect(quarantined).toEqual({ rows: 21 });
   });
 });
 
-describe("a piece that inflates to 600 MB", () => {
+describe("a piece that inflates to 300 MB", () => {
   it("is damage of its own checkpoint, and the older one is given", async () => {
     const { adapter, url, schema } = await newStore();
     const manager = new CheckpointManager({ storage: adapter });
     await manager.save("t", { turn: 1 });
     await manager.save("t", { turn: 2, text: messages(40_000).next().value });
-    await administer(url, `UPDATE "${schema}".pieces SET body = $1`, [inflatingPiece()]);
+    await administer(url, `UPDATE "${schema}".pieces SET body = $1`, [hugePacked()]);
     const damaged = new CheckpointManager({ storage: openAdapter({ url, schema }) });
     expect((await damaged.latest("t"))?.state).toEqual({ turn: 1 });
     const { sequence } = await damaged.save("t", { turn: 3, text: messages(40_000).next().value });

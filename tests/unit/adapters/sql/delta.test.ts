@@ -1,26 +1,36 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { deltaBetween, withDeltas } from "../../../../adapters/sql/delta.js";
+import { bytesOf, deltaBetween, type StoredDelta, withDeltas } from "../../../../adapters/sql/delta.js";
+import { messages } from "../../../support/histories.js";
 
-/** Texts, each made of the one before it by edits at random places. */
+const edit = fc.record({
+  at: fc.nat(2000),
+  removed: fc.nat(300),
+  inserted: fc.string({ maxLength: 300 }),
+  /** A part of the text before, which is inserted as often. */
+  again: fc.record({ from: fc.nat(2000), length: fc.nat(500), times: fc.nat(3) }),
+});
+
+/** Texts, each made of the one before it by edits at random places; and of which kind its delta is. */
 const texts = fc
   .record({
     base: fc.string({ maxLength: 2000, unit: fc.constantFrom("a", "b", '"', "{", "é", "👍") }),
-    changes: fc.array(
-      fc.array(fc.record({ at: fc.nat(2000), removed: fc.nat(300), inserted: fc.string({ maxLength: 300 }) }), {
-        maxLength: 6,
-      }),
-      { maxLength: 8 },
-    ),
+    changes: fc.array(fc.record({ edits: fc.array(edit, { maxLength: 6 }), isInOrder: fc.boolean() }), {
+      maxLength: 8,
+    }),
   })
   .map(({ base, changes }) => {
-    const all = [base];
-    for (const edits of changes) {
-      let text = all.at(-1) ?? "";
-      for (const { at, removed, inserted } of edits) text = text.slice(0, at) + inserted + text.slice(at + removed);
-      all.push(text);
+    const all = [{ text: base, isInOrder: false }];
+    for (const { edits, isInOrder } of changes) {
+      let text = all.at(-1)?.text ?? "";
+      const before = text;
+      for (const { at, removed, inserted, again } of edits) {
+        const part = before.slice(again.from, again.from + again.length).repeat(again.times);
+        text = text.slice(0, at) + inserted + part + text.slice(at + removed);
+      }
+      all.push({ text: text.slice(0, 20_000), isInOrder });
     }
-    return all.map((text) => Buffer.from(text));
+    return all.map(({ text, isInOrder }) => ({ text: Buffer.from(text), isInOrder }));
   });
 
 /** A delta, however large. */
@@ -28,17 +38,57 @@ function whole(base: Buffer, text: Buffer): Buffer {
   return deltaBetween(base, text, Number.POSITIVE_INFINITY) ?? Buffer.alloc(0);
 }
 
+/** A delta as version 1 wrote them, of one edit: how many bytes are left out, how many follow, how many are inserted. */
+function inOrder(base: Buffer, text: Buffer): Buffer {
+  let same = 0;
+  while (same < base.length && same < text.length && base[same] === text[same]) same += 1;
+  const insert = text.subarray(same);
+  return Buffer.concat([bytesOf([2, 0, same, insert.length, base.length - same, 0, 0]), insert]);
+}
+
+function stored(bytes: Buffer, isInOrder = false): StoredDelta {
+  return { bytes, isInOrder };
+}
+
+/** What the deltas make of the base, or the RangeError that they end in. Any other error is thrown. */
+function outcome(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer | RangeError {
+  try {
+    return withDeltas(base, deltas, mostBytes);
+  } catch (error) {
+    if (error instanceof RangeError) return error;
+    throw error;
+  }
+}
+
 describe("a delta", () => {
-  it("makes any text of any base, also after other deltas", () => {
+  it("makes any text of any base, also after other deltas, of both kinds", () => {
     fc.assert(
-      fc.property(texts, ([base = Buffer.alloc(0), ...later]) => {
-        const deltas = later.map((text, index) => whole(later[index - 1] ?? base, text));
-        for (const [index, text] of later.entries()) {
+      fc.property(texts, ([first, ...later]) => {
+        const base = first?.text ?? Buffer.alloc(0);
+        const deltas = later.map(({ text, isInOrder }, index) => {
+          const before = later[index - 1]?.text ?? base;
+          return stored((isInOrder ? inOrder : whole)(before, text), isInOrder);
+        });
+        for (const [index, { text }] of later.entries()) {
           expect(withDeltas(base, deltas.slice(0, index + 1), text.length).equals(text)).toBe(true);
         }
       }),
       { numRuns: 2000 },
     );
+  });
+
+  it("has little of a text that stands elsewhere in the base, or several times", () => {
+    const texts = messages(60_000);
+    const [one, two, three] = [40_000, 50_000, 60_000].map((bytes) => texts.next().value.slice(0, bytes));
+    const other = texts.next().value.slice(0, 3000);
+    const base = Buffer.from(`{"a":"${one}","b":"${two}","c":"${three}"}`);
+    const sends = Array.from({ length: 5 }, (_, call) => ({ call, state: three, more: two }));
+    for (const value of [{ c: three, b: two, a: one }, sends, { other, sends }]) {
+      const text = Buffer.from(JSON.stringify(value));
+      const delta = whole(base, text);
+      expect(delta.length).toBeLessThan(other.length + 500);
+      expect(withDeltas(base, [stored(delta)], text.length).equals(text)).toBe(true);
+    }
   });
 
   it("has what changed, at several places, and little else", () => {
@@ -77,19 +127,56 @@ describe("a delta", () => {
 
   it("has at most so many bytes, or isn't made", () => {
     fc.assert(
-      fc.property(texts, fc.nat(3000), ([base = Buffer.alloc(0), text = base], most) => {
-        const delta = whole(base, text);
-        expect(deltaBetween(base, text, most)).toEqual(delta.length <= most ? delta : undefined);
+      fc.property(texts, fc.nat(3000), ([base, text = base], most) => {
+        if (base === undefined || text === undefined) return;
+        const delta = whole(base.text, text.text);
+        expect(deltaBetween(base.text, text.text, most)).toEqual(delta.length <= most ? delta : undefined);
       }),
     );
   });
 
-  it("that is cut, or belongs to another base, is refused", () => {
+  it.each([true, false])("that is cut, or belongs to another base, is refused (in order: %s)", (isInOrder) => {
     const base = Buffer.from("a".repeat(500));
-    const delta = whole(base, Buffer.from(`${"a".repeat(500)}b`));
-    expect(() => withDeltas(base.subarray(1), [delta], 501)).toThrow(RangeError);
+    const delta = (isInOrder ? inOrder : whole)(base, Buffer.from(`${"a".repeat(500)}b`));
+    expect(() => withDeltas(base.subarray(1), [stored(delta, isInOrder)], 501)).toThrow(RangeError);
     for (let size = 0; size < delta.length; size++) {
-      expect(() => withDeltas(base, [delta.subarray(0, size)], 501)).toThrow(RangeError);
+      expect(() => withDeltas(base, [stored(delta.subarray(0, size), isInOrder)], 501)).toThrow(RangeError);
     }
+  });
+
+  it("whose bytes are damaged gives some text of at most the size that was asked for, or a RangeError", () => {
+    const byte = fc.record({ at: fc.nat(2000), value: fc.nat(255) });
+    const damage = fc.record({ bytes: fc.array(byte, { minLength: 1, maxLength: 5 }), isInOrder: fc.boolean() });
+    fc.assert(
+      fc.property(texts, damage, ([first, second = first], { bytes, isInOrder }) => {
+        if (first === undefined || second === undefined) return;
+        const delta = Buffer.from((isInOrder ? inOrder : whole)(first.text, second.text));
+        for (const { at, value } of bytes) delta[at % Math.min(delta.length, 20)] = value;
+        const found = outcome(first.text, [stored(delta, isInOrder)], second.text.length);
+        expect(found instanceof RangeError || found.length <= second.text.length).toBe(true);
+      }),
+      { numRuns: 5000 },
+    );
+  });
+
+  it.each([
+    ["outside", [10, 1, 0, 11, 0]],
+    ["before", [10, 1, 1, 5, 0]],
+    ["far away", [10, 1, 2 ** 52, 2 ** 52, 0]],
+  ])("that copies from %s of its base is refused", (_where, numbers) => {
+    expect(() => withDeltas(Buffer.alloc(10), [stored(bytesOf(numbers))], 2 ** 53)).toThrow(RangeError);
+  });
+
+  it("takes no more memory than the text, where the ones between are of any size", () => {
+    // Each copies its base a hundred times, and the last one takes ten bytes of 10^13.
+    const sizes = Array.from({ length: 5 }, (_, index) => 1000 * 100 ** index);
+    const growing = sizes.map((size) => {
+      const copies = Array.from({ length: 99 }, () => [2 * size - 1, size, 0]);
+      return stored(bytesOf([size, 100, 0, size, 0, ...copies.flat()]));
+    });
+    const last = stored(bytesOf([10 ** 13, 1, 10 ** 13, 10, 0]));
+    const base = Buffer.from("0123456789".repeat(100));
+    expect(withDeltas(base, [...growing, last], 10).toString()).toBe("0123456789");
+    expect(() => withDeltas(base, growing, 1000)).toThrow(RangeError);
   });
 });

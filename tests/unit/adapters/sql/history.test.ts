@@ -6,11 +6,12 @@ import {
   deltaAfter,
   FOLD,
   FORM,
+  loneBody,
   type Piece,
   textAt,
   wholeOf,
 } from "../../../../adapters/sql/history.js";
-import { inflatingPiece, messages } from "../../../support/histories.js";
+import { hugeDeflated, hugePacked, messages } from "../../../support/histories.js";
 
 /** Texts that each add to the one before, and the pieces that are stored of them: a whole one and a bundle. */
 function bundled(...additions: readonly string[]) {
@@ -28,14 +29,23 @@ function bundled(...additions: readonly string[]) {
 }
 
 describe("a piece that inflates to more than the record says", () => {
-  it.each(["whole", "bundle"])("is damage, found before the memory is taken: a %s", (form) => {
+  it.each([
+    ["packed", "packed", hugePacked()],
+    ["packed", "deflated", hugeDeflated()],
+    ["bundle", "bundle", hugeDeflated()],
+  ] as const)("is damage, found before the memory is taken: in place of %s, %s", (before, after, body) => {
     const { pieces, texts } = bundled("one", "two");
     const spoiled = pieces.map((piece) =>
-      piece.form === FORM[form as "whole"] ? { ...piece, body: inflatingPiece() } : piece,
+      piece.form === FORM[before] ? { ...piece, form: FORM[after], body } : piece,
     );
     const { arrayBuffers } = process.memoryUsage();
     expect(() => textAt(3, spoiled, texts[2]!.length)).toThrow(BrokenHistoryError);
     expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it("is damage where it stands alone", () => {
+    const huge = { form: FORM.alonePacked, body: hugePacked() };
+    expect(() => loneBody(huge, 40_000)).toThrow(BrokenHistoryError);
   });
 
   it("is damage where the text itself is longer", () => {
