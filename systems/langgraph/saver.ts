@@ -30,7 +30,7 @@ import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE } from "./records.js";
 import { type SerializedState, statePayload, writesPayload } from "./serialized-state.js";
-import { mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
+import { DefaultSerializer, mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
 import { ThreadReader } from "./thread-reader.js";
 
@@ -68,7 +68,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   constructor(options: WaymarkSaverOptions) {
     checkOptions(options);
     const { serde, retention, exclusive = true, migrations = {}, ...forManager } = options;
-    super(serde);
+    super(serde ?? new DefaultSerializer());
     this.#options = options;
     // The values of a checkpoint may be of several records, so the saver migrates them when it has them all.
     const kept = Object.entries(migrations).map(([version, migrate]) => [
@@ -135,7 +135,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
     const [parent, serializedMetadata, serializedValues] = await Promise.all([
       known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
-      serializedValue(this.serde, metadata, "metadata"),
+      serializedValue(this.serde, metadata),
       // All that may be its own, before this waits: then the graph may change its values.
       mapEntries(
         Object.entries(values).filter(([channel]) => isOwn(channel, known)),
