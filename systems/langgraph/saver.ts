@@ -21,6 +21,7 @@ import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import type { Lease, LeaseOptions } from "../../src/runs/lease.js";
 import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
+import { DamageLog } from "./damage-log.js";
 import { deltaHistories } from "./delta-histories.js";
 import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
 import { listed } from "./listing.js";
@@ -61,6 +62,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #retention: RetentionPolicy | undefined;
   readonly #isExclusive: boolean;
   readonly #logger: Logger;
+  readonly #damageLog: DamageLog;
   /** Settles when the payloads that were begun before are made. */
   #lastMade: Promise<unknown> = Promise.resolve();
 
@@ -75,10 +77,17 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       version,
       typeof migrate === "function" ? (stored: unknown) => stored : migrate,
     ]);
-    this.#manager = new CheckpointManager({ ...forManager, migrations: Object.fromEntries(kept) });
     this.#logger = safeLogger(options.logger ?? warningLogger);
+    this.#damageLog = new DamageLog(this.#logger);
+    const { logger } = this.#damageLog;
+    this.#manager = new CheckpointManager({ ...forManager, logger, migrations: Object.fromEntries(kept) });
     this.#stateVersion = options.stateVersion ?? 1;
-    const forReader = { storage: options.storage, manager: this.#manager, serde: this.serde, logger: this.#logger };
+    const forReader = {
+      storage: options.storage,
+      manager: this.#manager,
+      serde: this.serde,
+      damageLog: this.#damageLog,
+    };
     const channelMigrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#reader = new ThreadReader({ ...forReader, migrations: channelMigrations });
     this.#retention = retention;
@@ -92,9 +101,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    */
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
     const thread = threadIn(config);
-    if (thread === undefined) return undefined;
+    return thread && this.#damageLog.once(() => this.#tuple(thread, getCheckpointId(config)));
+  }
+
+  async #tuple(thread: Thread, id: string): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
-    const id = getCheckpointId(config);
     if (id === "") return this.#reader.newestTuple(thread);
     const end = await this.#reader.end(taskId);
     const saved = await this.#reader.find(taskId, id);
