@@ -26,7 +26,7 @@ import { deltaHistories } from "./delta-histories.js";
 import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
 import { listed } from "./listing.js";
 import { ChannelMigrations } from "./migrations.js";
-import { checkOptions, type WaymarkSaverOptions } from "./options.js";
+import { checkOptions, type WaymarkSaverOptions, warnOfCompression } from "./options.js";
 import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE } from "./records.js";
@@ -81,6 +81,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     this.#damageLog = new DamageLog(this.#logger);
     const { logger } = this.#damageLog;
     this.#manager = new CheckpointManager({ ...forManager, logger, migrations: Object.fromEntries(kept) });
+    warnOfCompression(options, this.#logger);
     this.#stateVersion = options.stateVersion ?? 1;
     const forReader = {
       storage: options.storage,
