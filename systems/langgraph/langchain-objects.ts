@@ -7,6 +7,7 @@ import {
   TAG,
   type Writing,
 } from "../../src/codec/tags.js";
+import { messageOf } from "./messages.js";
 
 /** A part of an object that JSON doesn't carry: where it stands in the object, and its JSON with tags. */
 type Held = readonly [path: readonly (string | number)[], json: unknown];
@@ -21,7 +22,7 @@ const KEY = "lc";
 export class LangchainObjects implements ForeignClasses {
   readonly key = KEY;
   readonly advice = "Store plain data in its place, or give the saver a `serde` that knows the class.";
-  /** The records that were read, for LangChain to load. */
+  /** The records that were read and are for LangChain to load. */
   readonly found: JsonRecord[] = [];
   readonly #loaded: readonly unknown[];
 
@@ -44,11 +45,15 @@ export class LangchainObjects implements ForeignClasses {
   read(json: JsonRecord, reading: Reading): unknown {
     if (json[KEY] === 2 && json["type"] === "delta_snapshot") return new DeltaSnapshot(reading.value(json["value"]));
     if (json[KEY] !== 1 || json["type"] !== "constructor") return reading.members(json);
-    const loaded = this.#loaded[this.found.length] ?? json;
-    this.found.push(json);
-    const { held } = json;
-    for (const [path, part] of Array.isArray(held) ? held : []) assignAt(loaded, path, reading.value(part));
-    return loaded;
+    const { held, ...record } = json;
+    const message = messageOf(record);
+    const loaded = message ?? this.#loaded[this.found.length];
+    if (message === undefined) this.found.push(record);
+    for (const [path, part] of Array.isArray(held) ? held : []) {
+      const value = reading.value(part);
+      if (loaded !== undefined) assignAt(loaded, path, value);
+    }
+    return loaded ?? record;
   }
 }
 

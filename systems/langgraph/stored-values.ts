@@ -43,13 +43,13 @@ export async function serializedValue(
 export async function loadedValue(serde: SerializerProtocol, value: SerializedValue): Promise<unknown> {
   if ("bytes" in value) return serde.loadsTyped(value.type, copyOf(value.bytes));
   const { text, isTagged = false } = value;
-  if (isTagged) return decoded(text, true);
+  if (isTagged) return decoded(text);
   if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
   // Their keys end with a quote that has no backslash before it, so no other text has them.
   if (!text.includes('"lc":')) return JSON.parse(text);
   // Of before there were tags, when Maps and others were records of LangGraph's.
   if (text.includes('"lc":2') || text.includes(`"${TAG}":`)) return serde.loadsTyped("json", text);
-  return decoded(text, false);
+  return decoded(text);
 }
 
 export function storedValue(value: SerializedValue): StoredValue {
@@ -88,15 +88,13 @@ function encoded(value: unknown, subject: string): SerializedValue {
 }
 
 /** LangChain loads its objects all at once: a first reading finds them, and a second one puts them in their places. */
-async function decoded(text: string, isTagged: boolean): Promise<unknown> {
+async function decoded(text: string): Promise<unknown> {
   const first = new LangchainObjects();
-  const json: unknown = JSON.parse(text);
-  const value = new Decoder(undefined, first).value(json);
+  const value = new Decoder(undefined, first).value(JSON.parse(text));
   if (first.found.length === 0) return value;
   const loaded: unknown = await load(JSON.stringify(first.found), { maxDepth: Number.POSITIVE_INFINITY });
   const second = new LangchainObjects(Array.isArray(loaded) ? loaded : []);
-  // Without tags, the first reading has changed nothing.
-  return new Decoder(undefined, second).value(isTagged ? JSON.parse(text) : json);
+  return new Decoder(undefined, second).value(JSON.parse(text));
 }
 
 /** Why a serializer's JSON isn't the value; `undefined` if it is. */

@@ -1,4 +1,15 @@
-import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { isDeepStrictEqual } from "node:util";
+import {
+  AIMessage,
+  AIMessageChunk,
+  type BaseMessage,
+  ChatMessage,
+  HumanMessage,
+  RemoveMessage,
+  SystemMessage,
+  ToolMessage,
+} from "@langchain/core/messages";
+import { JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
@@ -82,4 +93,33 @@ it("it is a TypeError that names the channel and the path, wherever in the value
     { numRuns: 500 },
   );
   expect(refused).toBeGreaterThan(50);
+});
+
+it("each class of message is read as LangGraph's serializer reads it", async () => {
+  const theirs = new JsonPlusSerializer();
+  const more = { id: "i", name: "n", additional_kwargs: { aB: { c_d: [1] } }, response_metadata: { model_name: "m" } };
+  const usage_metadata = { input_tokens: 1, output_tokens: 2, total_tokens: 3 };
+  const tool_calls = [{ name: "find", args: { a_b: { lc: 1 } }, id: "c", type: "tool_call" as const }];
+  const invalid_tool_calls = [{ name: "f", args: "{", id: "d", error: "cut" }];
+  const messages: readonly BaseMessage[] = [
+    new HumanMessage("text"),
+    new HumanMessage({ ...more, content: [{ type: "image_url", image_url: { url: "data:" } }] }),
+    new SystemMessage({ ...more, content: "text" }),
+    new AIMessage({ ...more, content: "text", ...{ usage_metadata }, tool_calls: [] }),
+    new AIMessage({ content: "text", tool_calls, invalid_tool_calls }),
+    new AIMessage({ ...more, content: "", additional_kwargs: { lc: 2 } }),
+    new ToolMessage({ ...more, content: "text", tool_call_id: "c", status: "error", artifact: { a_b: [] } }),
+    new ToolMessage({ content: "text", tool_call_id: "c", metadata: { other_key: 1 } }),
+    new AIMessageChunk({ content: "te", tool_call_chunks: [{ name: "f", args: "{}", index: 0, id: "c" }] }),
+    new RemoveMessage({ id: "i" }),
+    new ChatMessage({ content: "text", role: "critic" }),
+    Object.assign(new HumanMessage({ content: "text", ...{ own_key: 1 } }), {}),
+  ];
+  for (const message of messages) {
+    const [type, bytes] = await theirs.dumpsTyped(message);
+    const expected = await theirs.loadsTyped(type, bytes);
+    const { loaded } = await roundTrip(message);
+    expect(isDeepStrictEqual(loaded, expected), JSON.stringify(message)).toBe(true);
+    expect(loaded).toBeInstanceOf(message.constructor);
+  }
 });
