@@ -105,7 +105,8 @@ it("each class of message is read as LangGraph's serializer reads it", async () 
     new HumanMessage("text"),
     new HumanMessage({ ...more, content: [{ type: "image_url", image_url: { url: "data:" } }] }),
     new SystemMessage({ ...more, content: "text" }),
-    new AIMessage({ ...more, content: "text", ...{ usage_metadata }, tool_calls: [] }),
+    // Its type has it only for a model of a known structure.
+    Reflect.construct(AIMessage, [{ ...more, content: "text", usage_metadata, tool_calls: [] }]),
     new AIMessage({ content: "text", tool_calls, invalid_tool_calls }),
     new AIMessage({ ...more, content: "", additional_kwargs: { lc: 2 } }),
     new ToolMessage({ ...more, content: "text", tool_call_id: "c", status: "error", artifact: { a_b: [] } }),
