@@ -4,15 +4,17 @@ import {
   isStackOverflow,
   UnsupportedFormatError,
 } from "../contract/errors.js";
-import { isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
+import { type ForeignClasses, isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
 import { damagedPayload, type PayloadOwner, subjectOf } from "./transforms.js";
 
 /** Puts the values back that tags stand for, in the very objects that `JSON.parse` made. */
 export class Decoder implements Reading {
   readonly #owner: PayloadOwner | undefined;
+  readonly #foreign: Pick<ForeignClasses, "key" | "read"> | undefined;
 
-  constructor(owner: PayloadOwner | undefined) {
+  constructor(owner: PayloadOwner | undefined, foreign?: Pick<ForeignClasses, "key" | "read">) {
     this.#owner = owner;
+    this.#foreign = foreign;
   }
 
   /**
@@ -24,7 +26,9 @@ export class Decoder implements Reading {
   value(json: unknown): unknown {
     if (Array.isArray(json)) return this.#items(json);
     if (!isRecord(json)) return json;
-    return Object.hasOwn(json, TAG) ? this.#tagged(json) : this.members(json);
+    if (Object.hasOwn(json, TAG)) return this.#tagged(json);
+    const foreign = this.#foreign;
+    return foreign !== undefined && Object.hasOwn(json, foreign.key) ? foreign.read(json, this) : this.members(json);
   }
 
   members(json: JsonRecord): JsonRecord {

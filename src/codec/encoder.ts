@@ -1,10 +1,10 @@
 import { constants } from "node:buffer";
 import { inspect, types } from "node:util";
 import { PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
-import { adviceFor, describeInstance, errorKindOf, kindOf, prototypeOf } from "./kinds.js";
+import { adviceFor, describeInstance, errorKindOf, isEnumerable, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
-import { type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
+import { type ForeignClasses, type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
 import { type PayloadOwner, subjectOf } from "./transforms.js";
 
 /** How deep the written JSON may nest. Programs that walk through it, JSON.stringify too, have stack for several times as much. */
@@ -22,6 +22,12 @@ export interface EncoderOptions {
   readonly isPlain?: boolean | undefined;
   /** Leaves out properties that are `undefined`, as `JSON.stringify` does. */
   readonly leavesOutUndefined?: boolean | undefined;
+  /** Leaves out properties that aren't enumerable, as `JSON.stringify` does. */
+  readonly leavesOutHidden?: boolean | undefined;
+  /** Instances of other classes than those that have tags. */
+  readonly foreign?: ForeignClasses | undefined;
+  /** Begins messages in place of the owner: `The value of channel "a"`. */
+  readonly subject?: string | undefined;
 }
 
 /**
@@ -34,7 +40,10 @@ export class Encoder implements Writing {
   readonly #owner: PayloadOwner | undefined;
   readonly #redacted: RedactedPaths | undefined;
   readonly #isPlain: boolean;
-  readonly #leavesOutUndefined: boolean;
+  readonly #leavesOutHidden: boolean;
+  readonly #foreign: ForeignClasses | undefined;
+  readonly #subject: string | undefined;
+  #leavesOutUndefined: boolean;
   /** Whether {@link encode} has written a tag, and whether it has redacted something. */
   hasTags = false;
   isRedacted = false;
@@ -48,12 +57,17 @@ export class Encoder implements Writing {
   /** The error that this walk itself threw. All others come from a getter, a Proxy or the engine. */
   #thrown: Error | undefined;
 
-  constructor({ maxBytes, owner, redacted, isPlain = false, leavesOutUndefined = false }: EncoderOptions) {
+  constructor(options: EncoderOptions) {
+    const { maxBytes, owner, redacted, foreign, subject } = options;
+    const { isPlain = false, leavesOutUndefined = false, leavesOutHidden = false } = options;
     this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
     this.#owner = owner;
     this.#redacted = redacted;
     this.#isPlain = isPlain;
     this.#leavesOutUndefined = leavesOutUndefined;
+    this.#leavesOutHidden = leavesOutHidden;
+    this.#foreign = foreign;
+    this.#subject = subject;
   }
 
   encode(value: unknown): string {
@@ -94,6 +108,14 @@ export class Encoder implements Writing {
 
   plainObject(value: object): JsonRecord {
     return this.members(value, this.#keysOf(value));
+  }
+
+  withoutUndefined<Result>(write: () => Result): Result {
+    const before = this.#leavesOutUndefined;
+    this.#leavesOutUndefined = true;
+    const result = write();
+    this.#leavesOutUndefined = before;
+    return result;
   }
 
   reserve(characters: number): void {
@@ -186,10 +208,12 @@ export class Encoder implements Writing {
     const kind = classOf(prototype);
     if (kind === "Object") {
       const keys = this.#keysOf(value);
-      return keys.includes(TAG) && !this.#isPlain ? this.#tagged(kind, value) : this.members(value, keys);
+      return this.#looksTagged(keys) ? this.#tagged(kind, value) : this.members(value, keys);
     }
-    this.#levels += LEVELS_OF_A_TAG - 1;
     const isTag = kind !== undefined && TAGS.has(kind);
+    const foreign = isTag ? undefined : this.#foreign?.write(value, this);
+    if (foreign !== undefined) return foreign;
+    this.#levels += LEVELS_OF_A_TAG - 1;
     const json = this.#tagged(isTag ? kind : errorKindOf(value) && "Error", value);
     this.#levels -= LEVELS_OF_A_TAG - 1;
     return json;
@@ -204,13 +228,25 @@ export class Encoder implements Writing {
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
   }
 
+  /** Whether a plain object with these keys would be read as something else. */
+  #looksTagged(keys: readonly string[]): boolean {
+    if (this.#isPlain) return false;
+    return keys.includes(TAG) || (this.#foreign !== undefined && keys.includes(this.#foreign.key));
+  }
+
   /** An object's keys, once it is sure that they are all there is to it. */
   #keysOf(value: object): readonly string[] {
     const keys = Object.keys(value);
-    if (Object.getOwnPropertyNames(value).length !== keys.length || Object.getOwnPropertySymbols(value).length > 0) {
-      const hidden = Reflect.ownKeys(value).find((key) => typeof key === "symbol" || !keys.includes(key));
+    const leavesOut = this.#leavesOutHidden;
+    const names = leavesOut ? keys : Object.getOwnPropertyNames(value);
+    if (names.length !== keys.length || Object.getOwnPropertySymbols(value).length > 0) {
+      const hidden = Reflect.ownKeys(value).find((key) =>
+        leavesOut
+          ? typeof key === "symbol" && isEnumerable(value, key)
+          : !keys.includes(String(key)) || typeof key === "symbol",
+      );
       const what = typeof hidden === "symbol" ? "a property under a symbol" : "a non-enumerable property";
-      this.refuse(what, "Save it under a plain key, or leave it out.", hidden);
+      if (hidden !== undefined) this.refuse(what, "Save it under a plain key, or leave it out.", hidden);
     }
     return keys;
   }
@@ -223,7 +259,7 @@ export class Encoder implements Writing {
 
   #refuseInstance(value: unknown, isStorable: boolean): never {
     const instance: object = Object(value);
-    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance));
+    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance, this.#foreign?.advice));
   }
 
   #refuseCycle(value: object): never {
@@ -241,7 +277,7 @@ export class Encoder implements Writing {
   #refusal(what: string, advice: string, steps: readonly PathStep[], options?: { readonly cause: unknown }): Error {
     const path = formatPath(steps);
     this.#thrown = new StateNotSerializableError(
-      `${subjectOf(this.#owner)} can't be saved: ${shortPath(path)} is ${what}. Nothing was stored. ${advice}`,
+      `${this.#subject ?? subjectOf(this.#owner)} can't be saved: ${shortPath(path)} is ${what}. Nothing was stored. ${advice}`,
       path,
       options,
     );

@@ -59,17 +59,27 @@ export function describeInstance(value: object, isStorable: boolean): string {
   return isStorable && kindOf(prototype) !== undefined ? `an object that only pretends to be ${what}` : what;
 }
 
-/** What the caller can do about a refused object. */
-export function adviceFor(value: object): string {
+const ADVICE = "Give the manager a schema with a codec for the class (`z.codec`), or save plain data in its place.";
+
+/**
+ * What the caller can do about a refused object.
+ *
+ * @param advice - For an instance of a class.
+ */
+export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
   if (types.isProxy(value)) return "Save what it wraps.";
-  return "Give the manager a schema with a codec for the class (`z.codec`), or save plain data in its place.";
+  return advice;
 }
 
 /** `Object.getPrototypeOf`, typed. */
 export function prototypeOf(value: object): object | null {
   const prototype: unknown = Object.getPrototypeOf(value);
   return typeof prototype === "object" || typeof prototype === "function" ? prototype : null;
+}
+
+export function isEnumerable(value: object, key: PropertyKey): boolean {
+  return Object.prototype.propertyIsEnumerable.call(value, key);
 }
 
 /** Node's own classes: their source isn't hidden as an engine's is, and every realm that has them shares them. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual, types } from "node:util";
 import { fromBase64, toBase64 } from "./bytes.js";
-import { BUILT_IN_ERRORS, errorKindOf, prototypeOf, TYPED_ARRAYS } from "./kinds.js";
+import { BUILT_IN_ERRORS, errorKindOf, isEnumerable, prototypeOf, TYPED_ARRAYS } from "./kinds.js";
 import type { PathStep } from "./path.js";
 import { withoutMessage } from "./redacted-paths.js";
 
@@ -24,6 +24,8 @@ export interface Writing {
   members(value: object, keys: readonly string[]): JsonRecord;
   /** The JSON object for all that a plain object holds. */
   plainObject(value: object): JsonRecord;
+  /** Calls `write`. Properties that are `undefined` are left out meanwhile, as `JSON.stringify` does. */
+  withoutUndefined<Result>(write: () => Result): Result;
   /** Makes sure that so many more characters fit, before they are made. */
   reserve(characters: number): void;
   /** Refuses the value, or what it leads to by `step`. */
@@ -40,6 +42,18 @@ export interface Reading {
   members(json: JsonRecord): JsonRecord;
   /** Refuses what a newer version wrote. */
   unsupported(what: string, cause?: unknown): never;
+}
+
+/** Classes of another library, which a value may have instances of. */
+export interface ForeignClasses {
+  /** Marks what `write` gives of an instance that is to come back as one. A plain object that has the key is written as a tag. */
+  readonly key: string;
+  /** What a caller can do about an instance that nobody knows. */
+  readonly advice: string;
+  /** The JSON in place of an instance; `undefined` if its class is unknown here, too. */
+  write(instance: object, writing: Writing): JsonRecord | undefined;
+  /** The value for JSON that has the key. */
+  read(json: JsonRecord, reading: Reading): unknown;
 }
 
 /** One type, both ways. `read` gives an equal value for what `write` gave. */
@@ -299,10 +313,6 @@ function isObject(value: unknown): value is object {
 /** Node 20 doesn't count a DOMException among the native errors. */
 function isError(value: unknown): value is object {
   return types.isNativeError(value) || value instanceof DOMException;
-}
-
-function isEnumerable(value: object, key: PropertyKey): boolean {
-  return Object.prototype.propertyIsEnumerable.call(value, key);
 }
 
 // What a row expects in a tag. Each of these throws where something else is stored.

@@ -1,5 +1,6 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { checkKeys } from "../../src/contract/adapter.js";
+import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import type { ChannelMigration } from "./migrations.js";
@@ -40,6 +41,20 @@ export function checkOptions(options: WaymarkSaverOptions): void {
   if (typeof exclusive !== "boolean") throw new TypeError("WaymarkSaverOptions.exclusive must be true or false.");
   if (retention !== undefined) checkRetentionPolicy(retention);
 }
+
+/** Encrypted states are stored whole anyway: then it is well that they are compressed before. */
+export function warnOfCompression({ storage, transforms = [] }: WaymarkSaverOptions, logger: Logger): void {
+  const names = transforms.map(({ name }) => name);
+  if (!DATABASES.includes(storage.name) || !names.includes("gzip") || names.includes("encrypt")) return;
+  logger.warn(
+    { transforms: names },
+    "gzip makes threads larger here: a database stores what changed since the last checkpoint, and can't see that in " +
+      "compressed states. Leave gzip out",
+  );
+}
+
+/** They keep histories compact. */
+const DATABASES = ["sqlite", "postgres"];
 
 const OPTIONS = [
   "storage",

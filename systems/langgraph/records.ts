@@ -1,5 +1,6 @@
 // `waymark/langgraph/records`: what stands of LangGraph's threads in a storage. It needs no package of LangGraph, so that a
 // program can look at threads without one.
+import { Decoder } from "../../src/codec/decoder.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 
 export {
@@ -13,10 +14,21 @@ export {
 } from "./task-ids.js";
 
 /**
- * A value as LangGraph's serializer writes it. Its JSON is stored as JSON, so that people and tools can read it;
- * anything else as bytes.
+ * A value that is JSON, JSON with Waymark's tags for what JSON doesn't carry, or bytes. In both JSONs, messages are as
+ * LangGraph's serializer writes them.
  */
-export type StoredValue = { readonly json: unknown } | { readonly type: string; readonly bytes: Uint8Array };
+export type StoredValue =
+  | { readonly json: unknown }
+  | { readonly tagged: unknown }
+  | { readonly type: string; readonly bytes: Uint8Array };
+
+/** A value for people and tools. Messages, and other objects of LangChain's, are its JSON. */
+export function readableValue(stored: StoredValue): unknown {
+  if ("bytes" in stored) return stored.bytes;
+  if ("json" in stored) return stored.json;
+  const readable = new Decoder(undefined, { key: "lc", read: (json, reading) => reading.members(json) });
+  return readable.value(structuredClone(stored.tagged));
+}
 
 /**
  * The state of a record of a thread's checkpoint. The checkpoint's id, and the id of its parent, are the record's own.

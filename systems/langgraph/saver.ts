@@ -22,16 +22,17 @@ import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import type { Lease, LeaseOptions } from "../../src/runs/lease.js";
 import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
+import { DamageLog } from "./damage-log.js";
 import { deltaHistories } from "./delta-histories.js";
 import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
 import { listed } from "./listing.js";
 import { ChannelMigrations } from "./migrations.js";
-import { checkOptions, type WaymarkSaverOptions } from "./options.js";
+import { checkOptions, type WaymarkSaverOptions, warnOfCompression } from "./options.js";
 import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE } from "./records.js";
 import { type SerializedState, statePayload, writesPayload } from "./serialized-state.js";
-import { mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
+import { DefaultSerializer, mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
 import { ThreadReader } from "./thread-reader.js";
 
@@ -62,6 +63,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #retention: RetentionPolicy | undefined;
   readonly #isExclusive: boolean;
   readonly #logger: Logger;
+  readonly #damageLog: DamageLog;
   /** Settles when the payloads that were begun before are made. */
   #lastMade: Promise<unknown> = Promise.resolve();
 
@@ -69,17 +71,25 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   constructor(options: WaymarkSaverOptions) {
     checkOptions(options);
     const { serde, retention, exclusive = true, migrations = {}, ...forManager } = options;
-    super(serde);
+    super(serde ?? new DefaultSerializer());
     this.#options = options;
     // The values of a checkpoint may be of several records, so the saver migrates them when it has them all.
     const kept = Object.entries(migrations).map(([version, migrate]) => [
       version,
       typeof migrate === "function" ? (stored: unknown) => stored : migrate,
     ]);
-    this.#manager = new CheckpointManager({ ...forManager, migrations: Object.fromEntries(kept) });
     this.#logger = safeLogger(options.logger ?? warningLogger);
+    this.#damageLog = new DamageLog(this.#logger);
+    const { logger } = this.#damageLog;
+    this.#manager = new CheckpointManager({ ...forManager, logger, migrations: Object.fromEntries(kept) });
+    warnOfCompression(options, this.#logger);
     this.#stateVersion = options.stateVersion ?? 1;
-    const forReader = { storage: options.storage, manager: this.#manager, serde: this.serde, logger: this.#logger };
+    const forReader = {
+      storage: options.storage,
+      manager: this.#manager,
+      serde: this.serde,
+      damageLog: this.#damageLog,
+    };
     const channelMigrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#reader = new ThreadReader({ ...forReader, migrations: channelMigrations });
     this.#retention = retention;
@@ -93,9 +103,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    */
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
     const thread = threadIn(config);
-    if (thread === undefined) return undefined;
+    return thread && this.#damageLog.once(() => this.#tuple(thread, getCheckpointId(config)));
+  }
+
+  async #tuple(thread: Thread, id: string): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
-    const id = getCheckpointId(config);
     if (id === "") return this.#reader.newestTuple(thread);
     const end = await this.#reader.end(taskId);
     const saved = await this.#reader.find(taskId, id);
@@ -136,7 +148,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
     const [parent, serializedMetadata, serializedValues] = await Promise.all([
       known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
-      serializedValue(this.serde, metadata, "metadata"),
+      serializedValue(this.serde, metadata),
       // All that may be its own, before this waits: then the graph may change its values.
       mapEntries(
         Object.entries(values).filter(([channel]) => isOwn(channel, known)),

@@ -50,7 +50,7 @@ export function writesPayload(
 
 /** A value's JSON in a record; `undefined` if it is bytes. */
 function jsonOf(value: SerializedValue): string | undefined {
-  return "text" in value ? `{"json":${value.text}}` : undefined;
+  return "text" in value ? `{"${value.isTagged ? "tagged" : "json"}":${value.text}}` : undefined;
 }
 
 /** As `join`, which would copy texts of megabytes: a text is put together once, when it is encoded. */

@@ -1,39 +1,67 @@
+import { load } from "@langchain/core/load";
 import { JsonPlusSerializer, type SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import { Decoder } from "../../src/codec/decoder.js";
+import { Encoder } from "../../src/codec/encoder.js";
+import { TAG } from "../../src/codec/tags.js";
+import { StateNotSerializableError } from "../../src/contract/errors.js";
+import { LangchainObjects } from "./langchain-objects.js";
 import type { StoredValue } from "./records.js";
 
-/** A value as LangGraph's serializer gives and takes it. JSON is text, as `JSON.stringify` writes it. */
-export type SerializedValue = { readonly text: string } | { readonly type: string; readonly bytes: Uint8Array };
+/**
+ * A value in the form in which it is stored. A text is as `JSON.stringify` writes it; a tagged one has Waymark's tags for
+ * what JSON doesn't carry.
+ */
+export type SerializedValue =
+  | { readonly text: string; readonly isTagged?: boolean }
+  | { readonly type: string; readonly bytes: Uint8Array };
 
-/** @throws {TypeError} It is a function or a symbol. */
+/** In place of a `serde` of the user's: then values are written as JSON with tags. It reads LangChain's objects. */
+export class DefaultSerializer extends JsonPlusSerializer {}
+
+/**
+ * @param channel - For messages; none for LangGraph's metadata.
+ * @throws {TypeError} It holds something that wouldn't come back; the message says where.
+ */
 export async function serializedValue(
   serde: SerializerProtocol,
   value: unknown,
-  channel: string,
+  channel?: string,
 ): Promise<SerializedValue> {
-  // The serializer gives bytes as they are, and they may change later.
-  const [type, bytes] = await serde.dumpsTyped(value instanceof Uint8Array ? copyOf(value) : value);
+  const subject = channel === undefined ? "A checkpoint's metadata" : `The value of channel ${JSON.stringify(channel)}`;
+  // The caller may change its bytes later.
+  const given = value instanceof Uint8Array ? copyOf(value) : value;
+  if (serde instanceof DefaultSerializer && !(given instanceof Uint8Array)) return encoded(given, subject);
+  const [type, bytes] = await serde.dumpsTyped(given);
   if (type !== "json") return { type, bytes };
   const text = DECODER.decode(bytes);
-  // What JSON has no text for.
-  if (text === "") {
-    throw new TypeError(
-      `The value of channel ${JSON.stringify(channel)} is a ${typeof value}. Nothing was stored; keep its name.`,
-    );
-  }
-  // A serializer of the user's may write it with spaces.
-  return { text: serde.constructor === JsonPlusSerializer ? text : JSON.stringify(JSON.parse(text)) };
+  const loss = lossIn(text, value);
+  if (loss !== undefined) throw new TypeError(`${subject} can't be saved: it is ${loss}. Nothing was stored.`);
+  // The serializer may write it with spaces.
+  return { text: JSON.stringify(JSON.parse(text)) };
 }
 
 export async function loadedValue(serde: SerializerProtocol, value: SerializedValue): Promise<unknown> {
-  return "text" in value ? serde.loadsTyped("json", value.text) : serde.loadsTyped(value.type, copyOf(value.bytes));
+  if ("bytes" in value) return serde.loadsTyped(value.type, copyOf(value.bytes));
+  const { text, isTagged = false } = value;
+  if (isTagged) return decoded(text);
+  if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
+  // Their keys end with a quote that has no backslash before it, so no other text has them.
+  if (!text.includes('"lc":')) return JSON.parse(text);
+  // Of before there were tags, when Maps and others were records of LangGraph's.
+  if (text.includes('"lc":2') || text.includes(`"${TAG}":`)) return serde.loadsTyped("json", text);
+  return decoded(text);
 }
 
 export function storedValue(value: SerializedValue): StoredValue {
-  return "text" in value ? { json: JSON.parse(value.text) } : value;
+  if ("bytes" in value) return value;
+  const json: unknown = JSON.parse(value.text);
+  return value.isTagged ? { tagged: json } : { json };
 }
 
 export function serializedFrom(stored: StoredValue): SerializedValue {
-  return "json" in stored ? { text: JSON.stringify(stored.json) } : stored;
+  if ("bytes" in stored) return stored;
+  if ("tagged" in stored) return { text: JSON.stringify(stored.tagged), isTagged: true };
+  return { text: JSON.stringify(stored.json) };
 }
 
 /** Calls for each entry at once, and gives the results under the same keys. */
@@ -44,6 +72,49 @@ export async function mapEntries<Value, Result>(
   return new Map(
     await Promise.all(Array.from(entries, async ([key, value]) => [key, await call(value, key)] as const)),
   );
+}
+
+function encoded(value: unknown, subject: string): SerializedValue {
+  const foreign = new LangchainObjects();
+  // The limit is for the whole record.
+  const maxBytes = Number.POSITIVE_INFINITY;
+  const encoder = new Encoder({ maxBytes, subject, foreign, leavesOutHidden: true });
+  try {
+    const text = encoder.encode(value);
+    return encoder.hasTags ? { text, isTagged: true } : { text };
+  } catch (error) {
+    throw error instanceof StateNotSerializableError ? new TypeError(error.message, { cause: error }) : error;
+  }
+}
+
+/** LangChain loads its objects all at once: a first reading finds them, and a second one puts them in their places. */
+async function decoded(text: string): Promise<unknown> {
+  const first = new LangchainObjects();
+  const value = new Decoder(undefined, first).value(JSON.parse(text));
+  if (first.found.length === 0) return value;
+  const loaded: unknown = await load(JSON.stringify(first.found), { maxDepth: Number.POSITIVE_INFINITY });
+  const second = new LangchainObjects(Array.isArray(loaded) ? loaded : []);
+  return new Decoder(undefined, second).value(JSON.parse(text));
+}
+
+/** Why a serializer's JSON isn't the value; `undefined` if it is. */
+function lossIn(text: string, value: unknown): string | undefined {
+  // What JSON has no text for.
+  if (text === "") return `a ${typeof value}`;
+  if (text === UNABLE && typeof value !== "string") return "a value that the `serde` is unable to serialize";
+  return text.includes('"[Circular]"') && hasCycle(value) ? "a value with a cycle" : undefined;
+}
+
+/** LangGraph's serializer gives it in place of a BigInt, and of all that is around it. */
+const UNABLE = JSON.stringify("[unable to serialize, circular reference is too complex to analyze]");
+
+function hasCycle(value: unknown): boolean {
+  try {
+    JSON.stringify(value);
+    return false;
+  } catch (error) {
+    return error instanceof TypeError && error.message.includes("circular");
+  }
 }
 
 /** A Buffer's own slice() doesn't copy. */

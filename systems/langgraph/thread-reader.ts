@@ -9,9 +9,9 @@ import {
 import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
+import type { DamageLog } from "./damage-log.js";
 import { type KnownCheckpoint, KnownCheckpoints, type ThreadEnd, type WholeCheckpoint } from "./known-checkpoints.js";
 import type { ChannelMigrations } from "./migrations.js";
 import { pendingWrites } from "./pending-writes.js";
@@ -38,7 +38,8 @@ export interface ThreadReaderOptions {
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
   readonly migrations: ChannelMigrations;
-  readonly logger: Logger;
+  /** The manager's logger is of it. */
+  readonly damageLog: DamageLog;
 }
 
 /** Makes LangGraph's checkpoints of what is stored, and remembers those that runs may go on from. */
@@ -48,14 +49,14 @@ export class ThreadReader {
   readonly #manager: CheckpointManager;
   readonly #serde: SerializerProtocol;
   readonly #migrations: ChannelMigrations;
-  readonly #logger: Logger;
+  readonly #damageLog: DamageLog;
 
-  constructor({ storage, manager, serde, migrations, logger }: ThreadReaderOptions) {
+  constructor({ storage, manager, serde, migrations, damageLog }: ThreadReaderOptions) {
     this.#storage = storage;
     this.#manager = manager;
     this.#serde = serde;
     this.#migrations = migrations;
-    this.#logger = logger;
+    this.#damageLog = damageLog;
   }
 
   /** The threads and namespaces that the config names, in the order of their tasks. */
@@ -93,8 +94,7 @@ export class ThreadReader {
     } catch (error) {
       if (!(error instanceof CheckpointCorruptError)) throw error;
       damage = error;
-      const what = `A checkpoint of thread ${JSON.stringify(thread.threadId)} can't be read; an older one is taken`;
-      this.#logger.warn({ taskId, error }, what);
+      this.#damageLog.takesOlder(thread.threadId, error);
     }
     for await (const checkpoint of this.#manager.history(taskId)) {
       const tuple = await skippingDamage(this.tuple(thread, savedCheckpoint(checkpoint), end));

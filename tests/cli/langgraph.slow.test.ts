@@ -1,7 +1,7 @@
 // Threads of LangGraph, which WaymarkSaver keeps, in the command: each is one task.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Annotation, Command, StateGraph } from "@langchain/langgraph";
+import { Annotation, Command, interrupt, StateGraph } from "@langchain/langgraph";
 import { ERROR, emptyCheckpoint, INTERRUPT, RESUME, TASKS } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
@@ -406,4 +406,20 @@ it("looking needs no package of LangGraph", async () => {
   for (const args of [["tasks"], ["show", "supp", "--path", "values.plan"], ["list", "supp"], ["verify"]]) {
     expect(await waymarkProcess({ ...place, env }, args)).toMatchObject({ code: 0, stderr: "" });
   }
+});
+
+it("shows values that JSON doesn't carry as those of any other task, and what a thread asks with them", async () => {
+  const { run, saver } = await placeWithSaver();
+  const State = Annotation.Root({ rich: Annotation<unknown> });
+  const rich = { at: new Date(0), big: 12n, tag: { $waymark: "mine", lc: 2 } };
+  await new StateGraph(State)
+    .addNode("set", () => ({ rich }))
+    .addNode("ask", () => interrupt({ until: new Date(0) }))
+    .addEdge("__start__", "set")
+    .addEdge("set", "ask")
+    .compile({ checkpointer: saver })
+    .invoke({ rich: null }, thread("rich"));
+  expect((await run("show", "rich", "--path", "values.rich.tag")).stdout).toContain('"mine"');
+  expect((await run("show", "rich", "--path", "values.rich.big")).stdout).toBe('"12"\n');
+  expect((await run("tasks")).stdout).toContain('asks {"until":"1970-01-01T00:00:00.000Z"}');
 });

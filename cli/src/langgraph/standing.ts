@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { CHANNELS, type WritesRecord } from "waymark/langgraph/records";
+import { CHANNELS, readableValue, type WritesRecord } from "waymark/langgraph/records";
 import { jsonText } from "../printable.js";
 
 /** What the writes on top of a checkpoint say of its thread; without a status they say nothing. */
@@ -19,7 +19,7 @@ export function standingOf(records: readonly WritesRecord[]): Standing {
     failed.delete(taskId);
     if (writes.some(({ index }) => index >= 0)) continue;
     for (const { channel, value } of writes) {
-      const content = "json" in value ? value.json : undefined;
+      const content = readableValue(value);
       if (channel === CHANNELS.interrupt)
         asked.set(taskId, Array.isArray(content) ? content.map(questionIn) : [content]);
       if (channel === CHANNELS.error) failed.set(taskId, failureIn(content));

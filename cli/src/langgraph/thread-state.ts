@@ -3,6 +3,7 @@ import {
   type CheckpointState,
   countedWrites,
   holdersOf,
+  readableValue,
   type StoredValue,
   type Thread,
   threadOf,
@@ -52,7 +53,7 @@ async function threadState(
   const entries = Array.from(holders, ([channel, id]) => {
     const value = values.get(id)?.get(channel);
     if (value === undefined) throw lostValue(checkpoint, channel, id);
-    return [channel, plainValue(value)] as const;
+    return [channel, readableValue(value)] as const;
   });
   const writes = countedWrites(await readWrites(session, thread, checkpoint.id));
   return {
@@ -60,7 +61,7 @@ async function threadState(
     pendingWrites: writes.map(({ record: { taskId }, write: { channel, value } }) => ({
       taskId,
       channel,
-      value: plainValue(value),
+      value: readableValue(value),
     })),
   };
 }
@@ -91,7 +92,7 @@ export async function describeCheckpoint(
   try {
     const state = await readStored(session, checkpoint);
     if (!isCheckpointState(state)) return { checkpoint, interrupts: [] };
-    const metadata = plainValue(state.metadata);
+    const metadata = readableValue(state.metadata);
     const { interrupts, ...standing } = standingOf(await readWrites(session, thread, checkpoint.id));
     const described = isObject(metadata) ? { label: `step ${metadata["step"] ?? "?"}`, metadata } : {};
     return { checkpoint: { ...rest, ...described, ...standing }, interrupts };
@@ -152,10 +153,6 @@ export function lostValueFinding(taskId: string, id: string, channel: string, ho
     location: `checkpoint ${id} of task ${JSON.stringify(taskId)}`,
     reason: `the value of its channel ${JSON.stringify(channel)} was in checkpoint ${holder}, which is gone`,
   };
-}
-
-function plainValue(stored: StoredValue): unknown {
-  return "json" in stored ? stored.json : stored.bytes;
 }
 
 /** A task of that name may be another program's. */

@@ -111,11 +111,13 @@ export function registerDamage(kind: StorageKind): void {
         const saver = saverOn(place);
         const graph = compiled(saver);
 
-        const { checkpoint } = (await saver.getTuple(threadOf("t"))) ?? {};
-        expect(checkpoint).toMatchObject({ id: ids[1], channel_values: { kept: "from the input", step: "second" } });
-        expect(saver.logged).toContainEqual(
-          expect.objectContaining({ level: "warn", message: expect.stringContaining("corrupt") }),
-        );
+        for (const times of [1, 2]) {
+          const { checkpoint } = (await saver.getTuple(threadOf("t"))) ?? {};
+          expect(checkpoint).toMatchObject({ id: ids[1], channel_values: { kept: "from the input", step: "second" } });
+          // Once for each reading.
+          const warning = { level: "warn", message: expect.stringContaining("corrupt") };
+          expect(saver.logged).toEqual(Array.from({ length: times }, () => expect.objectContaining(warning)));
+        }
         await expect(saver.getTuple(threadOf("t", { checkpoint_id: `${ids[0]}` }))).rejects.toMatchObject({
           code: "CHECKPOINT_CORRUPT",
         });
@@ -137,9 +139,8 @@ export function registerDamage(kind: StorageKind): void {
       await damage(place, '"kept":{"json"', "state");
       const saver = saverOn(place);
       expect((await saver.getTuple(threadOf("t")))?.checkpoint.id).toBe(ids.at(-1));
-      expect(saver.logged).toContainEqual(
-        expect.objectContaining({ level: "warn", message: expect.stringContaining("an older one is taken") }),
-      );
+      const warning = { level: "warn", message: expect.stringContaining('an older checkpoint of thread "t" is taken') };
+      expect(saver.logged).toEqual([expect.objectContaining(warning)]);
       for (const id of ids.slice(0, -1)) {
         const config = threadOf("t", { checkpoint_id: id });
         await expect(saver.getTuple(config), id).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });

@@ -1,8 +1,10 @@
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { expect, it } from "vitest";
+import { encrypt, gzip, type Transform } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { WaymarkSaver } from "waymark/langgraph";
 import { collect } from "../../support/postgres.js";
+import { newPlace, type StorageKind, saverOn } from "./storages.js";
 
 const METADATA = { source: "loop", step: 0, parents: {} } as const;
 
@@ -60,12 +62,26 @@ it("names the channel whose value can't be stored", async () => {
   const saver = new WaymarkSaver({ storage: new MemoryAdapter() });
   const config = { configurable: { thread_id: "t" } };
   const checkpoint = { ...emptyCheckpoint(), channel_values: { tool: () => 1 }, channel_versions: { tool: 1 } };
-  await expect(saver.put(config, checkpoint, METADATA, { tool: 1 })).rejects.toThrow(/"tool" is a function/);
+  await expect(saver.put(config, checkpoint, METADATA, { tool: 1 })).rejects.toThrow(
+    /"tool" can.t be saved: \$ is a function/,
+  );
   const written = saver.putWrites(
     { configurable: { thread_id: "t", checkpoint_id: "c" } },
     [["tool", Symbol("s")]],
     "n",
   );
-  await expect(written).rejects.toThrow(/"tool" is a symbol/);
+  await expect(written).rejects.toThrow(/"tool" can.t be saved: \$ is a symbol/);
   expect(await saver.getTuple(config)).toBeUndefined();
+});
+
+it("warns of gzip on a database, where it makes threads larger unless they are encrypted", async () => {
+  const key = encrypt({ keys: { k: Buffer.alloc(32) }, current: "k" });
+  const warningsOf = async (kind: StorageKind, transforms: readonly Transform[]) =>
+    saverOn(await newPlace(kind), { transforms }).logged.filter(({ level }) => level === "warn");
+  expect(await warningsOf("sqlite", [gzip()])).toMatchObject([
+    { message: expect.stringMatching(/^gzip makes threads larger here: .* Leave gzip out$/) },
+  ]);
+  expect(await warningsOf("sqlite", [gzip(), key])).toEqual([]);
+  expect(await warningsOf("sqlite", [key])).toEqual([]);
+  expect(await warningsOf("json-file", [gzip()])).toEqual([]);
 });

@@ -1,0 +1,60 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Logger } from "../../src/manager/logger.js";
+
+/** The warnings of one reading. */
+interface Reading {
+  /** By the damaged record's location. */
+  readonly warnings: Map<string, readonly [details: object, message: string]>;
+  /** Said of all of them. */
+  consequence: string;
+}
+
+/**
+ * Logs each damaged record once for each reading. A manager logs it at each look, and to find the newest intact checkpoint of
+ * a thread takes several.
+ */
+export class DamageLog {
+  /** For the manager that reads. */
+  readonly logger: Logger;
+  readonly #logger: Logger;
+  readonly #reading = new AsyncLocalStorage<Reading>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+    this.logger = {
+      debug: (details, message) => logger.debug(details, message),
+      info: (details, message) => logger.info(details, message),
+      warn: (details, message) => this.#warn(details, message),
+      error: (details, message) => logger.error(details, message),
+    };
+  }
+
+  /** Logs the damage that `read` meets when it is done. */
+  async once<Result>(read: () => Promise<Result>): Promise<Result> {
+    const reading: Reading = { warnings: new Map(), consequence: "" };
+    try {
+      return await this.#reading.run(reading, read);
+    } finally {
+      for (const [details, message] of reading.warnings.values()) {
+        this.#logger.warn(details, `${message}${reading.consequence}`);
+      }
+    }
+  }
+
+  /** The reading under way takes an older checkpoint of the thread, since a newer one can't be read. */
+  takesOlder(threadId: string, error: Error): void {
+    const reading = this.#reading.getStore();
+    if (reading === undefined) return;
+    const { warnings } = reading;
+    reading.consequence = `; an older checkpoint of thread ${JSON.stringify(threadId)} is taken`;
+    // Nothing was damaged: it needs a checkpoint that is gone.
+    if (warnings.size === 0) warnings.set("", [{ error }, error.message]);
+  }
+
+  #warn(details: object, message: string): void {
+    const warnings = this.#reading.getStore()?.warnings;
+    const location = "location" in details ? String(details.location) : undefined;
+    if (warnings === undefined || location === undefined) this.#logger.warn(details, message);
+    else if (!warnings.has(location)) warnings.set(location, [details, message]);
+  }
+}
