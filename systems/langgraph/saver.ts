@@ -86,7 +86,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * The checkpoint that the config names, or the thread's newest intact one.
+   * The checkpoint that the config names, or the thread's newest intact one: the one that was put last, by any clock.
    *
    * @throws {CheckpointCorruptError} The named checkpoint, or a value of it, can't be read; or none of the thread can.
    */
@@ -103,7 +103,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return undefined;
   }
 
-  /** The checkpoints that the config and the options ask for; those with higher ids first. */
+  /**
+   * The checkpoints that the config and the options ask for; those with higher ids first, as in LangGraph's own savers. After
+   * a clock was set back, the first one need not be the newest.
+   */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     yield* listed({ reader: this.#reader, manager: this.#manager, serde: this.serde }, config, options);
   }
@@ -206,7 +209,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     channels,
   }: Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0]): Promise<Record<string, DeltaChannelHistory>> {
     const thread = requiredThread(config, "read a history");
-    const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).highestId;
+    const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).newestId;
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
   }
 
@@ -314,6 +317,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       try {
         return {
           sequence: await this.#store(draft, (options) => statePayload(state, options), end.sequence),
+          newestId: id,
           highestId,
         };
       } catch (error) {
