@@ -152,7 +152,7 @@ export class ThreadList {
       storage,
       damaged: ({ location, reason }: { readonly location: string; readonly reason: string }) =>
         logger.warn({ location, reason }, `A record of a thread can't be read: ${reason} (${location})`),
-      readWrites: (place: RecordPlace) => this.#writes(place),
+      readWrites: (record: RecordPlace) => this.#writes(record),
     };
   }
 }

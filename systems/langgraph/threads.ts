@@ -57,7 +57,7 @@ export interface ThreadsPlace {
   /** Takes what can't be read; the rest is given. */
   readonly damaged: (record: CorruptRecord) => unknown;
   /** Reads a record of writes. Only for records of older versions, whose summaries don't say whose they are. */
-  readonly readWrites: (place: RecordPlace) => Promise<WritesRecord | undefined>;
+  readonly readWrites: (record: CheckpointSummary) => Promise<WritesRecord | undefined>;
 }
 
 const BATCH = 100;
