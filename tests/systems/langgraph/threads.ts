@@ -1,7 +1,7 @@
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
-import { CheckpointConflictError, CheckpointManager } from "waymark";
+import { CheckpointConflictError, CheckpointManager, encrypt } from "waymark";
 import type { StorageAdapter } from "waymark/adapter";
 import type { DeleteThreadsQuery, ThreadsQuery, WaymarkSaver } from "waymark/langgraph";
 import { checkpointsTask, threadPrefix } from "waymark/langgraph/records";
@@ -261,6 +261,44 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       const { log } = await graph.invoke(new Command({ resume: answers }), threadOf("u"));
       expect(log).toEqual(["first", "first", "left?", "right?"]);
       expect((await nestedOn(saver).getState(threadOf("t"))).tasks[0]?.interrupts).toHaveLength(2);
+    });
+
+    it("are found, copied and answered where they are encrypted", async () => {
+      const place = await newPlace(kind);
+      const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
+      const saver = saverOn(place, { transforms });
+      await turn(saver, "t", "ask");
+      await saver.copyThread("t", "u");
+      expect(await saver.threads()).toMatchObject([
+        { id: "u", status: "paused", asks: [{ question: "Go on?" }] },
+        { id: "t", status: "paused", asks: [{ question: "Go on?" }] },
+      ]);
+      const stored = await recordsOf(place, "t");
+      expect(JSON.stringify(stored)).not.toContain("Go on?");
+      const { log } = await graphOn(saverOn(place, { transforms })).invoke(
+        new Command({ resume: "yes" }),
+        threadOf("u"),
+      );
+      expect(log).toEqual(["begun ask", "yes"]);
+    });
+
+    it("aren't copied if a record can't be read, and nothing of the copy stays", async () => {
+      const place = await newPlace(kind);
+      await turn(saverOn(place), "t", "ask");
+      const storage = place.open();
+      const read = storage.read.bind(storage);
+      storage.read = async function* (query) {
+        let left = query.taskId.includes("/c/") ? 2 : Number.POSITIVE_INFINITY;
+        for await (const record of read(query)) {
+          if (left === 0) yield { corrupt: true, location: "there", reason: "it is damaged" };
+          else yield record;
+          left -= 1;
+        }
+      };
+      const copied = saverOn({ ...place, open: () => storage }).copyThread("t", "u");
+      await expect(copied).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+      const taskIds = (await collect(place.open().tasks({ order: "taskId" }))).map(({ taskId }) => taskId);
+      expect(taskIds.filter((taskId) => taskId?.startsWith(threadPrefix("u")))).toEqual([]);
     });
 
     it("aren't copied onto a thread that is there, nor if there is nothing to copy", async () => {
