@@ -16,43 +16,49 @@ const KILLS = 50;
 const TURNS = 8;
 /** A turn prints nine lines, so that a kill falls anywhere in it. */
 const LONGEST_LIFE = 12;
+/** Some seventy processes start one after the other. */
+const LONG = { timeout: 900_000 };
 
 describe("an agent of createAgent whose tools write a ledger, killed 50 times at random moments", () => {
-  it.each(["sqlite", "postgres"] as const)("on %s loses nothing and runs no acknowledged tool again", async (kind) => {
-    const place = await newPlace(kind);
-    const folder = await tempFolder();
-    const undisturbed = await converse(
-      ledgerAgent(new MemorySaver(), () => {}),
-      threadOf("t"),
-      TURNS,
-    );
-    let kills = 0;
-    let acknowledged = 0;
-    let emptyNext = 0;
-    for (let n = 1; kills < KILLS; n++) {
-      const ledger = join(folder, `ledger-${n}`);
-      const run = new Run(ledger);
-      const lives = new Lives([PROGRAM, place.url, `t${n}`, String(TURNS), ledger]);
-      for (let life = 1; run.end === undefined; life++) {
-        const { lines, isKilled } = await lives.next(momentOf(1000 * n + life, LONGEST_LIFE));
-        if (isKilled) kills += 1;
-        run.read(lines, `life ${life} of thread ${n}`);
+  it.each(["sqlite", "postgres"] as const)(
+    "on %s loses nothing and runs no acknowledged tool again",
+    LONG,
+    async (kind) => {
+      const place = await newPlace(kind);
+      const folder = await tempFolder();
+      const undisturbed = await converse(
+        ledgerAgent(new MemorySaver(), () => {}),
+        threadOf("t"),
+        TURNS,
+      );
+      let kills = 0;
+      let acknowledged = 0;
+      let emptyNext = 0;
+      for (let n = 1; kills < KILLS; n++) {
+        const ledger = join(folder, `ledger-${n}`);
+        const run = new Run(ledger);
+        const lives = new Lives([PROGRAM, place.url, `t${n}`, String(TURNS), ledger]);
+        for (let life = 1; run.end === undefined; life++) {
+          const { lines, isKilled } = await lives.next(momentOf(1000 * n + life, LONGEST_LIFE));
+          if (isKilled) kills += 1;
+          run.read(lines, `life ${life} of thread ${n}`);
+        }
+        expect(run.end).toEqual(undisturbed);
+        const saver = saverOn(place);
+        const ids = (await collect(saver.list(threadOf(`t${n}`)))).map(({ checkpoint }) => checkpoint.id);
+        expect(ids).toEqual(expect.arrayContaining([...run.stored]));
+        expect(await saver.threads({ prefix: `t${n}` })).toMatchObject([{ status: "completed" }]);
+        expect(run.ran.size).toBe(2 * TURNS);
+        acknowledged += run.acknowledged.size;
+        emptyNext += run.emptyNext;
       }
-      expect(run.end).toEqual(undisturbed);
-      const saver = saverOn(place);
-      const ids = (await collect(saver.list(threadOf(`t${n}`)))).map(({ checkpoint }) => checkpoint.id);
-      expect(ids).toEqual(expect.arrayContaining([...run.stored]));
-      expect(await saver.threads({ prefix: `t${n}` })).toMatchObject([{ status: "completed" }]);
-      expect(run.ran.size).toBe(2 * TURNS);
-      acknowledged += run.acknowledged.size;
-      emptyNext += run.emptyNext;
-    }
-    const { findings } = await new CheckpointManager({ storage: place.open() }).verify();
-    expect(findings.filter((finding) => finding.kind !== "leftover")).toEqual([]);
-    process.stdout.write(
-      `${kind}: ${kills} kills, ${acknowledged} tools acknowledged, ${emptyNext} times next was empty\n`,
-    );
-  });
+      const { findings } = await new CheckpointManager({ storage: place.open() }).verify();
+      expect(findings.filter((finding) => finding.kind !== "leftover")).toEqual([]);
+      process.stdout.write(
+        `${kind}: ${kills} kills, ${acknowledged} tools acknowledged, ${emptyNext} times next was empty\n`,
+      );
+    },
+  );
 });
 
 describe("a thread whose process was killed once all results of a step were stored", () => {
