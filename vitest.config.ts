@@ -45,7 +45,7 @@ export default defineConfig({
       { find: /^waymark\/prp$/, replacement: here("systems/prp/index.ts") },
       { find: /^waymark\/builds$/, replacement: here("systems/builds/index.ts") },
       { find: /^waymark\/langgraph$/, replacement: here("systems/langgraph/index.ts") },
-      { find: /^waymark\/langgraph\/records$/, replacement: here("systems/langgraph/records.ts") },
+      { find: /^waymark\/langgraph\/records$/, replacement: here("systems/langgraph/stored-threads.ts") },
       { find: /^waymark\/config$/, replacement: here("src/manager/config.ts") },
       { find: /^waymark\/adapters$/, replacement: here("adapters/index.ts") },
       { find: /^waymark\/adapters\/memory$/, replacement: here("adapters/memory.ts") },

@@ -3,7 +3,9 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   checkExpected,
+  checkExpectedTasks,
   compareTasks,
+  type ExpectedTask,
   matchesQuery,
   matchesTaskId,
   nextSequence,
@@ -139,11 +141,14 @@ export class MemoryAdapter implements StorageAdapter {
     return removed;
   }
 
-  async removeTasks(prefix: string): Promise<number> {
+  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     this.#assertOpen();
+    const doomed = [...this.#tasks].filter(([taskId]) => taskId.startsWith(prefix));
+    const found = doomed.map(([taskId, task]) => ({ taskId, newestSequence: positionOf(task).newestSequence }));
+    const withCheckpoints = found.filter(({ newestSequence }) => newestSequence > 0);
+    checkExpectedTasks(prefix, withCheckpoints, expected);
     let removed = 0;
-    for (const [taskId, { records }] of this.#tasks) {
-      if (!taskId.startsWith(prefix)) continue;
+    for (const [taskId, { records }] of doomed) {
       removed += records.size;
       this.#tasks.delete(taskId);
     }

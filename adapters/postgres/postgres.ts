@@ -4,7 +4,9 @@ import {
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
+  checkExpectedTasks,
   checkKeys,
+  type ExpectedTask,
   nextSequence,
   type StorageAdapter,
   type TaskQuery,
@@ -209,8 +211,11 @@ export class PostgresAdapter implements StorageAdapter {
     return removed ?? 0;
   }
 
-  async removeTasks(prefix: string): Promise<number> {
-    return (await this.#read(({ writer }) => writer.removeTasks(prefix))) ?? 0;
+  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+    const asked = expected?.map((task) => ({ ...task }));
+    const removed = await this.#read(({ writer }) => writer.removeTasks(prefix, asked));
+    if (removed === undefined) checkExpectedTasks(prefix, [], asked);
+    return removed ?? 0;
   }
 
   /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */

@@ -322,6 +322,7 @@ export function statementsOn(schema: string) {
         UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
         ORDER BY task_id LIMIT $2`,
       lockTasks: `SELECT task_id FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
+      newestOfTasks: `SELECT task_id, max(sequence) FROM ${checkpoints} WHERE task_id >= $1 AND task_id < $2 GROUP BY task_id`,
       removeTasks: removeBy("WHERE task_id = ANY($1)"),
     },
   } as const;

@@ -2,6 +2,8 @@ import {
   type AppendCondition,
   type AppendOptions,
   checkExpected,
+  checkExpectedTasks,
+  type ExpectedTask,
   isCorrupt,
   nextSequence,
 } from "../../src/contract/adapter.js";
@@ -262,11 +264,16 @@ export class PostgresWriter {
     });
   }
 
-  async removeTasks(prefix: string): Promise<number> {
-    const { lockTasks, removeTasks } = this.#sql.acrossTasks;
+  async removeTasks(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
+    const { lockTasks, newestOfTasks, removeTasks } = this.#sql.acrossTasks;
     return this.#connection.atomically(async (run) => {
       // Only these: a task that begins meanwhile isn't locked.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
+      if (expected !== undefined) {
+        const rows = await run.rows(newestOfTasks, prefix, prefix + HIGHEST);
+        const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: Number(newest) }));
+        checkExpectedTasks(prefix, found, expected);
+      }
       return run.change(removeTasks, locked.flat());
     });
   }

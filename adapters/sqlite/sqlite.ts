@@ -5,7 +5,9 @@ import {
   type CheckpointQuery,
   type CorruptRecord,
   checkExpected,
+  checkExpectedTasks,
   checkKeys,
+  type ExpectedTask,
   nextSequence,
   type StorageAdapter,
   type TaskQuery,
@@ -164,8 +166,11 @@ export class SqliteAdapter implements StorageAdapter {
     return removed ?? 0;
   }
 
-  async removeTasks(prefix: string): Promise<number> {
-    return (await this.#change(({ writer }) => writer.removeTasks(prefix))) ?? 0;
+  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+    const asked = expected?.map((task) => ({ ...task }));
+    const removed = await this.#change(({ writer }) => writer.removeTasks(prefix, asked));
+    if (removed === undefined) checkExpectedTasks(prefix, [], asked);
+    return removed ?? 0;
   }
 
   close(): Promise<void> {

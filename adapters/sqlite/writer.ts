@@ -2,6 +2,8 @@ import {
   type AppendCondition,
   type AppendOptions,
   checkExpected,
+  checkExpectedTasks,
+  type ExpectedTask,
   isCorrupt,
   nextSequence,
 } from "../../src/contract/adapter.js";
@@ -54,6 +56,7 @@ const SHORTEN_TASK = `
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
 const NUMBERS = `SELECT number FROM waymark_checkpoints ${IN_RANGE}`;
+const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints ${IN_RANGE} GROUP BY task_id`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
@@ -152,8 +155,16 @@ export class SqliteWriter {
     });
   }
 
-  removeTasks(prefix: string): number {
-    return this.#database.atomically(() => this.#removeRange(prefix, prefix + HIGHEST));
+  removeTasks(prefix: string, expected: readonly ExpectedTask[] | undefined): number {
+    return this.#database.atomically(() => {
+      const below = prefix + HIGHEST;
+      if (expected !== undefined) {
+        const rows = this.#database.all(NEWEST_IN_RANGE, prefix, below);
+        const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: numberOr0(newest) }));
+        checkExpectedTasks(prefix, found, expected);
+      }
+      return this.#removeRange(prefix, below);
+    });
   }
 
   /** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */

@@ -33,6 +33,13 @@ export interface AppendCondition {
   readonly fencingToken?: number | undefined;
 }
 
+/** A task as the caller of a removal saw it. */
+export interface ExpectedTask {
+  readonly taskId: string;
+  /** The sequence of its newest checkpoint. */
+  readonly newestSequence: number;
+}
+
 /** How an append is made. */
 export interface AppendOptions {
   /** The exact sequence to take, above the last one given: for copy, import and repair. (case: append.exact-sequence) */
@@ -192,9 +199,12 @@ export interface StorageAdapter {
    * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` does for one.
    * Without it the manager removes them one by one. (case: remove.prefix)
    *
+   * @param expected - All tasks with that prefix which have a checkpoint, as the caller saw them. MUST be compared in the same
+   *   atomic step (see {@link checkExpectedTasks}). (case: remove.prefix-expected)
    * @returns How many checkpoints it removed.
+   * @throws {CheckpointConflictError} Other tasks are there, or one has another newest checkpoint; nothing was removed.
    */
-  removeTasks?(prefix: string): Promise<number>;
+  removeTasks?(prefix: string, expected?: readonly ExpectedTask[]): Promise<number>;
 
   /**
    * Optional; without it the manager refuses `rekey`. Replaces a checkpoint's payload and seals the record anew (see
@@ -274,6 +284,33 @@ export function checkExpected(taskId: string, newestSequence: number, condition:
   throw new CheckpointConflictError(
     `The newest checkpoint of task ${JSON.stringify(taskId)} is ${newestSequence || "none"}, not ${expectedSequence || "none"} as expected. ` +
       "Nothing was changed; read the newest checkpoint and decide again.",
+  );
+}
+
+/**
+ * Refuses a removal of tasks that have changed since its caller saw them. For adapters; call it in the same atomic step.
+ *
+ * @param found - The tasks with that prefix which have a checkpoint now.
+ * @throws {CheckpointConflictError} They aren't the expected ones.
+ */
+export function checkExpectedTasks(
+  prefix: string,
+  found: Iterable<ExpectedTask>,
+  expected: readonly ExpectedTask[] | undefined,
+): void {
+  if (expected === undefined) return;
+  const left = new Map(expected.map(({ taskId, newestSequence }) => [taskId, newestSequence]));
+  let changed: string | undefined;
+  for (const { taskId, newestSequence } of found) {
+    if (left.get(taskId) !== newestSequence) changed ??= taskId;
+    left.delete(taskId);
+  }
+  const [gone] = left.keys();
+  const different = changed ?? gone;
+  if (different === undefined) return;
+  throw new CheckpointConflictError(
+    `Task ${JSON.stringify(different)}, of those that begin with ${JSON.stringify(prefix)}, has changed since it was looked at. ` +
+      "Nothing was removed; look at the tasks again.",
   );
 }
 

@@ -17,7 +17,9 @@ export interface WholeCheckpoint extends SerializedState {
 export interface ThreadEnd {
   /** Of the last record; 0 for none, `undefined` if it is damaged so that it can't be told. */
   readonly sequence: number | undefined;
-  /** The highest checkpoint id; empty for none. */
+  /** The id of the checkpoint that was put last; empty for none. */
+  readonly newestId: string;
+  /** The highest checkpoint id, which lists begin with; empty for none. */
   readonly highestId: string;
 }
 

@@ -1,17 +1,5 @@
-// `waymark/langgraph/records`: what stands of LangGraph's threads in a storage. It needs no package of LangGraph, so that a
-// program can look at threads without one.
 import { Decoder } from "../../src/codec/decoder.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
-
-export {
-  checkpointsTask,
-  THREADS_PREFIX,
-  type Thread,
-  threadOf,
-  threadPrefix,
-  threadPrefixOf,
-  writesTask,
-} from "./task-ids.js";
 
 /**
  * A value that is JSON, JSON with Waymark's tags for what JSON doesn't carry, or bytes. In both JSONs, messages are as
@@ -52,6 +40,10 @@ export interface RecordMetadata {
   readonly ancestors?: number;
   /** Of a record of the stage `call`: the namespace of the call. */
   readonly call?: string;
+  /** Of a record of writes: LangGraph's id of the task that made them. Older records lack it. */
+  readonly by?: string;
+  /** Of a record of writes: they are answers to what was asked, and nothing else. */
+  readonly isAnswer?: true;
 }
 
 /** The metadata of a record of ours. */
@@ -145,6 +137,16 @@ function namesSeen(value: unknown): readonly unknown[] {
 export function statusOfWrites(channels: readonly string[]): CheckpointStatus {
   if (channels.includes(CHANNELS.error)) return "failed";
   return channels.includes(CHANNELS.interrupt) ? "paused" : "running";
+}
+
+/** What lists show of a record of these writes. */
+export function summaryOfWrites(taskId: string, channels: readonly string[]) {
+  const isAnswer = channels.every((channel) => channel === CHANNELS.resume);
+  return {
+    stage: WRITES_STAGE,
+    status: statusOfWrites(channels),
+    metadata: { by: taskId, ...(isAnswer ? { isAnswer } : undefined) },
+  } as const;
 }
 
 /**

@@ -22,6 +22,7 @@ import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import type { Lease, LeaseOptions } from "../../src/runs/lease.js";
 import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
+import { copyThread } from "./copying.js";
 import { DamageLog } from "./damage-log.js";
 import { deltaHistories } from "./delta-histories.js";
 import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
@@ -30,10 +31,17 @@ import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions, warnOfCompression } from "./options.js";
 import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
-import { CALL_STAGE, statusOfValues, statusOfWrites, WRITES_STAGE } from "./records.js";
+import { CALL_STAGE, statusOfValues, summaryOfWrites } from "./records.js";
 import { type SerializedState, statePayload, writesPayload } from "./serialized-state.js";
 import { DefaultSerializer, mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
+import {
+  type DeletedThreads,
+  type DeleteThreadsQuery,
+  ThreadList,
+  type ThreadSummary,
+  type ThreadsQuery,
+} from "./thread-list.js";
 import { ThreadReader } from "./thread-reader.js";
 
 /**
@@ -59,6 +67,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #options: WaymarkSaverOptions;
   readonly #manager: CheckpointManager;
   readonly #reader: ThreadReader;
+  readonly #threads: ThreadList;
   readonly #stateVersion: number;
   readonly #retention: RetentionPolicy | undefined;
   readonly #isExclusive: boolean;
@@ -92,12 +101,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     };
     const channelMigrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#reader = new ThreadReader({ ...forReader, migrations: channelMigrations });
+    this.#threads = new ThreadList({ ...forReader, logger });
     this.#retention = retention;
     this.#isExclusive = exclusive;
   }
 
   /**
-   * The checkpoint that the config names, or the thread's newest intact one.
+   * The checkpoint that the config names, or the thread's newest intact one: the one that was put last, by any clock.
    *
    * @throws {CheckpointCorruptError} The named checkpoint, or a value of it, can't be read; or none of the thread can.
    */
@@ -116,7 +126,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return undefined;
   }
 
-  /** The checkpoints that the config and the options ask for; those with higher ids first. */
+  /**
+   * The checkpoints that the config and the options ask for; those with higher ids first, as in LangGraph's own savers. After
+   * a clock was set back, the first one need not be the newest.
+   */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     yield* listed({ reader: this.#reader, manager: this.#manager, serde: this.serde }, config, options);
   }
@@ -204,8 +217,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
     const record = await serializedWrites(this.serde, writes, taskId, taskPath);
-    const status = statusOfWrites(writes.map(([channel]) => channel));
-    const summary = { taskId: writesTask(thread, id), id: randomUUID(), stage: WRITES_STAGE, status };
+    const channels = writes.map(([channel]) => channel);
+    const summary = { taskId: writesTask(thread, id), id: randomUUID(), ...summaryOfWrites(taskId, channels) };
     // A Send has the whole state in it, which the checkpoint has, too.
     const sharesWith = { taskId: checkpointsTask(thread), id };
     await this.#store(summary, (options) => writesPayload(record, options), { sharesWith });
@@ -221,7 +234,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     channels,
   }: Parameters<BaseCheckpointSaver["getDeltaChannelHistory"]>[0]): Promise<Record<string, DeltaChannelHistory>> {
     const thread = requiredThread(config, "read a history");
-    const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).highestId;
+    const id = getCheckpointId(config) || (await this.#reader.end(checkpointsTask(thread))).newestId;
     return deltaHistories(channels, this.#reader.ancestors(thread, id));
   }
 
@@ -245,6 +258,39 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     checkThreadId(threadId);
     this.#reader.known.clear(threadPrefix(threadId));
     await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
+  }
+
+  /**
+   * The threads that the query finds, by their summaries: no state is read. Those that were written to last come first.
+   *
+   * @throws {TypeError | RangeError} A part of the query is misspelled or out of range; the message names it.
+   */
+  async threads(query: ThreadsQuery = {}): Promise<ThreadSummary[]> {
+    return this.#threads.find(query);
+  }
+
+  /**
+   * Deletes the threads that the query finds, as {@link deleteThread} does, in batches. A thread that somebody writes to before
+   * its turn comes is kept, and so is one whose lease somebody holds.
+   *
+   * @throws {TypeError} The query has neither `status` nor `idleSince`, or a part of it is misspelled.
+   */
+  async deleteThreads(query: DeleteThreadsQuery): Promise<DeletedThreads> {
+    return this.#threads.delete(query, (prefix) => this.#reader.known.clear(prefix));
+  }
+
+  /**
+   * Begins the thread `to` with all that `from` has: its checkpoints under the same ids, its subgraphs, and its pending writes,
+   * so that a graph goes on with either. On SQLite and PostgreSQL the two share what they store.
+   *
+   * @throws {CheckpointNotFoundError} The thread `from` has no checkpoint.
+   * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
+   * @throws {CheckpointCorruptError} A record can't be read. What was copied was removed.
+   */
+  async copyThread(from: string, to: string): Promise<void> {
+    checkThreadId(from);
+    checkThreadId(to);
+    await copyThread(this.#options, from, to);
   }
 
   /**
@@ -331,6 +377,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
           sequence: await this.#store(draft, (options) => statePayload(state, options), {
             expectedSequence: end.sequence,
           }),
+          newestId: id,
           highestId,
         };
       } catch (error) {

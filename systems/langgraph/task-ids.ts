@@ -44,6 +44,16 @@ export function threadPrefixOf(taskId: string): string | undefined {
 /** Every task of threads begins with it. */
 export const THREADS_PREFIX = ROOT;
 
+/**
+ * The ids of all tasks of threads whose ids begin with `prefix` begin with one of these. So do those of all threads with
+ * long names: a hash doesn't tell how a name begins.
+ */
+export function taskPrefixesOf(prefix: string): readonly string[] {
+  const begin = escaped(prefix);
+  if (begin === "") return [ROOT];
+  return begin.length <= LONGEST_PART ? [`${ROOT}${HASHED}`, `${ROOT}${begin}`] : [`${ROOT}${HASHED}`];
+}
+
 /** Whose checkpoints a task has. A name too long for a task's id is in its checkpoints' metadata. */
 export function threadOf(taskId: string, metadata: { readonly thread?: unknown; readonly namespace?: unknown } = {}) {
   const [, thread, kind, namespace, ...rest] = taskId.split("/");
@@ -68,11 +78,18 @@ export function longNamesOf({ threadId, namespace }: Thread): {
   };
 }
 
-/** Without a slash. A long name is its hash: no other name's part begins with `%~`. */
+/** Without a slash. A long name is its hash. */
 function partOf(name: string): string {
-  const part = name.replaceAll("%", "%25").replaceAll("/", "%2F");
-  return part.length <= LONGEST_PART ? part : `%~${hash("sha256", name, "base64url")}`;
+  const part = escaped(name);
+  return part.length <= LONGEST_PART ? part : `${HASHED}${hash("sha256", name, "base64url")}`;
 }
+
+function escaped(name: string): string {
+  return name.replaceAll("%", "%25").replaceAll("/", "%2F");
+}
+
+/** No escaped name begins so. */
+const HASHED = "%~";
 
 function nameOf(part: string): string {
   return part.replaceAll("%2F", "/").replaceAll("%25", "%");

@@ -80,16 +80,16 @@ export class ThreadReader {
       whole === undefined ? this.#manager.latest(taskId) : undefined,
       whole === undefined ? [] : this.#writes(thread, whole.id),
     ]);
-    if (end.highestId === "") {
+    if (end.newestId === "") {
       // A replay may begin a subgraph's history again.
       if (thread.namespace === "") this.known.set(taskId, "", { end, checkpoint: undefined });
       return undefined;
     }
-    const isNewest = known?.end.sequence === end.sequence && whole?.id === end.highestId;
+    const isNewest = known?.end.sequence === end.sequence && whole?.id === end.newestId;
     if (whole !== undefined && isNewest) return this.#tuple(thread, whole, writes, end);
     let damage: CheckpointCorruptError | undefined;
     try {
-      const saved = last?.id === end.highestId ? savedCheckpoint(last) : await this.find(taskId, end.highestId);
+      const saved = last?.id === end.newestId ? savedCheckpoint(last) : await this.find(taskId, end.newestId);
       if (saved !== undefined) return await this.tuple(thread, saved, end);
     } catch (error) {
       if (!(error instanceof CheckpointCorruptError)) throw error;
@@ -196,7 +196,7 @@ export class ThreadReader {
   async parent(taskId: string, id: string): Promise<KnownCheckpoint | undefined> {
     const saved = await this.find(taskId, id);
     if (saved === undefined) return undefined;
-    const end = { sequence: saved.sequence, highestId: highestIdAt(saved) };
+    const end = { sequence: saved.sequence, newestId: id, highestId: highestIdAt(saved) };
     return { end, checkpoint: withoutOthersValues(saved) };
   }
 
@@ -226,9 +226,10 @@ export class ThreadReader {
     for await (const last of this.#storage.list({ taskId, order: "newest", limit: 1 })) {
       // The manager reports the damage, and finds the newest intact one.
       const [newest] = isCorrupt(last) ? await this.#manager.list(taskId, { limit: 1 }) : [last];
-      return { sequence: last.sequence, highestId: newest === undefined ? "" : highestIdAt(newest) };
+      const ids = newest && { newestId: newest.id, highestId: highestIdAt(newest) };
+      return { sequence: last.sequence, newestId: "", highestId: "", ...ids };
     }
-    return { sequence: 0, highestId: "" };
+    return { sequence: 0, newestId: "", highestId: "" };
   }
 
   async find(taskId: string, id: string): Promise<SavedCheckpoint | undefined> {
@@ -246,7 +247,7 @@ function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
   return checkpoint as SavedCheckpoint;
 }
 
-/** The highest id of the thread's checkpoints when this one was stored. */
+/** The highest id of the thread's checkpoints when this one was stored: a clock that was set back gives lower ones. */
 function highestIdAt(summary: CheckpointSummary): string {
   return metadataOf(summary).highest ?? summary.id;
 }

@@ -10,7 +10,7 @@ import {
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import type { AppendCondition, StorageMaintenance } from "waymark/adapter";
+import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -111,7 +111,9 @@ it("opens a storage without a promise", () => {
 
 it("groups the optional parts of an adapter", () => {
   expectTypeOf<StorageAdapter["maintenance"]>().toEqualTypeOf<StorageMaintenance | undefined>();
-  expectTypeOf<NonNullable<StorageAdapter["removeTasks"]>>().parameters.toEqualTypeOf<[prefix: string]>();
+  expectTypeOf<NonNullable<StorageAdapter["removeTasks"]>>().parameters.toEqualTypeOf<
+    [prefix: string, expected?: readonly ExpectedTask[] | undefined]
+  >();
   expectTypeOf<StorageAdapter["remove"]>().parameter(2).toEqualTypeOf<AppendCondition | undefined>();
   expectTypeOf<keyof StorageAdapter>().extract<"verify" | "repair" | "warnings">().toEqualTypeOf<never>();
 });

@@ -1,6 +1,6 @@
 import { findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
-import { refuseThread } from "../langgraph/find-tasks.js";
+import { refuseThread, wholeThread } from "../langgraph/find-tasks.js";
 import { underLease } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
 
@@ -12,7 +12,8 @@ export const fork: CommandFile = {
       .summary("a new task, old state")
       .description(
         "Begins a new task with the state of a checkpoint, its stage, label and metadata. ID is an id, @7 or @latest. " +
-          "The new task must have no checkpoint yet.",
+          "The new task must have no checkpoint yet. Of a thread of LangGraph, a new thread: with its history up to that " +
+          "checkpoint, and at the newest one with what it asks.",
       )
       .argument("<task>")
       .argument("<id>")
@@ -22,9 +23,15 @@ export const fork: CommandFile = {
       .action((task, id, newTask, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTaskToChange(session, task);
-          refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
           refuseThread(newTask, "Give the new task another name.");
+          const isThread = wholeThread(taskId) !== undefined;
+          if (!isThread) refuseThread(taskId, "Name the thread, to fork it as a whole.");
           const source = await findWhole(session, taskId, id);
+          if (isThread) {
+            const { forkThread } = await import("../langgraph/fork-thread.js");
+            await forkThread(session, source, newTask, options);
+            return;
+          }
           const manager = await session.configured();
           const saved = await underLease(session, newTask, options.force === true, (under) =>
             manager.fork(taskId, source.id, newTask, under),

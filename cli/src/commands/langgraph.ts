@@ -1,9 +1,10 @@
+import { Option } from "@commander-js/extra-typings";
 import { type StorageLocation, storageLocation } from "waymark/adapters";
 import type { CommandFile } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
-import { counted } from "../words.js";
+import { counted, durationArgument } from "../words.js";
 
 export const langgraph: CommandFile = {
   example: "waymark langgraph import --from sqlite:a.db",
@@ -11,8 +12,37 @@ export const langgraph: CommandFile = {
   register(program, cli) {
     const command = program
       .command("langgraph")
-      .summary("import its threads")
-      .description("Moves threads of LangGraph from its own savers to WaymarkSaver, which keeps them in any storage.");
+      .summary("import its threads, remove idle ones")
+      .description("Looks after the threads of LangGraph that WaymarkSaver keeps.");
+    command
+      .command("prune")
+      .description(
+        "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows them, " +
+          "asks, and removes each only as it was shown: one that somebody writes to meanwhile, or runs under its lease, stays.",
+      )
+      .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)
+      .addOption(
+        new Option("--status <status>", "only threads that are").choices([
+          "running",
+          "paused",
+          "completed",
+          "failed",
+        ] as const),
+      )
+      .option("--prefix <text>", "only threads whose id begins with this")
+      .option("--dry-run", "show the threads, remove nothing")
+      .option("--plan-out <file>", "write the plan to a file, remove nothing")
+      .option("--force", "let --plan-out replace a file")
+      .option("--all-rows", "show the whole of a long plan on a terminal")
+      .option("--plan-in <file>", "remove exactly those threads; one that has changed stays, with code 6")
+      .option("--yes", "don't ask")
+      .option("--json", "for programs: the threads, or what was removed")
+      .action((options) =>
+        cli.withStore(async (session) => {
+          const { pruneThreads } = await import("../langgraph/prune-threads.js");
+          await pruneThreads(session, options);
+        }),
+      );
     command
       .command("import")
       .description(

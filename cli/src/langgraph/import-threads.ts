@@ -5,9 +5,8 @@ import {
   CHANNELS,
   checkpointsTask,
   type StoredValue,
-  statusOfWrites,
+  summaryOfWrites,
   type Thread,
-  WRITES_STAGE,
   type WritesRecord,
   writesTask,
 } from "waymark/langgraph/records";
@@ -162,8 +161,8 @@ async function addWrites(manager: CheckpointManager, taskId: string, writes: rea
       taskPath: "",
       writes: own.map(({ channel, index, value }) => ({ channel, index, value: storedForm(value) })),
     };
-    const status = statusOfWrites(own.map(({ channel }) => channel));
-    await manager.save(taskId, record, { stage: WRITES_STAGE, status });
+    const channels = own.map(({ channel }) => channel);
+    await manager.save(taskId, record, summaryOfWrites(its, channels));
   }
 }
 

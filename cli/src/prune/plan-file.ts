@@ -24,17 +24,21 @@ export class PlanFile {
   }
 
   /** @throws {CommandError} It can't be written, or there is a file and `replace` is false. */
-  static async create(path: string, replace: boolean): Promise<PlanFile> {
+  static async create(path: string, replace: boolean, format = FORMAT): Promise<PlanFile> {
     const file = await LineFile.create(path, { replace, failure: (...failed) => notWritten(path, ...failed) });
     const plans = new PlanFile(file);
-    await plans.#lines.header(FORMAT, {});
+    await plans.#lines.header(format, {});
     return plans;
   }
 
   async add({ taskId, policy, plannedAt, keep, remove }: RetentionPlan): Promise<void> {
-    await this.#line({ plan: { taskId, policy, plannedAt } });
-    for (const planned of keep) await this.#line({ keep: planned });
-    for (const planned of remove) await this.#line({ remove: planned });
+    await this.line({ plan: { taskId, policy, plannedAt } } satisfies PlanLine);
+    for (const planned of keep) await this.line({ keep: planned } satisfies PlanLine);
+    for (const planned of remove) await this.line({ remove: planned } satisfies PlanLine);
+  }
+
+  async line(line: object): Promise<void> {
+    await this.#lines.record(line);
   }
 
   /** Completes the file. Without it, the plans are refused. */
@@ -45,10 +49,6 @@ export class PlanFile {
 
   async close(): Promise<void> {
     await this.#file.close();
-  }
-
-  async #line(line: PlanLine): Promise<void> {
-    await this.#lines.record(line);
   }
 }
 
@@ -82,18 +82,33 @@ export async function* readPlanFile(
       } else throw new Error("its plan is missing");
     }
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    if (cause instanceof Error && "syscall" in cause) {
-      throw new CommandError(ExitCode.notFound, `The plan ${path} can't be read: ${reason}. ${standing()}`, { cause });
-    }
-    const line = cause instanceof DamagedLineError ? cause.line : at;
-    throw new CommandError(
-      ExitCode.damaged,
-      `${path} is not as "waymark prune --plan-out" wrote it: line ${line}, ${reason}. ${standing()} Make the plan again.`,
-      { cause },
-    );
+    throw unreadablePlan(path, at, "waymark prune --plan-out", standing(), cause);
   }
   if (current !== undefined) yield current;
+}
+
+/**
+ * @param at - The last line that could be read.
+ * @param command - The one that wrote it.
+ * @param standing - What was done so far.
+ */
+export function unreadablePlan(
+  path: string,
+  at: number,
+  command: string,
+  standing: string,
+  cause: unknown,
+): CommandError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  if (cause instanceof Error && "syscall" in cause) {
+    return new CommandError(ExitCode.notFound, `The plan ${path} can't be read: ${reason}. ${standing}`, { cause });
+  }
+  const line = cause instanceof DamagedLineError ? cause.line : at;
+  return new CommandError(
+    ExitCode.damaged,
+    `${path} is not as "${command}" wrote it: line ${line}, ${reason}. ${standing} Make the plan again.`,
+    { cause },
+  );
 }
 
 /** A plan while its lines are read. */

@@ -11,17 +11,12 @@ type Row = readonly (Cell | string)[];
 /** Plans as a table, a row for each checkpoint. Only one page of it takes memory. */
 export class PlanTable {
   readonly #output: Output;
-  readonly #table: TablePrinter;
-  readonly #isShort: boolean;
-  #rows = 0;
-  /** The last rows so far, if the table is short: one more than are shown, since a line says that others are hidden. */
-  readonly #last: Row[] = [];
+  readonly #table: ShortTable;
 
   /** @param allRows - Shows the whole of a long plan on a terminal. Elsewhere it is always whole. */
   constructor(output: Output, allRows: boolean) {
     this.#output = output;
-    this.#isShort = output.isTerminal && !allRows;
-    this.#table = new TablePrinter(output, [
+    const columns = [
       { head: "PLAN" },
       { head: "TASK", flexible: true },
       { head: "SEQ", align: "right" },
@@ -29,13 +24,35 @@ export class PlanTable {
       { head: "AT", flexible: true },
       { head: "SIZE", align: "right" },
       { head: "WHY", flexible: true },
-    ]);
+    ] as const;
+    this.#table = new ShortTable(output, columns, allRows);
   }
 
   async add({ taskId, keep, remove }: RetentionPlan): Promise<void> {
     const { green, red } = this.#output.colors;
-    for (const planned of keep) await this.#row(rowOf({ text: "keep", color: green }, taskId, planned));
-    for (const planned of remove) await this.#row(rowOf({ text: "remove", color: red }, taskId, planned));
+    for (const planned of keep) await this.#table.add(...rowOf({ text: "keep", color: green }, taskId, planned));
+    for (const planned of remove) await this.#table.add(...rowOf({ text: "remove", color: red }, taskId, planned));
+  }
+
+  async end(): Promise<void> {
+    await this.#table.end();
+  }
+}
+
+/** A table that shows only its first and its last rows on a terminal. */
+export class ShortTable {
+  readonly #output: Output;
+  readonly #table: TablePrinter;
+  readonly #isShort: boolean;
+  #rows = 0;
+  /** The last rows so far, if the table is short: one more than are shown, since a line says that others are hidden. */
+  readonly #last: Row[] = [];
+
+  /** @param allRows - Shows the whole table on a terminal. Elsewhere it is always whole. */
+  constructor(output: Output, columns: ConstructorParameters<typeof TablePrinter>[1], allRows: boolean) {
+    this.#output = output;
+    this.#isShort = output.isTerminal && !allRows;
+    this.#table = new TablePrinter(output, columns);
   }
 
   async end(): Promise<void> {
@@ -49,7 +66,7 @@ export class PlanTable {
     await this.#table.end();
   }
 
-  async #row(row: Row): Promise<void> {
+  async add(...row: Row): Promise<void> {
     this.#rows += 1;
     if (!this.#isShort || this.#rows <= SHOWN_ROWS) await this.#table.add(...row);
     else if (this.#last.push(row) > SHOWN_ROWS + 1) this.#last.shift();

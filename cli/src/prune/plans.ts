@@ -4,6 +4,7 @@ import { threadPrefixOf } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
 import { readableSummaries } from "../read-stored.js";
 import { taskIds } from "../records/whole-records.js";
+import { counted } from "../words.js";
 import { readPlanFile } from "./plan-file.js";
 
 /** Plans, one at a time, because those of many tasks take more memory than there may be. */
@@ -51,11 +52,11 @@ export class PolicyPlans implements Plans {
   async *shown(): AsyncGenerator<RetentionPlan, void, void> {
     const { storage, damage } = this.#session;
     const ids = this.#taskId === undefined ? taskIds(storage, undefined, damage) : [this.#taskId];
-    let leavesThreads = false;
+    const threads = new Set<string>();
     for await (const taskId of ids) {
-      if (threadPrefixOf(taskId) !== undefined) {
-        if (!leavesThreads) await damage.warn("threads of LangGraph are left out: WaymarkSaver.prune prunes them");
-        leavesThreads = true;
+      const thread = threadPrefixOf(taskId);
+      if (thread !== undefined) {
+        threads.add(thread);
         continue;
       }
       const plan = await this.#planOf(taskId);
@@ -65,6 +66,11 @@ export class PolicyPlans implements Plans {
       }
       yield plan;
     }
+    if (threads.size === 0) return;
+    await damage.warn(
+      `${counted(threads.size, "thread")} of LangGraph left out: "waymark langgraph prune" removes idle ones, ` +
+        "WaymarkSaver.prune removes old checkpoints",
+    );
   }
 
   async *agreed(): AsyncGenerator<RetentionPlan, void, void> {

@@ -90,7 +90,7 @@ function throwFailures(failures: PruneAllResult["failures"], removing: number): 
 }
 
 /** How much the removal of so many bytes of states frees on the disk, as far as that is known before. */
-async function freedLines(session: Session, removeBytes: number): Promise<readonly string[]> {
+export async function freedLines(session: Session, removeBytes: number): Promise<readonly string[]> {
   const bytes = await bytesOnDisk(session);
   if (bytes === undefined) return [];
   const all = bytesText(bytes);
@@ -180,7 +180,11 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
     );
   }
   const task = taskId && (await requireTaskToChange(session, taskId));
-  if (task !== undefined) refuseThread(task, "WaymarkSaver.prune prunes it, and waymark delete removes it.");
+  if (task !== undefined)
+    refuseThread(
+      task,
+      "WaymarkSaver.prune prunes it; waymark delete removes it, and waymark langgraph prune idle ones.",
+    );
   const { timeZone = retention?.timeZone } = flags;
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }

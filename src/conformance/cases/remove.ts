@@ -1,7 +1,7 @@
 import { refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, appendAtOnce, expectStored, idsOf, sequencesOf, sinceRemoval } from "../steps.js";
+import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf, sinceRemoval } from "../steps.js";
 
 /** The cases of `remove` and `removeTasks`. */
 export const removeCases: readonly ConformanceCase[] = [
@@ -88,6 +88,31 @@ export const removeCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, left);
       same(await adapter.append(draft("ten/a", "c9")), 1, "removeTasks MUST end the numbering: 1 comes next");
+    },
+  },
+  {
+    name: "remove.prefix-expected",
+    promise: "removes the tasks with a prefix only if they are as the caller saw them: all of them or none",
+    about: "removeTasks",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      await appendAll(adapter, [...drafts("t/a", 2), ...drafts("t/b", 1), ...drafts("u", 1)]);
+      const a = { taskId: "t/a", newestSequence: 2 };
+      const b = { taskId: "t/b", newestSequence: 1 };
+      const wrong = [[], [a], [b], [a, { ...b, newestSequence: 2 }], [a, b, { taskId: "t/c", newestSequence: 1 }]];
+      for (const expected of wrong) {
+        await refused(
+          "CHECKPOINT_CONFLICT",
+          Promise.resolve(adapter.removeTasks?.("t/", expected)),
+          `removeTasks MUST refuse tasks that aren't as expected: ${JSON.stringify(expected)}`,
+        );
+      }
+      adapter = await store.carryOn(adapter);
+      const taskIds = (await collect(adapter.tasks({ order: "taskId" }))).map(({ taskId }) => taskId);
+      same(taskIds, ["t/a", "t/b", "u"], "a refused removeTasks MUST remove nothing");
+      same(await adapter.removeTasks?.("t/", [b, a]), 3, "removeTasks MUST remove tasks that are as expected");
+      same(await adapter.removeTasks?.("t/", []), 0, "no tasks are as expected where none is expected");
     },
   },
   {

@@ -1,11 +1,9 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { momentOf } from "../../support/moments.js";
-import { newPlace, type Place } from "./storages.js";
+import { Lives } from "./lives.js";
+import { newPlace } from "./storages.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/forty-nodes.mjs", import.meta.url));
 const NODES = 40;
@@ -21,7 +19,7 @@ const cases = (["json-file", "task-file", "sqlite", "postgres"] as const).flatMa
 describe("a graph of 40 nodes whose process is killed at random moments until it ends", () => {
   it.each(cases)("on $kind, with durability $durability", async ({ kind, durability }) => {
     const place = await newPlace(kind);
-    const lives = new Lives(place, durability);
+    const lives = new Lives([PROGRAM, place.url, durability]);
     const run = new Run();
     let kills = 0;
     for (let life = 0; run.end === undefined; life++) {
@@ -70,41 +68,5 @@ class Run {
       else expect(what, life).toBe("putting");
     }
     for (const { checkpoint, node } of this.#written) if (this.#stored.has(checkpoint)) this.acknowledged.add(node);
-  }
-}
-
-/** Processes that run the graph, one after the other. The next ones start meanwhile. */
-class Lives {
-  readonly #place: Place;
-  readonly #durability: string;
-  readonly #waiting: ChildProcess[] = [];
-
-  constructor(place: Place, durability: string) {
-    this.#place = place;
-    this.#durability = durability;
-    onTestFinished(() => {
-      for (const child of this.#waiting) child.kill("SIGKILL");
-    });
-  }
-
-  /** Lets the next one live until it has printed so many lines, or to its end. */
-  async next(length: number): Promise<{ readonly lines: readonly string[]; readonly isKilled: boolean }> {
-    while (this.#waiting.length < 3) this.#waiting.push(this.#start());
-    const [child] = this.#waiting.splice(0, 1);
-    if (child?.stdout == null) throw new Error("A process has no output.");
-    const closed = once(child, "close");
-    const lines: string[] = [];
-    child.stdin?.end();
-    for await (const line of createInterface({ input: child.stdout })) {
-      lines.push(line);
-      if (lines.length === length) child.kill("SIGKILL");
-    }
-    const [, signal] = await closed;
-    return { lines, isKilled: signal === "SIGKILL" };
-  }
-
-  #start(): ChildProcess {
-    const args = [PROGRAM, this.#place.url, this.#durability];
-    return spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
   }
 }

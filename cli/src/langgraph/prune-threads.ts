@@ -1,0 +1,257 @@
+import { hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { CheckpointError, type CheckpointStatus } from "waymark";
+import {
+  bytesOf,
+  type FoundThread,
+  removeThread,
+  type ThreadQuery,
+  type ThreadsPlace,
+  threadBatches,
+  type WritesRecord,
+} from "waymark/langgraph/records";
+import type { Session } from "../cli.js";
+import { confirm } from "../confirm.js";
+import { DamagedCheckpointError } from "../damage.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { JsonArrayPrinter } from "../json-array.js";
+import { jsonText, printable } from "../printable.js";
+import { showProgress } from "../progress.js";
+import { PlanFile, unreadablePlan } from "../prune/plan-file.js";
+import { ShortTable } from "../prune/plan-table.js";
+import { freedLines } from "../prune/prune-storage.js";
+import { readStored } from "../read-stored.js";
+import { readCheckedLines } from "../records/checked-lines.js";
+import { statusCell } from "../status-cell.js";
+import { agoText, bytesText, counted } from "../words.js";
+
+/** The options of `waymark langgraph prune`. */
+export interface PruneThreadsFlags {
+  readonly idle?: number | undefined;
+  readonly status?: CheckpointStatus | undefined;
+  readonly prefix?: string | undefined;
+  readonly dryRun?: true | undefined;
+  readonly planOut?: string | undefined;
+  readonly force?: true | undefined;
+  readonly allRows?: true | undefined;
+  readonly planIn?: string | undefined;
+  readonly yes?: true | undefined;
+  readonly json?: true | undefined;
+}
+
+/** A thread that would go. */
+interface PlannedThread extends FoundThread {
+  readonly bytes: number;
+}
+
+const FORMAT = "waymark-langgraph-prune-plan";
+const SHOWN_KEPT = 5;
+
+/** Shows the threads that would go, asks, and removes them; with `--dry-run` or `--plan-out` it only shows or writes them. */
+export async function pruneThreads(session: Session, flags: PruneThreadsFlags): Promise<void> {
+  const { output } = session;
+  const plan = planOf(session, flags);
+  const total = await show(session, plan, flags);
+  if (!flags.json) {
+    await output.line(output.colors.bold(`${total.text()} would go.`));
+    if (total.threads > 0) for (const line of await freedLines(session, total.bytes)) await output.line(line);
+    if (flags.planOut !== undefined) {
+      await output.line(printable(`The plan is in ${flags.planOut}; --plan-in ${flags.planOut} applies it.`));
+    }
+  }
+  if (flags.dryRun === true || flags.planOut !== undefined) return;
+
+  if (total.threads > 0) {
+    await output.flush();
+    await confirm(session, `Remove ${total.text()} from ${session.name}?`, flags.yes === true);
+  }
+  const { removed, kept } = await apply(session, plan, total);
+  if (flags.json) {
+    const { threads, checkpoints, bytes } = removed;
+    await output.line(jsonText({ threads, checkpoints, bytes, kept }));
+  } else if (total.threads > 0) await output.line(`Removed ${removed.text()}.`);
+  if (kept.length === 0) return;
+  const names = kept.slice(0, SHOWN_KEPT).map((id) => JSON.stringify(id));
+  const more = kept.length > names.length ? ` and ${kept.length - names.length} more` : "";
+  const what = `${counted(kept.length, "thread")} kept, because somebody wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`;
+  // Somebody agreed to exactly that plan. A policy doesn't claim them any more.
+  if (flags.planIn !== undefined) throw new CommandError(ExitCode.conflict, `The plan is outdated: ${what}.`);
+  await session.damage.warn(what);
+}
+
+/** The threads of a plan: to look at, and again after that. */
+interface ThreadPlan {
+  shown(): AsyncIterable<PlannedThread>;
+  agreed(): AsyncIterable<PlannedThread>;
+}
+
+/** @throws {CommandError} The options don't say which threads. */
+function planOf(session: Session, flags: PruneThreadsFlags): ThreadPlan {
+  const { idle, status, prefix, planIn, planOut } = flags;
+  if (planIn !== undefined) {
+    if ((idle ?? status ?? prefix ?? planOut) !== undefined) {
+      const what =
+        "The plan of --plan-in has its own threads: pass no --idle, --status, --prefix and --plan-out with it.";
+      throw new CommandError(ExitCode.usage, what);
+    }
+    const read = () => threadsInFile(planIn);
+    return { shown: read, agreed: read };
+  }
+  if (idle === undefined && status === undefined) {
+    throw new CommandError(ExitCode.usage, "Say which threads: --idle 30d, or --status completed, or both.");
+  }
+  const idleSince = idle === undefined ? undefined : new Date(Date.now() - idle);
+  const found = () => plannedThreads(session, { prefix, idleSince, status: status && [status] });
+  return { shown: found, agreed: found };
+}
+
+async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGenerator<PlannedThread, void, void> {
+  const place: ThreadsPlace = {
+    storage: session.storage,
+    damaged: (record) => session.damage.add(record),
+    readWrites: async (record) => {
+      try {
+        // What the saver has stored; its seal has been checked.
+        return (await readStored(session, record)) as WritesRecord;
+      } catch (error) {
+        if (!(error instanceof DamagedCheckpointError)) throw error;
+        await session.damage.add(error.record);
+        return undefined;
+      }
+    },
+  };
+  for await (const batch of threadBatches(place, query)) {
+    for (const thread of batch) yield { ...thread, bytes: await bytesOf(place, thread) };
+  }
+}
+
+/** The threads of a file. Only its end shows that it is as it was written. */
+async function* threadsInFile(path: string): AsyncGenerator<PlannedThread, void, void> {
+  const lines = readCheckedLines(createReadStream(path), FORMAT);
+  for (let at = 0; ; ) {
+    let next: Awaited<ReturnType<typeof lines.next>>;
+    try {
+      next = await lines.next();
+    } catch (cause) {
+      throw unreadablePlan(path, at, "waymark langgraph prune --plan-out", "Nothing more was removed.", cause);
+    }
+    if (next.done) return;
+    at = next.value.line;
+    // The line's checksum has shown that it is as it was written.
+    yield next.value.value as PlannedThread;
+  }
+}
+
+/** What goes in all. */
+class Total {
+  threads = 0;
+  checkpoints = 0;
+  bytes = 0;
+
+  add({ checkpoints, bytes }: Pick<PlannedThread, "checkpoints" | "bytes">): void {
+    this.threads += 1;
+    this.checkpoints += checkpoints;
+    this.bytes += bytes;
+  }
+
+  /** `12 threads (340 checkpoints, 1.5 MiB)` */
+  text(): string {
+    return `${counted(this.threads, "thread")} (${counted(this.checkpoints, "checkpoint")}, ${bytesText(this.bytes)})`;
+  }
+}
+
+/** What was shown: of each thread only a few words, since the tasks of many threads take more memory than there may be. */
+class Shown extends Total {
+  /** By id. */
+  readonly shown = new Map<string, string>();
+}
+
+/** Another text once somebody has written to the thread. */
+function fingerprintOf({ tasks }: FoundThread): string {
+  return hash("sha256", JSON.stringify(tasks.map(({ taskId, newestSequence }) => [taskId, newestSequence])), "base64");
+}
+
+/** Prints the threads, and writes the file of `--plan-out`. */
+async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags): Promise<Shown> {
+  const { output } = session;
+  const { planOut, dryRun, json, force = false, allRows = false } = flags;
+  const total = new Shown();
+  const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force, FORMAT);
+  // For programs it is either the plan or, without an option that shows it alone, the result.
+  const isShown = !json || dryRun || file !== undefined;
+  const view = json ? new JsonArrayPrinter(output, '{"threads":[', "]}") : new ThreadTable(session, allRows);
+  try {
+    for await (const thread of plan.shown()) {
+      if (output.isClosed && dryRun && file === undefined) break;
+      total.add(thread);
+      await file?.line(thread);
+      const { id, status, stage, writtenAt, checkpoints, bytes } = thread;
+      if (isShown) await view.add({ id, status, stage, writtenAt, checkpoints, bytes });
+      total.shown.set(id, fingerprintOf(thread));
+    }
+    await file?.end();
+  } finally {
+    await file?.close();
+  }
+  if (isShown) await view.end();
+  return total;
+}
+
+/** A row for each thread. */
+class ThreadTable {
+  readonly #session: Session;
+  readonly #table: ShortTable;
+  readonly #nowMs = Date.now();
+
+  constructor(session: Session, allRows: boolean) {
+    this.#session = session;
+    const columns = [
+      { head: "PLAN" },
+      { head: "THREAD", flexible: true },
+      { head: "CHECKPOINTS", align: "right" },
+      { head: "STATUS" },
+      { head: "WRITTEN" },
+      { head: "SIZE", align: "right" },
+    ] as const;
+    this.#table = new ShortTable(session.output, columns, allRows);
+  }
+
+  async add(
+    thread: Pick<PlannedThread, "id" | "status" | "stage" | "writtenAt" | "checkpoints" | "bytes">,
+  ): Promise<void> {
+    const { colors } = this.#session.output;
+    const { id, status, writtenAt, checkpoints, bytes } = thread;
+    const written = agoText(writtenAt, this.#nowMs);
+    const remove = { text: "remove", color: colors.red };
+    await this.#table.add(remove, id, String(checkpoints), statusCell(status, colors), written, bytesText(bytes));
+  }
+
+  async end(): Promise<void> {
+    await this.#table.end();
+  }
+}
+
+/** Removes what was shown, and nothing that has changed since. */
+async function apply(
+  { storage }: Session,
+  plan: ThreadPlan,
+  { threads, shown }: Shown,
+): Promise<{ readonly removed: Total; readonly kept: readonly string[] }> {
+  const removed = new Total();
+  const left = new Map(shown);
+  const progress = await showProgress("pruning", () => threads);
+  try {
+    for await (const thread of plan.agreed()) {
+      if (left.get(thread.id) !== fingerprintOf(thread) || !(await removeThread(storage, thread))) continue;
+      removed.add(thread);
+      left.delete(thread.id);
+      progress.advance();
+    }
+  } catch (cause) {
+    if (!(cause instanceof CheckpointError) || removed.threads === 0) throw cause;
+    throw new CommandError(ExitCode.failed, `${cause.message} Removed before it: ${removed.text()}.`, { cause });
+  } finally {
+    progress.stop();
+  }
+  return { removed, kept: [...left.keys()] };
+}

@@ -1,0 +1,211 @@
+// Copies of threads. It needs no package of LangGraph.
+import { type MakePayloadOptions, payloadFor } from "../../src/codec/payload.js";
+import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import {
+  type CheckpointSummary,
+  damageIn,
+  type JsonObject,
+  type StoredCheckpoint,
+} from "../../src/contract/checkpoint.js";
+import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
+import { CALL_STAGE, isWhole, metadataOf } from "./records.js";
+import { checkpointsPrefix, checkpointsTask, longNamesOf, threadOf, threadPrefix, writesTask } from "./task-ids.js";
+
+/** Where threads are copied. */
+export interface CopyPlace extends Pick<MakePayloadOptions, "transforms"> {
+  readonly storage: StorageAdapter;
+  readonly clock?: (() => number) | undefined;
+}
+
+/** Records of a task that are copied: all of them, or those that `isCopied` lets through. */
+interface CopiedTask {
+  readonly taskId: string;
+  readonly isCopied?: (record: CheckpointSummary) => boolean;
+}
+
+/** Records that are appended at once: they share a transaction where there is one. */
+const AT_ONCE = 32;
+
+/**
+ * Begins the thread `to` with the checkpoints, subgraphs and pending writes of `from`. Ids and sequences stay, times are those
+ * of the copying. Neither states nor writes are decoded.
+ *
+ * The graph's own checkpoints come last: a copy that is cut off before is no thread.
+ *
+ * @param id - The checkpoint that the copy ends with. If it isn't the newest, what came of it isn't copied: the nodes that
+ *   follow it run again. Default: the newest.
+ * @returns How many of the graph's checkpoints the copy has.
+ * @throws {CheckpointNotFoundError} There is no such thread or checkpoint.
+ * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
+ * @throws {CheckpointCorruptError} A record can't be read. What was copied was removed.
+ */
+export async function copyThread(place: CopyPlace, from: string, to: string, id?: string): Promise<number> {
+  const { storage } = place;
+  const taskId = checkpointsTask({ threadId: from, namespace: "" });
+  const all = await summariesIn(storage, taskId);
+  const newest = all.at(-1);
+  const last = id === undefined ? newest : all.find((one) => one.id === id);
+  if (last === undefined) {
+    const what = id === undefined ? "has no checkpoint" : `has no checkpoint ${id}`;
+    throw new CheckpointNotFoundError(`Thread ${JSON.stringify(from)} ${what}. Nothing was stored.`, { taskId, id });
+  }
+  const copied = all.filter(({ sequence }) => sequence <= last.sequence);
+  if (!isWhole(last, new Map(copied.map((one) => [one.id, one])))) {
+    throw new CheckpointCorruptError(
+      `Checkpoint ${last.id} of thread ${JSON.stringify(from)} has lost values that it needs: pruning has removed them. ` +
+        "Nothing was stored; copy a newer checkpoint.",
+    );
+  }
+  for await (const _task of storage.tasks({ prefix: threadPrefix(to), order: "taskId", limit: 1 })) {
+    throw new CheckpointConflictError(
+      `Thread ${JSON.stringify(to)} has records already, so it can't begin as a copy. Nothing was stored. Name another ` +
+        "thread; if a copy was cut off, delete it first.",
+    );
+  }
+  const ids = new Set(copied.map((one) => one.id));
+  const others = last === newest ? allBeside(storage, from, taskId) : olderBeside(storage, from, last, copied);
+  const written = new Map<string, number>();
+  try {
+    for await (const task of others) await copyTask(place, from, to, task, written);
+    await copyTask(place, from, to, { taskId, isCopied: (record) => ids.has(record.id) }, written);
+  } catch (error) {
+    for (const [copy, expectedSequence] of written) await removeUnlessChanged(storage, copy, expectedSequence);
+    throw error;
+  }
+  return copied.length;
+}
+
+/** All other tasks of the thread. */
+async function* allBeside(storage: StorageAdapter, from: string, graph: string): AsyncGenerator<CopiedTask> {
+  const taskIds: string[] = [];
+  for await (const { taskId } of storage.tasks({ prefix: threadPrefix(from), order: "taskId" })) {
+    if (taskId !== undefined && taskId !== graph && taskId !== taskIds.at(-1)) taskIds.push(taskId);
+  }
+  for (const taskId of taskIds) yield { taskId };
+}
+
+/** The tasks that belong to older checkpoints than the thread's newest; the last of them, `end`, has no writes yet. */
+async function* olderBeside(
+  storage: StorageAdapter,
+  from: string,
+  end: CheckpointSummary,
+  copied: readonly CheckpointSummary[],
+): AsyncGenerator<CopiedTask> {
+  yield* writesOf(
+    storage,
+    from,
+    "",
+    copied.filter((one) => one !== end),
+  );
+  // A subgraph with a checkpointer of its own has one history for all calls. LangGraph compares ids there, too.
+  const isBefore = ({ id }: CheckpointSummary) => id < end.id;
+  const taskIds: string[] = [];
+  for await (const { taskId } of storage.tasks({ prefix: checkpointsPrefix(from), order: "taskId" })) {
+    if (taskId !== undefined) taskIds.push(taskId);
+  }
+  for (const taskId of taskIds) {
+    const records = await summariesIn(storage, taskId);
+    const { namespace = "" } = threadOf(taskId, records[0]?.metadata) ?? {};
+    if (namespace === "" || namespace.includes(":")) continue;
+    yield* writesOf(storage, from, namespace, records.filter(isBefore));
+    yield { taskId, isCopied: isBefore };
+  }
+}
+
+/** The writes of checkpoints, and the calls of subgraphs that were made from them. */
+async function* writesOf(
+  storage: StorageAdapter,
+  threadId: string,
+  namespace: string,
+  checkpoints: readonly CheckpointSummary[],
+): AsyncGenerator<CopiedTask> {
+  for (const { id } of checkpoints) {
+    const taskId = writesTask({ threadId, namespace }, id);
+    yield { taskId };
+    for (const record of await summariesIn(storage, taskId)) {
+      const { call } = metadataOf(record);
+      if (record.stage !== CALL_STAGE || call === undefined) continue;
+      const ofCall = checkpointsTask({ threadId, namespace: call });
+      yield* writesOf(storage, threadId, call, await summariesIn(storage, ofCall));
+      yield { taskId: ofCall };
+    }
+  }
+}
+
+/** The oldest first. */
+async function summariesIn(storage: StorageAdapter, taskId: string): Promise<readonly CheckpointSummary[]> {
+  const summaries: CheckpointSummary[] = [];
+  for await (const record of storage.list({ taskId, order: "oldest" })) {
+    if (isCorrupt(record)) throw unreadable(taskId, record.reason);
+    summaries.push(record);
+  }
+  return summaries;
+}
+
+/** @param written - Gets the copy's last sequence. */
+async function copyTask(
+  place: CopyPlace,
+  from: string,
+  to: string,
+  { taskId, isCopied = () => true }: CopiedTask,
+  written: Map<string, number>,
+): Promise<void> {
+  const { storage } = place;
+  const copy = threadPrefix(to) + taskId.slice(threadPrefix(from).length);
+  let batch: StoredCheckpoint[] = [];
+  const flush = async () => {
+    const drafts = await Promise.all(
+      batch.map(async (record) => [record, await draftOf(place, record, copy, to)] as const),
+    );
+    const appends = drafts.map(([{ id, sequence }, draft]) =>
+      storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence, sharesWith: { taskId, id } }),
+    );
+    // All must have ended before what they stored can be removed.
+    const outcomes = await Promise.allSettled(appends);
+    for (const outcome of outcomes) if (outcome.status === "fulfilled") written.set(copy, outcome.value);
+    await Promise.all(appends);
+    batch = [];
+  };
+  for await (const record of storage.read({ taskId, order: "oldest" })) {
+    if (isCorrupt(record)) throw unreadable(taskId, record.reason);
+    const damage = damageIn(record);
+    if (damage !== undefined) throw unreadable(taskId, damage);
+    // The first one by itself: it shows that nobody else has begun the thread.
+    if (isCopied(record) && (batch.push(record) === AT_ONCE || !written.has(copy))) await flush();
+  }
+  await flush();
+}
+
+async function draftOf(place: CopyPlace, record: StoredCheckpoint, taskId: string, threadId: string) {
+  const { sequence: _sequence, seal: _seal, payload, metadata, ...summary } = record;
+  const { transforms, clock = Date.now } = place;
+  const own = metadataIn(taskId, metadata, threadId);
+  const createdAt = new Date(clock()).toISOString();
+  const draft = { ...summary, taskId, createdAt, ...(own === undefined ? undefined : { metadata: own }) };
+  return { ...draft, ...(await payloadFor(draft, payload, { transforms, context: record })) };
+}
+
+/** The thread's long name stands in the metadata of its checkpoints. */
+function metadataIn(taskId: string, metadata: JsonObject | undefined, threadId: string): JsonObject | undefined {
+  if (threadOf(taskId) === undefined) return metadata;
+  const { thread: _former, ...rest } = metadata ?? {};
+  const own = { ...rest, ...longNamesOf({ threadId, namespace: "" }) };
+  return Object.keys(own).length === 0 ? undefined : own;
+}
+
+/** What a copy has stored before it failed. */
+async function removeUnlessChanged(storage: StorageAdapter, taskId: string, expectedSequence: number): Promise<void> {
+  try {
+    await storage.remove(taskId, "all", { expectedSequence });
+  } catch (error) {
+    // Somebody else writes there.
+    if (!(error instanceof CheckpointConflictError)) throw error;
+  }
+}
+
+function unreadable(taskId: string, reason: string): CheckpointCorruptError {
+  return new CheckpointCorruptError(
+    `A record of task ${JSON.stringify(taskId)} can't be read: ${reason}. It was left untouched, and nothing was copied. ` +
+      '"waymark verify" shows the damage, "waymark repair" moves it away.',
+  );
+}

@@ -1,0 +1,248 @@
+// Which threads there are in a storage, as summaries tell, and the removal of one. It needs no package of LangGraph.
+import {
+  type CorruptRecord,
+  checkExpectedTasks,
+  type ExpectedTask,
+  isCorrupt,
+  type StorageAdapter,
+} from "../../src/contract/adapter.js";
+import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
+import { CheckpointConflictError } from "../../src/contract/errors.js";
+import { metadataOf, summaryOfWrites, WRITES_STAGE, type WritesRecord } from "./records.js";
+import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";
+
+/** Which threads. Every part that is given must hold. */
+export interface ThreadQuery {
+  /** Only threads whose ids begin with this. */
+  readonly prefix?: string | undefined;
+  /** Only threads with one of these statuses. */
+  readonly status?: readonly CheckpointStatus[] | undefined;
+  /** Only threads that nobody has written to since. */
+  readonly idleSince?: Date | undefined;
+}
+
+/** A thread as the summaries of its tasks tell. */
+export interface FoundThread {
+  readonly id: string;
+  /** The task ids of the thread begin with it, and no others. */
+  readonly prefix: string;
+  readonly status: CheckpointStatus;
+  /** The stage of the graph's newest checkpoint: `input`, `loop`, `update` or `fork`. */
+  readonly stage?: string | undefined;
+  /** When somebody wrote to it last, in ISO 8601 UTC. */
+  readonly writtenAt: string;
+  /** With those of its subgraphs. */
+  readonly checkpoints: number;
+  /** All tasks that have its records; the graph's own comes first. */
+  readonly tasks: readonly ThreadTask[];
+  /** The records of the writes that ask something before the thread goes on. */
+  readonly asking: readonly RecordPlace[];
+}
+
+/** A task of a thread. */
+export interface ThreadTask extends ExpectedTask {
+  readonly count: number;
+  readonly newestBytes: number;
+}
+
+/** Where a record of writes stands. */
+export interface RecordPlace {
+  readonly taskId: string;
+  readonly id: string;
+}
+
+/** Where threads are looked for. */
+export interface ThreadsPlace {
+  readonly storage: StorageAdapter;
+  /** Takes what can't be read; the rest is given. */
+  readonly damaged: (record: CorruptRecord) => unknown;
+  /** Reads a record of writes. Only for records of older versions, whose summaries don't say whose they are. */
+  readonly readWrites: (record: CheckpointSummary) => Promise<WritesRecord | undefined>;
+}
+
+const BATCH = 100;
+
+/**
+ * The threads that the query finds, by the ids of their tasks. Between two batches no iteration is open: the caller may
+ * remove what it was given.
+ */
+export async function* threadBatches(
+  place: ThreadsPlace,
+  query: ThreadQuery,
+): AsyncGenerator<readonly FoundThread[], void, void> {
+  for (const begin of taskPrefixesOf(query.prefix ?? "")) {
+    let after: string | undefined;
+    do {
+      const batch: FoundThread[] = [];
+      let last: string | undefined;
+      for await (const tasks of tasksByThread(place, begin, after)) {
+        last = threadPrefixOf(tasks[0].taskId);
+        const thread = await foundThread(place, tasks, query);
+        if (thread !== undefined && batch.push(thread) === BATCH) break;
+      }
+      yield batch;
+      // Comes after every task of that thread.
+      after = batch.length < BATCH || last === undefined ? undefined : `${last}\u{10ffff}`;
+    } while (after !== undefined);
+  }
+}
+
+/** How many bytes the thread's records have. A database stores what changed between them, so it may take far fewer. */
+export async function bytesOf({ storage, damaged }: ThreadsPlace, { tasks }: FoundThread): Promise<number> {
+  let bytes = 0;
+  for (const { taskId, count, newestBytes } of tasks) {
+    if (count === 1) {
+      bytes += newestBytes;
+      continue;
+    }
+    for await (const record of storage.list({ taskId, order: "oldest" })) {
+      if (isCorrupt(record)) await damaged(record);
+      else bytes += record.sizeBytes;
+    }
+  }
+  return bytes;
+}
+
+/**
+ * Removes a thread, unless it was written to since it was found, or somebody holds its lease. It is one step where the
+ * storage can do that; on files, a thread that somebody begins to write to right then loses what it had.
+ *
+ * @returns False if the thread was kept.
+ */
+export async function removeThread(storage: StorageAdapter, { prefix, tasks }: FoundThread): Promise<boolean> {
+  const [graph, ...others] = tasks;
+  if (graph === undefined || (await storage.leases?.current(graph.taskId)) !== undefined) return false;
+  try {
+    if (storage.removeTasks !== undefined) {
+      await storage.removeTasks(prefix, tasks);
+      return true;
+    }
+    checkExpectedTasks(prefix, await tasksNow(storage, prefix), tasks);
+    // From here on a run of the thread is refused.
+    await storage.remove(graph.taskId, "all", { expectedSequence: graph.newestSequence });
+  } catch (error) {
+    if (error instanceof CheckpointConflictError) return false;
+    throw error;
+  }
+  for (const { taskId } of others) await storage.remove(taskId, "all");
+  return true;
+}
+
+async function tasksNow(storage: StorageAdapter, prefix: string): Promise<readonly ExpectedTask[]> {
+  const now: ExpectedTask[] = [];
+  for await (const task of storage.tasks({ prefix, order: "taskId" })) {
+    if (!isCorrupt(task)) now.push({ taskId: task.taskId, newestSequence: task.newest.sequence });
+  }
+  return now;
+}
+
+/** The tasks of each thread, those of checkpoints first. */
+async function* tasksByThread(
+  { storage, damaged }: ThreadsPlace,
+  prefix: string,
+  after: string | undefined,
+): AsyncGenerator<readonly [TaskSummary, ...TaskSummary[]], void, void> {
+  let tasks: [TaskSummary, ...TaskSummary[]] | undefined;
+  for await (const task of storage.tasks({ prefix, order: "taskId", after })) {
+    if (isCorrupt(task)) {
+      await damaged(task);
+      continue;
+    }
+    const ofThread = threadPrefixOf(task.taskId);
+    if (tasks !== undefined && threadPrefixOf(tasks[0].taskId) === ofThread) tasks.push(task);
+    else {
+      if (tasks !== undefined) yield tasks;
+      tasks = ofThread === undefined ? undefined : [task];
+    }
+  }
+  if (tasks !== undefined) yield tasks;
+}
+
+async function foundThread(
+  place: ThreadsPlace,
+  tasks: readonly [TaskSummary, ...TaskSummary[]],
+  { prefix = "", status: asked, idleSince }: ThreadQuery,
+): Promise<FoundThread | undefined> {
+  const [{ taskId, newest }] = tasks;
+  const thread = threadOf(taskId, newest.metadata);
+  const ofThread = threadPrefixOf(taskId);
+  // Writes alone are those of a run whose thread was deleted.
+  if (thread === undefined || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
+  const writtenAt = tasks.reduce((last, { newest: { createdAt } }) => (createdAt > last ? createdAt : last), "");
+  if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
+
+  const writes = writesTask(thread, newest.id);
+  const standing = await standingOf(
+    place,
+    tasks.find((one) => one.taskId === writes),
+  );
+  const status = standing.status ?? newest.status;
+  if (asked !== undefined && !asked.includes(status)) return undefined;
+  const counts = tasks.map((one) => (threadOf(one.taskId) === undefined ? 0 : one.count));
+  return {
+    id: thread.threadId,
+    prefix: ofThread,
+    ...{ status, stage: newest.stage, writtenAt },
+    checkpoints: counts.reduce((sum, count) => sum + count, 0),
+    tasks: tasks.map((one) => ({
+      taskId: one.taskId,
+      newestSequence: one.newest.sequence,
+      count: one.count,
+      newestBytes: one.newest.sizeBytes,
+    })),
+    asking: standing.asking,
+  };
+}
+
+/** What the writes on top of a checkpoint say of its thread; without a status they say nothing. */
+async function standingOf(
+  place: ThreadsPlace,
+  task: TaskSummary | undefined,
+): Promise<{ readonly status?: CheckpointStatus; readonly asking: readonly RecordPlace[] }> {
+  if (task === undefined) return { asking: [] };
+  const asking = new Map<string, RecordPlace>();
+  const failed = new Set<string>();
+  for (const record of await recordsOf(place, task)) {
+    const { by, isAnswer } = await authorOf(place, record);
+    // The run that takes an answer asks again what it doesn't answer.
+    if (isAnswer) asking.clear();
+    asking.delete(by);
+    failed.delete(by);
+    if (record.status === "paused") asking.set(by, { taskId: task.taskId, id: record.id });
+    if (record.status === "failed") failed.add(by);
+  }
+  if (failed.size > 0) return { status: "failed", asking: [...asking.values()] };
+  return asking.size > 0 ? { status: "paused", asking: [...asking.values()] } : { asking: [] };
+}
+
+/** The records of writes, the oldest first; none if they say nothing of the thread's status. */
+async function recordsOf(
+  { storage, damaged }: ThreadsPlace,
+  { taskId, count, newest }: TaskSummary,
+): Promise<readonly CheckpointSummary[]> {
+  const records: CheckpointSummary[] = [];
+  if (count === 1) records.push(newest);
+  else {
+    for await (const record of storage.list({ taskId, order: "oldest" })) {
+      if (isCorrupt(record)) await damaged(record);
+      else records.push(record);
+    }
+  }
+  const writes = records.filter(({ stage }) => stage === WRITES_STAGE);
+  return writes.some(({ status }) => status !== "running") ? writes : [];
+}
+
+async function authorOf(
+  { readWrites }: ThreadsPlace,
+  record: CheckpointSummary,
+): Promise<{ readonly by: string; readonly isAnswer: boolean }> {
+  const { by, isAnswer = false } = metadataOf(record);
+  if (by !== undefined) return { by, isAnswer };
+  const found = await readWrites(record);
+  if (found === undefined) return { by: "", isAnswer };
+  const { metadata } = summaryOfWrites(
+    found.taskId,
+    found.writes.map(({ channel }) => channel),
+  );
+  return { by: metadata.by, isAnswer: "isAnswer" in metadata };
+}

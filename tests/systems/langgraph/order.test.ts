@@ -1,0 +1,3 @@
+import { registerOrder } from "./order.js";
+
+registerOrder(["memory", "sqlite"]);

@@ -1,0 +1,6 @@
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { WaymarkSaver } from "waymark/langgraph";
+import { registerThreadOptions, registerThreads } from "./threads.js";
+
+registerThreads(["memory", "sqlite"]);
+registerThreadOptions(() => new WaymarkSaver({ storage: new MemoryAdapter() }));

@@ -1,0 +1,420 @@
+import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
+import { describe, expect, it } from "vitest";
+import { CheckpointConflictError, CheckpointManager, encrypt } from "waymark";
+import type { StorageAdapter } from "waymark/adapter";
+import type { DeleteThreadsQuery, ThreadsQuery, WaymarkSaver } from "waymark/langgraph";
+import { checkpointsTask, threadPrefix } from "waymark/langgraph/records";
+import { collect } from "../../support/postgres.js";
+import { newPlace, type Place, type StorageKind, saverOn, threadOf } from "./storages.js";
+
+const State = Annotation.Root({
+  say: Annotation<string>,
+  log: Annotation<string[]>({ reducer: (log, more) => [...log, ...more], default: () => [] }),
+});
+const DAY_MS = 86_400_000;
+const NOW_MS = Date.UTC(2026, 10, 25);
+
+/** It asks, fails or ends, as it is told to. */
+const graphOn = (checkpointer: BaseCheckpointSaver) =>
+  new StateGraph(State)
+    .addNode("begin", ({ say }) => ({ log: [`begun ${say}`] }))
+    .addNode("end", ({ say }) => {
+      if (say === "fail") throw new Error("It has failed.");
+      return { log: [say === "ask" ? String(interrupt({ question: "Go on?" })) : "done"] };
+    })
+    .addEdge(START, "begin")
+    .addEdge("begin", "end")
+    .addEdge("end", END)
+    .compile({ checkpointer });
+
+/** Two nodes of one step ask; the graph is a subgraph of another one. */
+const nestedOn = (checkpointer: BaseCheckpointSaver) => {
+  const asking = new StateGraph(State)
+    .addNode("left", () => ({ log: [String(interrupt("left?"))] }))
+    .addNode("right", () => ({ log: [String(interrupt("right?"))] }))
+    .addEdge(START, "left")
+    .addEdge(START, "right")
+    .compile();
+  return new StateGraph(State)
+    .addNode("first", () => ({ log: ["first"] }))
+    .addNode("asking", asking)
+    .addEdge(START, "first")
+    .addEdge("first", "asking")
+    .compile({ checkpointer });
+};
+
+async function turn(saver: BaseCheckpointSaver, thread: string, say: string) {
+  const run = graphOn(saver).invoke({ say }, threadOf(thread));
+  if (say === "fail") await expect(run).rejects.toThrow("It has failed.");
+  else await run;
+}
+
+/** Registers the tests of finding, deleting and copying threads. */
+export function registerThreads(kinds: readonly StorageKind[]): void {
+  describe.each(kinds)("the threads on %s", (kind) => {
+    it("are found with their status, stage, counts, and what they ask, without reading a state", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      await turn(saver, "done", "end");
+      await turn(saver, "asking", "ask");
+      await turn(saver, "failed", "fail");
+      await nestedOn(saver).invoke({ say: "" }, threadOf("nested"));
+
+      const storage = place.open();
+      const reads = readsOf(storage);
+      const reader = saverOn({ ...place, open: () => storage });
+      const threads = new Map((await reader.threads()).map((thread) => [thread.id, thread]));
+      expect([...threads.keys()].sort()).toEqual(["asking", "done", "failed", "nested"]);
+      expect(threads.get("done")).toMatchObject({ status: "completed", checkpoints: 4, stage: "loop", asks: [] });
+      expect(threads.get("asking")).toMatchObject({ status: "paused", asks: [{ question: "Go on?" }] });
+      expect(threads.get("failed")).toMatchObject({ status: "failed", asks: [] });
+      const nested = threads.get("nested");
+      expect(nested?.status).toBe("paused");
+      expect(nested?.asks?.toSorted()).toEqual(["left?", "right?"]);
+      expect(nested?.checkpoints).toBe(await countOf(place, "nested", "c/"));
+      for (const [id, { bytes, writtenAt }] of threads) {
+        expect(bytes, id).toBe(await bytesOf(place, id));
+        expect(writtenAt, id).toBe(await lastOf(place, id));
+      }
+      // The questions alone.
+      expect(reads.filter((taskId) => taskId.includes("/c/"))).toEqual([]);
+      expect(reads).toHaveLength(2);
+    });
+
+    it("are no longer paused or failed once a run has gone on", async () => {
+      const saver = saverOn(await newPlace(kind));
+      await turn(saver, "t", "ask");
+      await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("t"));
+      await turn(saver, "u", "fail");
+      await graphOn(saver).updateState(threadOf("u"), { say: "end" });
+      await graphOn(saver).invoke(null, threadOf("u"));
+      expect(await saver.threads()).toMatchObject([
+        { id: "u", status: "completed", asks: [] },
+        { id: "t", status: "completed", asks: [] },
+      ]);
+    });
+
+    it("have the same statuses where the records of writes are of an older version", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      for (const say of ["ask", "fail", "end"]) await turn(saver, say, say);
+      await nestedOn(saver).invoke({ say: "" }, threadOf("nested"));
+      await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("ask"));
+      const before = await saver.threads();
+      await forgetAuthors(place);
+      const after = await saverOn(place).threads();
+      expect(after.map(({ id, status, asks }) => ({ id, status, asks }))).toEqual(
+        before.map(({ id, status, asks }) => ({ id, status, asks })),
+      );
+    });
+
+    it("are filtered by prefix, status and the time of the last write, the most recent first", async () => {
+      const place = await newPlace(kind);
+      let nowMs = NOW_MS;
+      const saver = saverOn(place, { clock: () => nowMs });
+      const long = `team/${"x".repeat(300)}`;
+      for (const [id, say] of [
+        ["team/b", "ask"],
+        ["team/a", "end"],
+        ["team%", "end"],
+        [long, "ask"],
+        ["tea", "fail"],
+      ] as const) {
+        await turn(saver, id, say);
+        nowMs += DAY_MS;
+      }
+      const idsOf = async (query: ThreadsQuery) => (await saver.threads(query)).map(({ id }) => id);
+      expect(await idsOf({})).toEqual(["tea", long, "team%", "team/a", "team/b"]);
+      expect(await idsOf({ limit: 2 })).toEqual(["tea", long]);
+      expect(await idsOf({ limit: 0 })).toEqual([]);
+      expect(await idsOf({ prefix: "team/" })).toEqual([long, "team/a", "team/b"]);
+      expect(await idsOf({ prefix: "team%" })).toEqual(["team%"]);
+      expect(await idsOf({ prefix: long })).toEqual([long]);
+      expect(await idsOf({ prefix: "langgraph/" })).toEqual([]);
+      expect(await idsOf({ status: "paused" })).toEqual([long, "team/b"]);
+      expect(await idsOf({ status: ["failed", "paused"], limit: 2 })).toEqual(["tea", long]);
+      expect(await idsOf({ idleSince: new Date(NOW_MS + 2 * DAY_MS) })).toEqual(["team/a", "team/b"]);
+      expect(await idsOf({ idleSince: new Date(NOW_MS + 2 * DAY_MS + 1), prefix: "team%" })).toEqual(["team%"]);
+
+      // An answer is a write.
+      await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("team/b"));
+      expect(await idsOf({ limit: 1 })).toEqual(["team/b"]);
+    });
+
+    it("are deleted if nobody has written to them since", async () => {
+      const place = await newPlace(kind);
+      let nowMs = NOW_MS;
+      const saver = saverOn(place, { clock: () => nowMs });
+      await turn(saver, "old", "end");
+      await nestedOn(saver).invoke({ say: "" }, threadOf("old and nested"));
+      await turn(saver, "old and answered", "ask");
+      nowMs += DAY_MS;
+      await turn(saver, "new", "end");
+      await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("old and answered"));
+
+      const checkpoints = (await countOf(place, "old", "c/")) + (await countOf(place, "old and nested", "c/"));
+      const idleSince = new Date(nowMs);
+      expect(await saver.deleteThreads({ idleSince })).toEqual({ threads: 2, checkpoints, kept: [] });
+      expect((await saver.threads()).map(({ id }) => id).sort()).toEqual(["new", "old and answered"]);
+      const left = await collect(place.open().tasks({ prefix: threadPrefix("old"), order: "taskId" }));
+      expect(left).toEqual([]);
+      expect(await saver.deleteThreads({ idleSince, status: "completed" })).toMatchObject({ threads: 0 });
+      expect(await saver.deleteThreads({ status: ["completed"], prefix: "ne" })).toMatchObject({ threads: 1 });
+      expect(await saver.getTuple(threadOf("new"))).toBeUndefined();
+    });
+
+    it("are kept by a deletion if they are written to meanwhile, or their lease is held", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      for (const id of ["answered", "continued", "leased", "new writes", "untouched"]) await turn(saver, id, "ask");
+      await using _lease = await saver.lease("leased");
+
+      const storage = place.open();
+      const deleting = saverOn({ ...place, open: () => storage });
+      const other = saverOn(place);
+      onceBeforeRemoval(storage, "answered", () =>
+        graphOn(other).invoke(new Command({ resume: "yes" }), threadOf("answered")),
+      );
+      onceBeforeRemoval(storage, "continued", () =>
+        graphOn(other).updateState(threadOf("continued"), { log: ["updated"] }),
+      );
+      onceBeforeRemoval(storage, "new writes", async () => {
+        const tuple = await other.getTuple(threadOf("new writes"));
+        await other.putWrites(tuple?.config ?? {}, [["log", ["more"]]], "task");
+      });
+      const { threads, kept } = await deleting.deleteThreads({ status: "paused" });
+      expect({ threads, kept }).toEqual({ threads: 1, kept: ["answered", "continued", "leased", "new writes"] });
+
+      const { log } = (await graphOn(other).getState(threadOf("answered"))).values;
+      expect(log).toEqual(["begun ask", "yes"]);
+      const { values } = await graphOn(other).getState(threadOf("continued"));
+      expect(values["log"]).toEqual(["begun ask", "updated"]);
+      expect((await other.threads()).map(({ id }) => id).sort()).toEqual(kept);
+    });
+
+    it("that are deleted under a run refuse its next step", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const graph = new StateGraph(State)
+        .addNode("begin", async () => {
+          const { threads } = await saverOn(place).deleteThreads({ status: "running" });
+          return { log: [`deleted ${threads}`] };
+        })
+        .addEdge(START, "begin")
+        .compile({ checkpointer: saver });
+      const run = graph.invoke({ say: "" }, { ...threadOf("t"), durability: "sync" });
+      await expect(run).rejects.toBeInstanceOf(CheckpointConflictError);
+      expect(await saver.threads()).toEqual([]);
+    });
+
+    it("are deleted in batches, all of them", async () => {
+      const place = await newPlace(kind);
+      const manager = new CheckpointManager({ storage: place.open() });
+      const ids = Array.from({ length: 205 }, (_, i) => `t${i}`);
+      for (const threadId of ids) {
+        await manager.save(checkpointsTask({ threadId, namespace: "" }), {}, { status: "completed" });
+      }
+      const saver = saverOn(place);
+      expect(await saver.deleteThreads({ status: "completed" })).toEqual({ threads: 205, checkpoints: 205, kept: [] });
+      expect(await saver.threads()).toEqual([]);
+    });
+
+    it("are copied with all they have, and each goes on by itself", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      await turn(saver, "t", "end");
+      await turn(saver, "t", "ask");
+      const copy = `copy/${"y".repeat(300)}`;
+      await saver.copyThread("t", copy);
+
+      expect(await saver.threads({ prefix: "copy/" })).toMatchObject([
+        { id: copy, status: "paused", asks: [{ question: "Go on?" }] },
+      ]);
+      const historyOf = async (id: string) =>
+        (await collect(saver.list(threadOf(id)))).map(({ checkpoint, pendingWrites }) => ({
+          checkpoint,
+          pendingWrites,
+        }));
+      expect(await historyOf(copy)).toEqual(await historyOf("t"));
+      for (const [id, answer] of [
+        [copy, "from the copy"],
+        ["t", "from the original"],
+      ] as const) {
+        const { log } = await graphOn(saverOn(place)).invoke(new Command({ resume: answer }), threadOf(id));
+        expect(log).toEqual(["begun end", "done", "begun ask", answer]);
+      }
+      await saver.deleteThread("t");
+      expect((await graphOn(saver).getState(threadOf(copy))).values["log"]).toHaveLength(4);
+    });
+
+    it("are copied with the subgraphs that wait", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      await nestedOn(saver).invoke({ say: "" }, threadOf("t"));
+      await saver.copyThread("t", "u");
+      const graph = nestedOn(saverOn(place));
+      const { tasks } = await graph.getState(threadOf("u"));
+      const answers = Object.fromEntries(
+        tasks.flatMap(({ interrupts }) => interrupts.map(({ id, value }) => [id, value])),
+      );
+      const { log } = await graph.invoke(new Command({ resume: answers }), threadOf("u"));
+      expect(log).toEqual(["first", "first", "left?", "right?"]);
+      expect((await nestedOn(saver).getState(threadOf("t"))).tasks[0]?.interrupts).toHaveLength(2);
+    });
+
+    it("are found, copied and answered where they are encrypted", async () => {
+      const place = await newPlace(kind);
+      const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
+      const saver = saverOn(place, { transforms });
+      await turn(saver, "t", "ask");
+      await saver.copyThread("t", "u");
+      expect(await saver.threads()).toMatchObject([
+        { id: "u", status: "paused", asks: [{ question: "Go on?" }] },
+        { id: "t", status: "paused", asks: [{ question: "Go on?" }] },
+      ]);
+      const stored = await recordsOf(place, "t");
+      expect(JSON.stringify(stored)).not.toContain("Go on?");
+      const { log } = await graphOn(saverOn(place, { transforms })).invoke(
+        new Command({ resume: "yes" }),
+        threadOf("u"),
+      );
+      expect(log).toEqual(["begun ask", "yes"]);
+    });
+
+    it("aren't copied if a record can't be read, and nothing of the copy stays", async () => {
+      const place = await newPlace(kind);
+      await turn(saverOn(place), "t", "ask");
+      const storage = place.open();
+      const read = storage.read.bind(storage);
+      storage.read = async function* (query) {
+        let left = query.taskId.includes("/c/") ? 2 : Number.POSITIVE_INFINITY;
+        for await (const record of read(query)) {
+          if (left === 0) yield { corrupt: true, location: "there", reason: "it is damaged" };
+          else yield record;
+          left -= 1;
+        }
+      };
+      const copied = saverOn({ ...place, open: () => storage }).copyThread("t", "u");
+      await expect(copied).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+      const taskIds = (await collect(place.open().tasks({ order: "taskId" }))).map(({ taskId }) => taskId);
+      expect(taskIds.filter((taskId) => taskId?.startsWith(threadPrefix("u")))).toEqual([]);
+    });
+
+    it("aren't copied onto a thread that is there, nor if there is nothing to copy", async () => {
+      const saver = saverOn(await newPlace(kind));
+      await turn(saver, "t", "ask");
+      await turn(saver, "u", "end");
+      await expect(saver.copyThread("t", "u")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+      await expect(saver.copyThread("t", "t")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+      await expect(saver.copyThread("nobody's", "v")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+      await expect(saver.copyThread("t", "")).rejects.toThrow(TypeError);
+      expect(await saver.threads()).toMatchObject([{ id: "u", status: "completed" }, { id: "t" }]);
+    });
+  });
+}
+
+/** Registers the tests of the options. */
+export function registerThreadOptions(saver: () => WaymarkSaver): void {
+  it.each([
+    [{ prefx: "t" }, 'ThreadsQuery has no "prefx"'],
+    [{ prefix: 7 }, "ThreadsQuery.prefix must be a string"],
+    [{ status: "done" }, 'not "done"'],
+    [{ status: 7 }, "ThreadsQuery.status is one status"],
+    [{ idleSince: "30d" }, "ThreadsQuery.idleSince must be a valid Date"],
+    [{ idleSince: new Date(Number.NaN) }, "ThreadsQuery.idleSince must be a valid Date"],
+    [{ limit: "2" }, "ThreadsQuery.limit must be a number"],
+  ])("threads refuses the query %o", async (query, message) => {
+    const found = saver().threads(query as unknown as ThreadsQuery);
+    await expect(found).rejects.toBeInstanceOf(TypeError);
+    await expect(found).rejects.toThrow(message);
+  });
+
+  it.each([
+    [{}, "deleteThreads needs a status or idleSince"],
+    [{ prefix: "t" }, "deleteThreads needs a status or idleSince"],
+    [undefined, "DeleteThreadsQuery must be an object"],
+    [{ status: "completed", limit: 2 }, 'DeleteThreadsQuery has no "limit"'],
+  ])("deleteThreads refuses the query %o", async (query, message) => {
+    const deleted = saver().deleteThreads(query as unknown as DeleteThreadsQuery);
+    await expect(deleted).rejects.toBeInstanceOf(TypeError);
+    await expect(deleted).rejects.toThrow(message);
+  });
+}
+
+/** The tasks whose payloads are read from now on. */
+function readsOf(storage: StorageAdapter): readonly string[] {
+  const reads: string[] = [];
+  const { get, read } = { get: storage.get.bind(storage), read: storage.read.bind(storage) };
+  storage.get = (taskId, id) => {
+    reads.push(taskId);
+    return get(taskId, id);
+  };
+  storage.read = (query) => {
+    reads.push(query.taskId);
+    return read(query);
+  };
+  return reads;
+}
+
+/** Calls once, before anything of the thread is removed. */
+function onceBeforeRemoval(storage: StorageAdapter, threadId: string, call: () => Promise<unknown>): void {
+  let isCalled = false;
+  const meet = async (taskId: string) => {
+    if (isCalled || !taskId.startsWith(threadPrefix(threadId))) return;
+    isCalled = true;
+    await call();
+  };
+  const removeTasks = storage.removeTasks?.bind(storage);
+  if (removeTasks !== undefined) {
+    storage.removeTasks = async (prefix, expected) => {
+      await meet(prefix);
+      return removeTasks(prefix, expected);
+    };
+    return;
+  }
+  const tasks = storage.tasks.bind(storage);
+  storage.tasks = async function* (query) {
+    if (query.prefix !== "langgraph/") await meet(query.prefix ?? "");
+    yield* tasks(query);
+  };
+}
+
+/** As the records of writes were before their summaries said whose they are. */
+async function forgetAuthors(place: Place): Promise<void> {
+  const storage = place.open();
+  const tasks = await collect(storage.tasks({ prefix: "langgraph/", order: "taskId" }));
+  for (const { taskId = "" } of tasks.filter((task) => task.taskId?.includes("/w/"))) {
+    const records = await collect(storage.read({ taskId, order: "oldest" }));
+    await storage.remove(taskId, "all");
+    for (const record of records) {
+      if ("corrupt" in record) throw new Error(record.reason);
+      const { sequence: _sequence, seal: _seal, metadata, ...draft } = record;
+      const isCall = metadata !== undefined && "call" in metadata;
+      await storage.append({ ...draft, ...(isCall ? { metadata } : undefined) });
+    }
+  }
+}
+
+async function recordsOf(place: Place, threadId: string, kind = "") {
+  const storage = place.open();
+  const prefix = threadPrefix(threadId) + kind;
+  const tasks = await collect(storage.tasks({ prefix, order: "taskId" }));
+  const records = await Promise.all(tasks.map(({ taskId = "" }) => collect(storage.list({ taskId, order: "oldest" }))));
+  return records.flat().flatMap((record) => ("corrupt" in record ? [] : [record]));
+}
+
+async function countOf(place: Place, threadId: string, kind: string): Promise<number> {
+  return (await recordsOf(place, threadId, kind)).length;
+}
+
+async function bytesOf(place: Place, threadId: string): Promise<number> {
+  return (await recordsOf(place, threadId)).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
+
+async function lastOf(place: Place, threadId: string): Promise<string | undefined> {
+  return (await recordsOf(place, threadId))
+    .map(({ createdAt }) => createdAt)
+    .sort()
+    .at(-1);
+}
