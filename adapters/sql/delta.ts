@@ -259,25 +259,21 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
 }
 
 /**
- * Where the text goes on as it does anywhere in the base, `at` or elsewhere. Looks for anchors at distances that double: a
- * stretch is found if it is about as long as what stands before it.
+ * Where the text goes on for long as it does anywhere in the base, `at` or elsewhere: short stretches are inserted, since a text
+ * of many pieces takes long to read. Looks for anchors at distances that double: a stretch is found if it is about as long as
+ * what stands before it.
  */
 function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
-  let best: Meeting | undefined;
-  let longest = 0;
-  for (let insert = 0; insert + ANCHOR <= text.length; insert = Math.max(ANCHOR, insert * 2)) {
+  for (let insert = 0; insert + SURELY <= text.length; insert = Math.max(ANCHOR, insert * 2)) {
     effort.left -= base.length + TRY_BYTES;
     if (effort.left < 0) break;
     const found = base.indexOf(text.subarray(insert, insert + ANCHOR));
     if (found < 0) continue;
-    const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
-    if (alike <= longest) continue;
-    longest = alike;
+    if (sameAtStart(base.subarray(found, found + SURELY), text.subarray(insert, insert + SURELY)) < SURELY) continue;
     const { skip, ...rest } = beginningOf(base, found, text, insert);
-    best = { skip: skip - at, ...rest };
-    if (longest >= SURELY) break;
+    return { skip: skip - at, ...rest };
   }
-  return best;
+  return undefined;
 }
 
 /** Where the stretch begins in which both have these places. */
