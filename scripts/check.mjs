@@ -5,8 +5,8 @@ import { runSteps } from "./steps.mjs";
 
 const disk = memoryDisk();
 if (disk !== undefined) process.env["TMPDIR"] ??= disk;
-// All kills are tried; and of faults, power losses, damaged bytes and broken adapters another fifth each time.
-process.env["WAYMARK_CRASH_FIFTH"] ??= String(Math.floor(Math.random() * 5));
+// All kills are tried; and of faults, power losses, damaged bytes and broken adapters another tenth each time.
+process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 
 const quickTests = {
   name: "quick tests, with coverage",
@@ -27,7 +27,7 @@ await runSteps([
     env: { ...process.env, WAYMARK_TESTS: "slow" },
   },
   {
-    name: "crashes: every kill, and a fifth of the faults and power losses",
+    name: "crashes: every kill, and a tenth of the faults and power losses",
     command: "node scripts/crash.mjs",
   },
   [

@@ -10,10 +10,10 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { newSchema, openAdapter } from "../support/postgres.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { count } from "./counts.js";
-import { fifth } from "./extent.js";
+import { tenth } from "./extent.js";
 import { type Call, perform } from "./operations.js";
 
-const KILLS = fifth === undefined ? 60 : 20;
+const KILLS = tenth === undefined ? 60 : 20;
 const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 20));
 
 it(`sqlite: histories keep what they have, whenever a process is killed (WAYMARK_SEED=${SEED})`, {
