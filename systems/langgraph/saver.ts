@@ -11,11 +11,7 @@ import {
   getCheckpointId,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
-import type { MadePayload, MakePayloadOptions } from "../../src/codec/payload.js";
-import type { AppendCondition, AppendOptions } from "../../src/contract/adapter.js";
-import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
-import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { checkId, checkTaskId } from "../../src/manager/arguments.js";
+import { checkId } from "../../src/manager/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
@@ -25,14 +21,14 @@ import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "
 import { copyThread } from "./copying.js";
 import { DamageLog } from "./damage-log.js";
 import { deltaHistories } from "./delta-histories.js";
-import type { KnownCheckpoint, ThreadEnd } from "./known-checkpoints.js";
+import type { KnownCheckpoint } from "./known-checkpoints.js";
 import { listed } from "./listing.js";
 import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions, warnOfCompression } from "./options.js";
 import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
 import { CALL_STAGE, statusOfValues, summaryOfWrites } from "./records.js";
-import { type SerializedState, statePayload, writesPayload } from "./serialized-state.js";
+import { writesPayload } from "./serialized-state.js";
 import { DefaultSerializer, mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
 import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
 import {
@@ -43,6 +39,7 @@ import {
   type ThreadsQuery,
 } from "./thread-list.js";
 import { ThreadReader } from "./thread-reader.js";
+import { ThreadWriter } from "./thread-writer.js";
 
 /**
  * Keeps the threads of LangGraph graphs in any storage of Waymark.
@@ -67,14 +64,12 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #options: WaymarkSaverOptions;
   readonly #manager: CheckpointManager;
   readonly #reader: ThreadReader;
+  readonly #writer: ThreadWriter;
   readonly #threads: ThreadList;
   readonly #stateVersion: number;
   readonly #retention: RetentionPolicy | undefined;
-  readonly #isExclusive: boolean;
   readonly #logger: Logger;
   readonly #damageLog: DamageLog;
-  /** Settles when the payloads that were begun before are made. */
-  #lastMade: Promise<unknown> = Promise.resolve();
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: WaymarkSaverOptions) {
@@ -101,9 +96,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     };
     const channelMigrations = new ChannelMigrations(this.#stateVersion, migrations, this.#logger);
     this.#reader = new ThreadReader({ ...forReader, migrations: channelMigrations });
+    this.#writer = new ThreadWriter({ ...options, stateVersion: this.#stateVersion, exclusive, reader: this.#reader });
     this.#threads = new ThreadList({ ...forReader, logger });
     this.#retention = retention;
-    this.#isExclusive = exclusive;
   }
 
   /**
@@ -188,7 +183,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
     };
-    const end = await this.#append(thread, state, {
+    const end = await this.#writer.append(thread, state, {
       id,
       parentId,
       stage: metadata.source,
@@ -221,7 +216,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const summary = { taskId: writesTask(thread, id), id: randomUUID(), ...summaryOfWrites(taskId, channels) };
     // A Send has the whole state in it, which the checkpoint has, too.
     const sharesWith = { taskId: checkpointsTask(thread), id };
-    await this.#store(summary, (options) => writesPayload(record, options), { sharesWith });
+    await this.#writer.store(summary, (options) => writesPayload(record, options), { sharesWith });
   }
 
   /**
@@ -341,7 +336,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const taskId = writesTask({ threadId, namespace: around }, caller);
     const summary = { taskId, id: randomUUID(), stage: CALL_STAGE, status: "running" } as const;
     const record = { taskId: "", taskPath: "", writes: [] };
-    await this.#store({ ...summary, metadata: { call: namespace } }, (options) => writesPayload(record, options));
+    await this.#writer.store({ ...summary, metadata: { call: namespace } }, (options) =>
+      writesPayload(record, options),
+    );
   }
 
   /** The checkpoint that has a channel's value, if the parent has the same one. */
@@ -349,63 +346,6 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const found = parent?.checkpoint;
     const isSame = found?.stateVersion === this.#stateVersion && found.versions[channel] === version;
     return isSame ? found.holders.get(channel) : undefined;
-  }
-
-  /** Appends a record at the thread's end, and gives the end after that. */
-  async #append(
-    thread: Thread,
-    state: SerializedState,
-    { id, parentId, stage, status, metadata, read }: Appended,
-  ): Promise<ThreadEnd> {
-    const taskId = checkpointsTask(thread);
-    // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
-    const goesOn = stage === "input" || stage === "loop";
-    const mustBeThere = parentId !== "" && thread.namespace === "";
-    const isBound = goesOn && this.#isExclusive && (read !== undefined || mustBeThere);
-    for (let end = (goesOn ? read : undefined) ?? (await this.#reader.end(taskId)); ; ) {
-      const isRemoved =
-        read === undefined ? isBound : (end.sequence ?? Number.POSITIVE_INFINITY) < (read.sequence ?? 0);
-      if (isRemoved) throw overtaken(taskId, parentId);
-      const highestId = end.highestId > id ? end.highestId : id;
-      const draft = {
-        ...{ taskId, id, stage, status },
-        ...(parentId === "" ? undefined : { parentId }),
-        metadata: highestId === id ? metadata : { ...metadata, highest: highestId },
-      };
-      try {
-        return {
-          sequence: await this.#store(draft, (options) => statePayload(state, options), {
-            expectedSequence: end.sequence,
-          }),
-          newestId: id,
-          highestId,
-        };
-      } catch (error) {
-        if (!(error instanceof CheckpointConflictError)) throw error;
-        const now = await this.#reader.end(taskId);
-        // The id is taken.
-        if (now.sequence === end.sequence) throw error;
-        if (isBound) throw overtaken(taskId, parentId, error);
-        end = now;
-      }
-    }
-  }
-
-  /** As the manager's `save`, which would walk through the values, and read again what it stores under a given id. */
-  async #store(
-    summary: Pick<CheckpointSummary, "taskId" | "id" | "parentId" | "stage" | "status" | "metadata">,
-    make: (options: MakePayloadOptions) => MadePayload | Promise<MadePayload>,
-    { expectedSequence, ...options }: AppendCondition & AppendOptions = {},
-  ): Promise<number> {
-    const { storage, transforms, maxPayloadBytes, clock = Date.now } = this.#options;
-    checkTaskId(summary.taskId);
-    const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion: this.#stateVersion };
-    const making = make({ context: draft, transforms, maxBytes: maxPayloadBytes });
-    // In call order: the next payload may be made sooner.
-    const inOrder = Promise.all([making, this.#lastMade]);
-    this.#lastMade = inOrder.catch(() => undefined);
-    const [made] = await inOrder;
-    return storage.append({ ...draft, ...made }, { expectedSequence }, options);
   }
 
   /** Never rejects: the checkpoint is stored. */
@@ -419,17 +359,6 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 }
 
-interface Appended {
-  readonly id: string;
-  /** Empty for none. */
-  readonly parentId: string;
-  readonly stage: string;
-  readonly status: CheckpointStatus;
-  readonly metadata: JsonObject;
-  /** Where the thread ended when the parent was read. */
-  readonly read: ThreadEnd | undefined;
-}
-
 /**
  * How many ancestors at most hold writes that a checkpoint is read with: those that a DeltaChannel's value is made of; or
  * before version 4 the sends.
@@ -439,14 +368,4 @@ function ancestorsNeeded(
   { counters_since_delta_snapshot: counters = {} }: CheckpointMetadata,
 ): number {
   return Math.max(version < 4 ? 1 : 0, ...Object.values(counters).map(([, supersteps]) => supersteps));
-}
-
-function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictError): CheckpointConflictError {
-  const since = parentId === "" ? "it was found empty" : `checkpoint ${parentId} was read`;
-  return new CheckpointConflictError(
-    `Another run, or an updateState, has continued this thread since ${since}, or the thread was deleted ` +
-      `(task ${JSON.stringify(taskId)}). What was stored meanwhile is untouched, and no checkpoint of this run was stored since. ` +
-      "Let one run at a time go on with a thread, or set exclusive: false.",
-    { cause },
-  );
 }
