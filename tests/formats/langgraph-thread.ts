@@ -1,4 +1,4 @@
-import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { AIMessage, ToolMessage } from "@langchain/core/messages";
 import { Annotation, DeltaChannel, interrupt, MessagesAnnotation, Send, START, StateGraph } from "@langchain/langgraph";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 
@@ -44,5 +44,3 @@ export function graphOn(checkpointer: BaseCheckpointSaver) {
     .addEdge("worker", "person")
     .compile({ checkpointer });
 }
-
-export const INPUT = { messages: [new HumanMessage({ id: "m1", content: "Where is it?" })], delta: ["input"] };
