@@ -9,24 +9,31 @@ const HERE = import.meta.dirname;
 const ROOT = dirname(dirname(HERE));
 const npm = process.platform === "win32" ? "npm.cmd" : "npm";
 
-/** Installs what package.json of this folder pins, unless it is there. */
-export function installPeers() {
-  const { dependencies } = readManifest(HERE);
+/**
+ * Installs what package.json of the folder pins, unless it is there.
+ *
+ * @param {string} folder
+ */
+export function installPackages(folder) {
+  const { dependencies } = readManifest(folder);
   const current = Object.entries(dependencies).every(
     ([name, version]) =>
-      existsSync(join(HERE, "node_modules", name)) &&
-      readManifest(join(HERE, "node_modules", name)).version === version,
+      existsSync(join(folder, "node_modules", name)) &&
+      readManifest(join(folder, "node_modules", name)).version === version,
   );
   if (current) return;
-  console.log("Installing the peers; sqlite3 may have to be compiled, which takes a minute …");
+  console.log("Installing the peers; a driver may have to be compiled, which takes a minute …");
   // No lock file: it would be one more list to keep, and may name a registry's host.
   const flags = ["--omit=optional", "--no-package-lock", "--no-audit", "--no-fund"];
-  execFileSync(npm, ["install", "--prefix", HERE, ...flags], { cwd: HERE, stdio: "inherit", shell: sep === "\\" });
+  execFileSync(npm, ["install", "--prefix", folder, ...flags], { cwd: folder, stdio: "inherit", shell: sep === "\\" });
 }
 
-/** @param {string} name */
-export function versionOf(name) {
-  return readManifest(folderOf(name, HERE)).version;
+/**
+ * @param {string} name
+ * @param {string} [from] - The folder of who imports it.
+ */
+export function versionOf(name, from = HERE) {
+  return readManifest(folderOf(name, from)).version;
 }
 
 /**

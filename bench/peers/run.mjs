@@ -9,7 +9,7 @@ import { runNode } from "../importing.mjs";
 import { machine } from "../report.mjs";
 import { agentState } from "../state.mjs";
 import { growHistories, TURNS } from "./histories.mjs";
-import { installedBytes, installPeers, versionOf } from "./installed.mjs";
+import { installedBytes, installPackages, versionOf } from "./installed.mjs";
 import { plotOf } from "./plot.mjs";
 import { size, tableOf, times } from "./table.mjs";
 
@@ -20,7 +20,7 @@ const TABLE = /(?<=<!-- npm run bench:peers -- --write -->\n).*(?=<!-- end -->)/
 
 const root = join(import.meta.dirname, "../..");
 const { values: options } = parseArgs({ options: { write: { type: "boolean", default: false } } });
-installPeers();
+installPackages(import.meta.dirname);
 const { filePeers } = await import("./files.mjs");
 const { sqlitePeers } = await import("./sqlite.mjs");
 const { startPostgresPeers } = await import("./postgres.mjs");

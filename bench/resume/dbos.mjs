@@ -1,0 +1,18 @@
+// @ts-check
+import { DBOS } from "@dbos-inc/dbos-sdk";
+import { note, program } from "./program.mjs";
+
+const job = DBOS.registerWorkflow(() => program((name, body) => DBOS.runStep(body, { name })), { name: "job" });
+DBOS.setConfig({
+  name: "bench",
+  systemDatabaseUrl: process.env["RESUME_URL"] ?? "",
+  systemDatabaseSchemaName: process.env["RESUME_PLACE"] ?? "",
+  // By default it is a hash of the workflows' source, which here is one file for all versions of the program.
+  applicationVersion: process.env["DBOS_KEEPS_VERSION"] ? "kept" : process.env["RESUME_CHANGE"] || "first",
+  logLevel: "error",
+});
+await DBOS.launch();
+const handle = await DBOS.startWorkflow(job, { workflowID: "job" })();
+await handle.getResult();
+note("done");
+await DBOS.shutdown();

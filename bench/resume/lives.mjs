@@ -1,0 +1,89 @@
+// @ts-check
+// A run's lives: the program is started, killed, and started again.
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** A run that has done nothing new for so long doesn't go on. OpenWorkflow waits for 30 s. */
+const MOST_MS = 60_000;
+
+/** What a life has left. @typedef {{ ended: "done" | "killed" | "failed" | "waits", message: string, startedMs: number, lines: readonly Line[] }} Life */
+/** A line of the ledger. @typedef {{ atMs: number, what: string }} Line */
+
+/** @param {string} cache */
+export function newPlace(cache) {
+  const folder = mkdtempSync(join(cache, "run-"));
+  writeFileSync(join(folder, "ledger"), "");
+  return { folder, name: `run_${folder.slice(-6).toLowerCase().replaceAll(/[^a-z0-9]/g, "_")}_${Date.now() % 1e6}` };
+}
+
+/**
+ * @param {import("./peers.mjs").Peer} peer
+ * @param {import("./peers.mjs").Place} place
+ * @param {string} url
+ * @param {{ kill?: string, change?: string }} [told]
+ * @returns {Promise<Life>}
+ */
+export async function live(peer, place, url, { kill = "", change = "" } = {}) {
+  const ledger = join(place.folder, "ledger");
+  const before = linesIn(ledger).length;
+  const startedMs = Date.now();
+  const env = {
+    ...process.env,
+    ...peer.env,
+    RESUME_LEDGER: ledger,
+    RESUME_PLACE: peer.place(place),
+    RESUME_URL: url,
+    RESUME_KILL: kill,
+    RESUME_CHANGE: change,
+  };
+  const child = spawn(process.execPath, [join(import.meta.dirname, peer.file)], {
+    env,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let message = "";
+  child.stderr.on("data", (bytes) => {
+    message += bytes;
+  });
+  let hasWaited = false;
+  const timer = setTimeout(() => {
+    hasWaited = true;
+    child.kill("SIGKILL");
+  }, MOST_MS);
+  const [code, signal] = await new Promise((resolve) => child.once("close", (...how) => resolve(how)));
+  clearTimeout(timer);
+  const lines = linesIn(ledger).slice(before);
+  const isDone = lines.some(({ what }) => what === "done");
+  const ended = isDone ? "done" : hasWaited ? "waits" : signal === "SIGKILL" ? "killed" : "failed";
+  return { ended, message: ended === "failed" ? message || `exit code ${code}` : "", startedMs, lines };
+}
+
+/** @param {string} ledger @returns {Line[]} */
+function linesIn(ledger) {
+  const lines = readFileSync(ledger, "utf8").split("\n").slice(0, -1);
+  return lines.map((line) => {
+    const [time = "", ...what] = line.split(" ");
+    return { atMs: Number(time), what: what.join(" ") };
+  });
+}
+
+/**
+ * What has become of the steps of a run of two lives.
+ *
+ * @param {Life} first
+ * @param {Life} second
+ */
+export function judged(first, second) {
+  const namesOf = (/** @type {string} */ verb, /** @type {Life} */ { lines }) =>
+    lines.flatMap(({ what }) => (what.startsWith(`${verb} `) ? what.slice(verb.length + 1) : []));
+  const finished = namesOf("after", first);
+  const began = namesOf("begin", second);
+  const ended = new Set([...namesOf("end", first), ...namesOf("end", second)]);
+  const [next] = second.lines;
+  return {
+    again: finished.filter((name) => began.includes(name)),
+    ended,
+    wrong: namesOf("wrong", second),
+    onMs: next === undefined ? undefined : next.atMs - second.startedMs,
+  };
+}

@@ -1,0 +1,59 @@
+// @ts-check
+// The program that every peer runs: ten steps that append to a ledger, one of them slow, two side by side, and a loop of
+// turns. It is killed where `RESUME_KILL` says, and changed as `RESUME_CHANGE` says.
+import { appendFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const { RESUME_LEDGER = "", RESUME_KILL = "", RESUME_CHANGE = "" } = process.env;
+const SLOW_MS = 300;
+
+/** The names of the steps, in the order in which they are recorded. */
+export const STEPS = ["plan", "fetch", "left", "right", "build", "turn 1", "turn 2", "turn 3", "turn 4", "report"];
+/** In this step a program is killed that is then changed. */
+export const CHANGED_IN = "build";
+
+/** A peer's step: runs `body` and records its result, or gives the recorded one. @typedef {(name: string, body: () => Promise<string>) => Promise<string>} Step */
+
+/** @param {Step} step */
+export async function program(step) {
+  const results = [];
+  const one = async (/** @type {string} */ name) => {
+    const result = await step(name, () => work(name));
+    if (result !== resultOf(name)) note(`wrong ${name}`);
+    note(`after ${name}`);
+    killAt(`after ${name}`);
+    return result;
+  };
+  if (RESUME_CHANGE === "inserted") results.push(await one("review"));
+  const first = [RESUME_CHANGE === "renamed" ? "plan it" : "plan", "fetch"];
+  for (const name of RESUME_CHANGE === "moved" ? first.reverse() : first) results.push(await one(name));
+  results.push(...(await Promise.all([one("left"), one("right")])));
+  results.push(await one("build"));
+  for (let turn = 1; turn <= 4; turn++) results.push(await one(`turn ${turn}`));
+  results.push(await one("report"));
+  return results.length;
+}
+
+/** A step's work, which leaves a trace: once in the ledger when it begins, and once when it has ended. @param {string} name */
+async function work(name) {
+  note(`begin ${name}`);
+  killAt(`in ${name}`);
+  if (name === "build") await sleep(SLOW_MS);
+  note(`end ${name}`);
+  return resultOf(name);
+}
+
+/** A result of 1 KB. @param {string} name */
+function resultOf(name) {
+  return `${name} `.repeat(1024).slice(0, 1024);
+}
+
+/** @param {string} place */
+function killAt(place) {
+  if (place === RESUME_KILL) process.kill(process.pid, "SIGKILL");
+}
+
+/** @param {string} line */
+export function note(line) {
+  appendFileSync(RESUME_LEDGER, `${Date.now()} ${line}\n`);
+}
