@@ -5,13 +5,13 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import { isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
-import { damagedPayload, type PayloadOwner, subjectOf } from "./transforms.js";
+import { damagedPayload, subjectOf, type ValueOwner } from "./transforms.js";
 
 /** Puts the values back that tags stand for, in the very objects that `JSON.parse` made. */
 export class Decoder implements Reading {
-  readonly #owner: PayloadOwner | undefined;
+  readonly #owner: ValueOwner | undefined;
 
-  constructor(owner: PayloadOwner | undefined) {
+  constructor(owner: ValueOwner | undefined) {
     this.#owner = owner;
   }
 
