@@ -76,7 +76,11 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     fn: (call: StepCall) => SavedStateOf<Schema> | Promise<SavedStateOf<Schema>>,
     options: StepOptions & { readonly schema: Schema },
   ): Promise<StateOf<Schema>>;
-  step<Result>(name: string, fn: (call: StepCall) => Result | Promise<Result>, options?: StepOptions): Promise<Result>;
+  step<Result>(
+    name: string,
+    fn: (call: StepCall) => Result | Promise<Result>,
+    options?: StepOptions & { readonly schema?: undefined },
+  ): Promise<Result>;
   step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
     const running = this.#step(name, fn, options);
     this.#underWay.add(running);

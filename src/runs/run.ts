@@ -40,7 +40,11 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
     fn: (call: StepCall) => SavedStateOf<Schema> | Promise<SavedStateOf<Schema>>,
     options: StepOptions & { readonly schema: Schema },
   ): Promise<StateOf<Schema>>;
-  step<Result>(name: string, fn: (call: StepCall) => Result | Promise<Result>, options?: StepOptions): Promise<Result>;
+  step<Result>(
+    name: string,
+    fn: (call: StepCall) => Result | Promise<Result>,
+    options?: StepOptions & { readonly schema?: undefined },
+  ): Promise<Result>;
 
   /**
    * Ends this pass: `return run.next(state)`. The state is saved as a milestone, the pass's results are forgotten, and the
