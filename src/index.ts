@@ -23,12 +23,16 @@ export {
   LeaseLostError,
   PayloadTooLargeError,
   PlanOutdatedError,
+  RunMismatchError,
+  RunPausedError,
   StateInvalidError,
   StateNotSerializableError,
+  StepInterruptedError,
   StorageError,
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
+export type { RunRecord, StepRecord } from "./contract/run-record.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Logger } from "./manager/logger.js";
@@ -50,3 +54,4 @@ export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./runs/lease.js";
+export type { NextPass, Run, RunOptions, RunSaveOptions, StepCall, StepOptions, StepRetry } from "./runs/run.js";

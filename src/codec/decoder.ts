@@ -5,14 +5,14 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import { type ForeignClasses, isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
-import { damagedPayload, type PayloadOwner, subjectOf } from "./transforms.js";
+import { damagedPayload, subjectOf, type ValueOwner } from "./transforms.js";
 
 /** Puts the values back that tags stand for, in the very objects that `JSON.parse` made. */
 export class Decoder implements Reading {
-  readonly #owner: PayloadOwner | undefined;
+  readonly #owner: ValueOwner | undefined;
   readonly #foreign: Pick<ForeignClasses, "key" | "read"> | undefined;
 
-  constructor(owner: PayloadOwner | undefined, foreign?: Pick<ForeignClasses, "key" | "read">) {
+  constructor(owner: ValueOwner | undefined, foreign?: Pick<ForeignClasses, "key" | "read">) {
     this.#owner = owner;
     this.#foreign = foreign;
   }

@@ -5,7 +5,7 @@ import { adviceFor, describeInstance, errorKindOf, isEnumerable, kindOf, prototy
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
 import { type ForeignClasses, type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
-import { type PayloadOwner, subjectOf } from "./transforms.js";
+import { subjectOf, type ValueOwner } from "./transforms.js";
 
 /** How deep the written JSON may nest. Programs that walk through it, JSON.stringify too, have stack for several times as much. */
 const MAX_NESTING = 1000;
@@ -15,7 +15,7 @@ export interface EncoderOptions {
   /** The most UTF-8 bytes the text may have. */
   readonly maxBytes: number;
   /** The checkpoint, for messages. */
-  readonly owner?: PayloadOwner | undefined;
+  readonly owner?: ValueOwner | undefined;
   /** What is neither stored nor looked into: the censor stands in its place. */
   readonly redacted?: RedactedPaths | undefined;
   /** Refuses what needs a tag. */
@@ -37,7 +37,7 @@ export interface EncoderOptions {
  */
 export class Encoder implements Writing {
   readonly #maxBytes: number;
-  readonly #owner: PayloadOwner | undefined;
+  readonly #owner: ValueOwner | undefined;
   readonly #redacted: RedactedPaths | undefined;
   readonly #isPlain: boolean;
   readonly #leavesOutHidden: boolean;
@@ -293,7 +293,7 @@ export class Encoder implements Writing {
 }
 
 /** The error for a state whose JSON is longer than the limit, or than the longest text there is. */
-export function tooLarge(owner: PayloadOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
+export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
   const what = `${subjectOf(owner)} can't be saved: encoded, it has more than`;
   const note = where === undefined ? "" : ` (${where})`;
   return new PayloadTooLargeError(

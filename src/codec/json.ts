@@ -2,10 +2,17 @@ import { isStackOverflow } from "../contract/errors.js";
 import { Decoder } from "./decoder.js";
 import { Encoder } from "./encoder.js";
 import type { RedactedPaths } from "./redacted-paths.js";
-import { damagedPayload, type PayloadOwner } from "./transforms.js";
+import { damagedPayload, type ValueOwner } from "./transforms.js";
 
-/** How a state became text: `json` is what `JSON.stringify` gives, `json-tagged` has tags too (see tags.ts). */
-export type JsonEncoding = "json" | "json-tagged";
+/**
+ * How a state became text: `json` is what `JSON.stringify` gives, `json-tagged` has tags too (see tags.ts), `json-run` is a
+ * state with the record of its run (see run-body.ts).
+ */
+export type JsonEncoding = "json" | "json-tagged" | "json-run";
+
+export function isJsonEncoding(name: string): name is JsonEncoding {
+  return name === "json" || name === "json-tagged" || name === "json-run";
+}
 
 /** A state as text. */
 export interface EncodedState {
@@ -36,7 +43,7 @@ export interface EncodedState {
 export function encodeJson(
   value: unknown,
   maxBytes: number,
-  owner?: PayloadOwner,
+  owner?: ValueOwner,
   redacted?: RedactedPaths,
 ): EncodedState {
   const encoder = new Encoder({ maxBytes, owner, redacted });
@@ -55,7 +62,7 @@ export function encodeJson(
  * @throws {StateNotSerializableError} JSON would lose or change something in it; `path` says where.
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
-export function encodePlainJson(value: unknown, maxBytes: number, owner?: PayloadOwner): string {
+export function encodePlainJson(value: unknown, maxBytes: number, owner?: ValueOwner): string {
   return new Encoder({ maxBytes, owner, isPlain: true, leavesOutUndefined: true }).encode(value);
 }
 
@@ -66,7 +73,7 @@ export function encodePlainJson(value: unknown, maxBytes: number, owner?: Payloa
  * @throws {CheckpointCorruptError} The text is not JSON, has a malformed tag, or has tags that nest beyond the stack.
  * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
  */
-export function decodeJson(encoding: JsonEncoding, text: string, owner?: PayloadOwner): unknown {
+export function decodeJson(encoding: JsonEncoding, text: string, owner?: ValueOwner): unknown {
   try {
     const json: unknown = JSON.parse(text);
     return encoding === "json" ? json : new Decoder(owner).value(json);

@@ -1,11 +1,13 @@
 import { hash, webcrypto } from "node:crypto";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
+import type { RunRecord } from "../contract/run-record.js";
 import { viewOfUtf8 } from "../contract/utf8.js";
 import { tooLarge } from "./encoder.js";
-import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "./json.js";
+import { decodeJson, type EncodedState, encodeJson, isJsonEncoding, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
+import { decodeRunBody } from "./run-body.js";
 import {
   checkTransforms,
   damagedPayload,
@@ -50,6 +52,14 @@ export interface MadePayload {
 /** A payload's state. A box, because the state itself may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
+  /** Of a checkpoint that a run has saved. */
+  readonly run?: RunRecord;
+}
+
+/** A payload's text, without its transforms. */
+export interface PayloadText {
+  readonly encoding: JsonEncoding;
+  readonly text: string;
 }
 
 /**
@@ -117,6 +127,13 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
+  const { context } = options;
+  const opened = openText(payload, options);
+  return opened instanceof Promise ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
+}
+
+/** As {@link openPayload}, without decoding the text. */
+export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
   const { encoding, body } = payload;
   const { context } = options;
   checkDigest(payload, context);
@@ -124,7 +141,11 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   const layers = layersOf(payload, names, options);
   if (layers.length > 0) return restored(base, bytesOf(payload, layers, context), layers, contextOf(context, encoding));
   if (typeof body !== "string") throw damagedPayload(context, `its payload is ${encoding}, yet bytes, not text`);
-  return { state: decodeJson(base, body, context) };
+  return { encoding: base, text: body };
+}
+
+function decoded({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
+  return encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
 }
 
 /**
@@ -215,7 +236,7 @@ function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
 /** The encoding of the JSON, and the names of the transforms. @throws {UnsupportedFormatError} Nobody here knows it. */
 function partsOf(encoding: string, context: PayloadOwner): { readonly base: JsonEncoding; readonly names: string[] } {
   const [base = "", ...names] = encoding.split("+");
-  if (base === "json" || base === "json-tagged") return { base, names };
+  if (isJsonEncoding(base)) return { base, names };
   throw new UnsupportedFormatError(
     `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
       "It was left untouched; load it with the version that saved it, or a newer one.",
@@ -247,15 +268,13 @@ async function restored(
   stored: Uint8Array,
   layers: readonly Transform[],
   context: TransformContext,
-): Promise<OpenedPayload> {
+): Promise<PayloadText> {
   const body = await undoAll(layers, stored, context);
-  let text: string;
   try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    return { encoding: base, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body) };
   } catch (cause) {
     throw damagedPayload(context, "its payload is not UTF-8 text under its transforms", cause);
   }
-  return { state: decodeJson(base, text, context) };
 }
 
 function encodingOf(base: string, transforms: readonly Transform[]): string {

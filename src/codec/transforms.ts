@@ -59,9 +59,9 @@ export function checkTransforms(transforms: readonly Transform[]): void {
     if (typeof encode !== "function" || typeof decode !== "function") {
       throw new TypeError(`The transform ${JSON.stringify(name)} must have the methods encode and decode.`);
     }
-    if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || name === "json" || name === "json-tagged") {
+    if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || /^json(-tagged|-run)?$/.test(name)) {
       throw new TypeError(
-        `${JSON.stringify(name)} can't be a transform's name: it must be a letter, then letters, digits, "-" or "_", and not "json" or "json-tagged".`,
+        `${JSON.stringify(name)} can't be a transform's name: it must be a letter, then letters, digits, "-" or "_", and not "json", "json-tagged" or "json-run".`,
       );
     }
     if (names.has(name))
@@ -71,16 +71,16 @@ export function checkTransforms(transforms: readonly Transform[]): void {
 }
 
 /** @param reason - After "can't be loaded: ". */
-export function damagedPayload(
-  owner: PayloadOwner | undefined,
-  reason: string,
-  cause?: unknown,
-): CheckpointCorruptError {
+export function damagedPayload(owner: ValueOwner | undefined, reason: string, cause?: unknown): CheckpointCorruptError {
   const message = `${subjectOf(owner)} can't be loaded: ${reason}. It was left untouched.`;
   return new CheckpointCorruptError(message, { cause, reason });
 }
 
-/** The subject of a message about a payload: the checkpoint, or the state alone if the checkpoint is unknown. */
-export function subjectOf(context: PayloadOwner | undefined): string {
-  return context === undefined ? "The state" : `Checkpoint ${context.id} of task ${JSON.stringify(context.taskId)}`;
+/** For messages: the checkpoint that a value is of, or a subject in words. */
+export type ValueOwner = PayloadOwner | string;
+
+/** The subject of a message about a value: its owner, or the state alone if that is unknown. */
+export function subjectOf(owner: ValueOwner | undefined): string {
+  if (typeof owner === "string") return owner;
+  return owner === undefined ? "The state" : `Checkpoint ${owner.id} of task ${JSON.stringify(owner.taskId)}`;
 }

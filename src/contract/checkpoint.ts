@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
+import type { RunRecord } from "./run-record.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
@@ -52,12 +53,15 @@ export interface CheckpointSummary {
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
+  /** Of a run that has saved no state yet it is `undefined`, whatever the schema says. */
   readonly state: State;
+  /** If a run has saved it: its steps, and where it stands. */
+  readonly run?: RunRecord;
 }
 
 /** A state in the form that is stored. The manager makes it once. */
 export interface Payload {
-  /** How the body was made: `json`, `json-tagged`, or with transforms `json+gzip` and so on. Opaque to adapters. */
+  /** How the body was made: `json`, `json-tagged`, `json-run`, or with transforms `json+gzip` and so on. Opaque to adapters. */
   readonly encoding: string;
   /**
    * Text is JSON exactly as `JSON.stringify` writes it, so an adapter may embed it as JSON that a person reads with

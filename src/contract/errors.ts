@@ -7,6 +7,9 @@ export type CheckpointErrorCode =
   | "CHECKPOINT_STALE"
   | "LEASE_HELD"
   | "LEASE_LOST"
+  | "RUN_MISMATCH"
+  | "RUN_PAUSED"
+  | "STEP_INTERRUPTED"
   | "PLAN_OUTDATED"
   | "STATE_INVALID"
   | "STATE_NOT_SERIALIZABLE"
@@ -144,6 +147,52 @@ export class LeaseLostError extends CheckpointError {
   constructor(message: string, { taskId, ...options }: CheckpointErrorOptions & { readonly taskId: string }) {
     super("LEASE_LOST", message, options);
     this.taskId = taskId;
+  }
+}
+
+/** The run was begun with another version or input than this call has; nothing was run or changed. */
+export class RunMismatchError extends CheckpointError {
+  static override readonly code = "RUN_MISMATCH";
+  override readonly name = "RunMismatchError";
+  readonly taskId: string;
+
+  constructor(taskId: string, message: string) {
+    super("RUN_MISMATCH", message);
+    this.taskId = taskId;
+  }
+}
+
+/** The run was stopped by a signal and is recorded as `paused`; run it again to go on. The cause is the signal's reason. */
+export class RunPausedError extends CheckpointError {
+  static override readonly code = "RUN_PAUSED";
+  override readonly name = "RunPausedError";
+  readonly taskId: string;
+
+  constructor(taskId: string, why: string, options: { readonly cause?: unknown } = {}) {
+    super(
+      "RUN_PAUSED",
+      `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to go on.`,
+      options,
+    );
+    this.taskId = taskId;
+  }
+}
+
+/** A step with `atMostOnce` was started before, and nobody knows whether it ended; it was not started again. */
+export class StepInterruptedError extends CheckpointError {
+  static override readonly code = "STEP_INTERRUPTED";
+  override readonly name = "StepInterruptedError";
+  readonly taskId: string;
+  readonly step: string;
+
+  constructor(taskId: string, step: string) {
+    super(
+      "STEP_INTERRUPTED",
+      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was started once and interrupted, so nobody knows whether it ` +
+        "did its work. It runs at most once, so it was not started again: look at what it was to change, then decide.",
+    );
+    this.taskId = taskId;
+    this.step = step;
   }
 }
 

@@ -19,9 +19,35 @@ export function replacedBy({ metadata }: Pick<CheckpointSummary, "metadata">): s
   return typeof id === "string" ? id : undefined;
 }
 
+/** Whether a run has saved it. */
+export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
+  return noteIn(metadata)?.["run"] === true;
+}
+
 /** The metadata of a passing checkpoint. @param replaces - The id of the one whose place it takes. */
 export function passingMetadata(replaces: string | undefined): JsonObject {
-  return { [NOTE_KEY]: { passing: true, ...(replaces === undefined ? undefined : { replaces }) } };
+  return { [NOTE_KEY]: passingNote(replaces) };
+}
+
+/** The metadata of a run's checkpoint. @param passing - If it is a passing one. @param metadata - The user's own. */
+export function runMetadata(passing?: { replaces: string | undefined }, metadata?: JsonObject): JsonObject {
+  return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)) } };
+}
+
+/**
+ * The metadata of a copy that somebody asked for: of a passing checkpoint, too, it is a milestone.
+ *
+ * @param ofRun - Whether a run has saved what is copied.
+ */
+export function milestoneMetadata(metadata: JsonObject | undefined, ofRun: boolean): JsonObject | undefined {
+  if (ofRun) return runMetadata(undefined, metadata);
+  if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
+  const { [NOTE_KEY]: _note, ...others } = metadata;
+  return Object.keys(others).length === 0 ? undefined : others;
+}
+
+function passingNote(replaces: string | undefined): JsonObject {
+  return { passing: true, ...(replaces === undefined ? undefined : { replaces }) };
 }
 
 function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {

@@ -1,7 +1,7 @@
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
-import { isPassing } from "../contract/passing.js";
+import { isOfRun, isPassing } from "../contract/passing.js";
 import type { Lease } from "../runs/lease.js";
 import { checkId, checkInteger, checkText } from "./arguments.js";
 import { onTermination } from "./termination.js";
@@ -205,6 +205,7 @@ export class AutoSave<State> {
   async #isCompleted(): Promise<boolean> {
     const newest = await this.#host.newest();
     if (newest?.status === "completed") return true;
+    if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);
     if (newest === undefined) this.#newest = undefined;
     else if (newest.id !== this.#newest?.id) {
       const { id, stage } = newest;
@@ -218,4 +219,11 @@ export class AutoSave<State> {
     this.#hasLooked = true;
     return false;
   }
+}
+
+/** For an auto-save of a task that has a run. */
+export function runSavesItself(taskId: string): TypeError {
+  return new TypeError(
+    `Task ${JSON.stringify(taskId)} has a run, which saves after each step: an auto-save would replace its record. Nothing was saved.`,
+  );
 }

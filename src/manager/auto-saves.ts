@@ -1,7 +1,7 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isPassing } from "../contract/passing.js";
 import type { Lease } from "../runs/lease.js";
-import { AutoSave, type AutoSaveOptions } from "./auto-save.js";
+import { AutoSave, type AutoSaveOptions, runSavesItself } from "./auto-save.js";
 import type { EventHub } from "./events.js";
 import type { Logger } from "./logger.js";
 import type { CheckpointReader } from "./reader.js";
@@ -15,6 +15,7 @@ export interface AutoSavesHost<Schema extends StateSchema> {
   readonly logger: Logger;
   readonly reader: CheckpointReader<Schema>;
   readonly writer: CheckpointWriter<Schema>;
+  hasRun(taskId: string): boolean;
   /** Tells of a save that was stored, also while the manager is closing: that is when the last save comes. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
 }
@@ -36,7 +37,8 @@ export class AutoSaves<Schema extends StateSchema> {
   ): AutoSave<SavedStateOf<Schema>> {
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
-    const { events, logger, reader, writer, noted } = this.#host;
+    const { events, logger, reader, writer, noted, hasRun } = this.#host;
+    if (hasRun(taskId)) throw runSavesItself(taskId);
     const host = {
       newest: () => reader.newestWhere(taskId),
       newestPassing: () => reader.newestWhere(taskId, isPassing),
@@ -53,6 +55,10 @@ export class AutoSaves<Schema extends StateSchema> {
     const autoSave = new AutoSave(host, getState, options);
     this.#byTask.set(taskId, autoSave);
     return autoSave;
+  }
+
+  has(taskId: string): boolean {
+    return this.#byTask.has(taskId);
   }
 
   /** Does `work` while the task's auto-save saves nothing: it sees afterwards what the work has changed. */

@@ -1,7 +1,7 @@
 import { checkKeys } from "../contract/adapter.js";
 import type { CheckpointSummary, JsonObject } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { NOTE_KEY } from "../contract/passing.js";
+import { isOfRun, milestoneMetadata } from "../contract/passing.js";
 import { checkTaskId } from "./arguments.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
@@ -58,16 +58,13 @@ export class Branches<Schema extends StateSchema> {
     checkSaveOptions(options);
     tokenOf(newTaskId, options.lease);
     const draft = this.#reader.use(taskId, id, (source) => {
-      const { label = source.label, metadata = withoutNote(source.metadata) } = options;
-      return this.#writer.copyOf(source, newTaskId, { stage: source.stage, label, ...link(metadata) });
+      const { label = source.label, metadata = source.metadata } = options;
+      return this.#writer.copyOf(source, newTaskId, {
+        stage: source.stage,
+        label,
+        ...link(milestoneMetadata(metadata, isOfRun(source))),
+      });
     });
     return this.#writer.appendCopy(newTaskId, draft, options, { taskId, id });
   }
-}
-
-/** Somebody asked for the copy: of a passing checkpoint, too, it is a milestone. */
-function withoutNote(metadata: JsonObject | undefined): JsonObject | undefined {
-  if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
-  const { [NOTE_KEY]: _note, ...others } = metadata;
-  return Object.keys(others).length === 0 ? undefined : others;
 }

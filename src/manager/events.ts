@@ -18,16 +18,38 @@ export interface CheckpointEvents {
   corrupt: CorruptRecord;
   /** An auto-save failed; the next tick tries again. */
   autoSaveFailed: { readonly taskId: string; readonly error: unknown };
+  /** An attempt of a run begins, with so many steps of its pass recorded. */
+  runStarted: {
+    readonly taskId: string;
+    readonly attempt: number;
+    readonly pass: number;
+    readonly recordedSteps: number;
+  };
+  /** A step's function is about to be called. `step` is its name, and from its second occurrence on the number: `model 2`. */
+  stepStarted: StepOfRun;
+  /** A step's result or error is stored. */
+  stepEnded: StepOfRun & { readonly durationMs: number; readonly attempts: number; readonly error?: unknown };
+  /** A step gave its recorded result or error; its function wasn't called. */
+  stepReused: StepOfRun;
+  /** A pass is over, and its function never asked for these recorded steps: it was changed since. */
+  stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
+  /** A signal stopped the run; it is recorded as `paused`. */
+  runPaused: { readonly taskId: string; readonly error: unknown };
+  /** `stopped`: the attempt lost its lease, met another writer's checkpoint, or couldn't save; nothing more is recorded. */
+  runEnded: {
+    readonly taskId: string;
+    readonly status: "completed" | "failed" | "stopped";
+    readonly error?: unknown;
+  };
+}
+
+interface StepOfRun {
+  readonly taskId: string;
+  readonly pass: number;
+  readonly step: string;
 }
 
 type CheckpointListener<Event extends keyof CheckpointEvents> = (details: CheckpointEvents[Event]) => void;
-
-const EVENTS: readonly string[] = [
-  "saved",
-  "removed",
-  "corrupt",
-  "autoSaveFailed",
-] satisfies (keyof CheckpointEvents)[];
 
 /** Keeps listeners and calls them. If one throws, that is logged; the other listeners and the save are not affected. */
 export class EventHub {
@@ -36,6 +58,13 @@ export class EventHub {
     removed: new Set(),
     corrupt: new Set(),
     autoSaveFailed: new Set(),
+    runStarted: new Set(),
+    stepStarted: new Set(),
+    stepEnded: new Set(),
+    stepReused: new Set(),
+    stepsUnused: new Set(),
+    runPaused: new Set(),
+    runEnded: new Set(),
   };
   readonly #logger: Logger;
 
@@ -44,8 +73,8 @@ export class EventHub {
   }
 
   on<Event extends keyof CheckpointEvents>(event: Event, listener: CheckpointListener<Event>): () => void {
-    if (!EVENTS.includes(event))
-      throw new TypeError(`There is no event "${event}". Known events: ${EVENTS.join(", ")}.`);
+    const known = Object.keys(this.#listeners);
+    if (!known.includes(event)) throw new TypeError(`There is no event "${event}". Known events: ${known.join(", ")}.`);
     if (typeof listener !== "function") throw new TypeError(`The listener of "${event}" must be a function.`);
     // Wrapped, so that a listener registered twice is called twice and each unsubscribe ends its own registration.
     const registered: CheckpointListener<Event> = (details) => listener(details);

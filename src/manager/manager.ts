@@ -2,6 +2,8 @@ import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "../runs/lease.js";
+import type { NextPass, RunFunction, RunOptions, RunStateOf } from "../runs/run.js";
+import { Runs } from "../runs/runs.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
@@ -54,6 +56,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   readonly #pruner: Pruner<Schema>;
   readonly #statuses: StatusChanger<Schema>;
   readonly #autoSaves: AutoSaves<Schema>;
+  readonly #runs: Runs<Schema>;
   readonly #leases = new Set<Lease>();
   readonly #inProgress = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
@@ -79,7 +82,15 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#branches = new Branches(reader, writer);
     this.#pruner = new Pruner(this.#options, reader, events);
     this.#statuses = new StatusChanger(this.#options, reader);
-    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, noted: (...saved) => this.#saved(...saved) });
+    const host = { events, logger, reader, writer, noted: this.#saved.bind(this) };
+    this.#autoSaves = new AutoSaves({ ...host, hasRun: (taskId) => this.#runs.has(taskId) });
+    this.#runs = new Runs({
+      ...host,
+      options: this.#options,
+      closing: this.#closing.signal,
+      claim: (taskId) => this.lease(taskId),
+      hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
+    });
   }
 
   /**
@@ -406,6 +417,43 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     this.#assertOpen();
     checkTaskId(taskId);
     return this.#autoSaves.start(taskId, getState, options);
+  }
+
+  /**
+   * Runs a function under the task's lease, so that it goes on after a kill: run it again, and each finished step gives its
+   * recorded result. If the run is completed, nothing runs, and its stored result is returned: the task's id is the
+   * idempotency key. (A task that was completed without a run has no result: that is `undefined`.)
+   *
+   * @example
+   * ```ts
+   * import { CheckpointManager } from "waymark";
+   * import { MemoryAdapter } from "waymark/adapters/memory";
+   *
+   * const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+   * const sum = await manager.run("sum", async (run) => {
+   *   const a = await run.step("a", () => 1);
+   *   const b = await run.step("b", () => 2);
+   *   return a + b;
+   * });
+   * ```
+   *
+   * @param fn - Gets the run: its state, and `step`, `next`, `save`. What it does outside of steps is done again at each resume.
+   * @returns What the function returned, as it was stored.
+   * @throws What the function throws; then the task is `failed`, and a later call tries the failed step again.
+   * @throws {LeaseHeldError} Somebody else runs the task.
+   * @throws {LeaseLostError} The lease was lost; another runner goes on.
+   * @throws {CheckpointConflictError} Somebody else saved a checkpoint of the task. The next call goes on with its state.
+   * @throws {RunMismatchError} The run was begun with another version or input.
+   * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused it.
+   * @throws {StateNotSerializableError} What the function returned can't be stored.
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async run<Result, Input = undefined, Initial extends SavedStateOf<Schema> | undefined = undefined>(
+    taskId: string,
+    fn: RunFunction<Result, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>,
+    options: RunOptions<Input, Initial> = {},
+  ): Promise<Exclude<Result, NextPass>> {
+    return this.#run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
   }
 
   /**

@@ -1,4 +1,4 @@
-import { openPayload } from "../codec/payload.js";
+import { type OpenedPayload, openPayload, openText, type PayloadText } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import {
   brokenSeal,
@@ -16,9 +16,17 @@ import {
   isStackOverflow,
   UnsupportedFormatError,
 } from "../contract/errors.js";
+import type { RunRecord } from "../contract/run-record.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
+
+/** A checkpoint whose text isn't decoded. */
+export interface CheckpointText extends PayloadText {
+  readonly summary: CheckpointSummary;
+  /** The sequence of the task's newest checkpoint, which may be a damaged one. */
+  readonly newest: number;
+}
 
 /**
  * Reads from the storage: checks seals and digests, decodes states, skips and reports corrupt records. If records are
@@ -112,6 +120,33 @@ export class CheckpointReader<Schema extends StateSchema> {
         "It was left untouched; latest() gives the newest intact one.",
       { cause: opened.cause },
     );
+  }
+
+  /**
+   * The task's newest intact checkpoint as its text, and the sequence of its newest one, damaged or not.
+   *
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
+   */
+  async newestText(taskId: string): Promise<CheckpointText | undefined> {
+    const damage = new Damage();
+    let newest = 0;
+    for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
+      newest = Math.max(newest, record.sequence ?? 0);
+      const opened = await this.#text(record);
+      if (!isCorrupt(opened)) return { ...opened, newest };
+      this.#report(damage, opened);
+    }
+    if (damage.found) throw damage.error(`Task ${JSON.stringify(taskId)} has no intact checkpoint`);
+    return undefined;
+  }
+
+  /** As {@link newestText}, of the checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  async textById(taskId: string, id: string): Promise<CheckpointText> {
+    return this.use(taskId, id, async (record) => ({
+      ...(await openText(record.payload, { transforms: this.#options.transforms, context: record })),
+      summary: summaryOf(record),
+      newest: record.sequence,
+    }));
   }
 
   /** The summaries of the query's checkpoints. */
@@ -211,30 +246,46 @@ export class CheckpointReader<Schema extends StateSchema> {
     throw damage.error(`Task ${JSON.stringify(taskId)} has no intact checkpoint`);
   }
 
+  #text(record: StoredCheckpoint | CorruptRecord) {
+    const { transforms } = this.#options;
+    return ifIntact(record, async (intact) => ({
+      ...(await openText(intact.payload, { transforms, context: intact })),
+      summary: summaryOf(intact),
+    }));
+  }
+
   #open(record: StoredCheckpoint | CorruptRecord) {
     return ifIntact(record, (intact) => this.#checkpoint(intact));
   }
 
   #checkpoint(record: StoredCheckpoint): Checkpoint<StateOf<Schema>> | Promise<Checkpoint<StateOf<Schema>>> {
-    const { schema } = this.#options;
-    return this.#opened(record, (current) => {
-      const state =
-        schema === undefined
-          ? // Without a schema, StateOf is unknown, or the type that the caller chose.
-            (current as StateOf<Schema>)
-          : decodeWithSchema(schema, current, `${nameOf(record)} was left untouched, but the schema refuses its state`);
-      return { ...summaryOf(record), state };
-    });
+    return this.#opened(record, (current, run) => ({
+      ...summaryOf(record),
+      state: this.decoded(record, current),
+      ...(run && { run }),
+    }));
   }
 
   /** What `make` makes of the state, in its stored form and current version. */
-  #opened<Result>(record: StoredCheckpoint, make: (current: unknown) => Result): Result | Promise<Result> {
+  #opened<Result>(
+    record: StoredCheckpoint,
+    make: (current: unknown, run: RunRecord | undefined) => Result,
+  ): Result | Promise<Result> {
     const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
-    if (opened instanceof Promise) return opened.then(({ state }) => make(this.#migrate(record, state)));
-    return make(this.#migrate(record, opened.state));
+    const current = ({ state, run }: OpenedPayload) => make(this.migrated(record, state), run);
+    return opened instanceof Promise ? opened.then(current) : current(opened);
   }
 
-  #migrate(record: StoredCheckpoint, stored: unknown): unknown {
+  /** The state of a stored form of the current version. @param owner - Its checkpoint, for messages. */
+  decoded(owner: Named, current: unknown): StateOf<Schema> {
+    const { schema } = this.#options;
+    // A run that has saved no state has none. Without a schema, StateOf is unknown, or the type that the caller chose.
+    if (schema === undefined || current === undefined) return current as StateOf<Schema>;
+    return decodeWithSchema(schema, current, `${nameOf(owner)} was left untouched, but the schema refuses its state`);
+  }
+
+  /** A state in its stored form, brought to the current version. */
+  migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
     const what = nameOf(record);
     if (record.stateVersion > stateVersion) {
@@ -281,7 +332,10 @@ function ifIntact<Result extends object>(
   }
 }
 
-function nameOf({ id, taskId }: StoredCheckpoint): string {
+/** A checkpoint for a message. */
+type Named = Pick<CheckpointSummary, "id" | "taskId">;
+
+function nameOf({ id, taskId }: Named): string {
   return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
 }
 

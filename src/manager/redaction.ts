@@ -7,7 +7,7 @@ import { checkText } from "./arguments.js";
 export interface RedactOptions {
   /**
    * Paths to secrets: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
-   * `error`, `error.message`. `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
+   * `error`, `error.message`, `step.model.token` (of what the step `model` returned). `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
    * `*` and `[*]` are any one of them. If a path leads to a Set's items, the whole Set is redacted. Keys never are.
    */
   readonly paths: readonly string[];
@@ -16,7 +16,7 @@ export interface RedactOptions {
 }
 
 const DEFAULT_CENSOR = "[redacted]";
-const FORMS = "state.apiKey, state.users[*].token, metadata.*.password, label, error, error.message";
+const FORMS = "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, label, error, error.message";
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to a cause too, though a record's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
@@ -26,7 +26,10 @@ const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
+  /** Paths into a step's name, and then into its result. */
+  readonly #steps: readonly PathPattern[];
   readonly #error: RedactedPaths | undefined;
+  readonly #errorSteps: readonly PathPattern[];
   readonly #isWholeError: boolean;
   readonly #isLabel: boolean;
   readonly #censor: string;
@@ -38,16 +41,36 @@ export class Redaction {
     if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths: ${FORMS}.`);
     checkText("RedactOptions.censor", censor);
     const parsed = paths.map(parsePath);
-    const under = (root: string) => {
-      const patterns = parsed.filter((path) => path.root === root && path.steps.length > 0).map(({ steps }) => steps);
-      return patterns.length === 0 ? undefined : new RedactedPaths(patterns, censor);
-    };
+    const patternsUnder = (root: string) =>
+      parsed.filter((path) => path.root === root && path.steps.length > 0).map(({ steps }) => steps);
+    const under = (root: string) => redactedPaths(patternsUnder(root), censor);
     this.#censor = censor;
     this.state = under("state");
     this.metadata = under("metadata");
+    this.#steps = patternsUnder("step");
+    this.#errorSteps = patternsUnder("error");
     this.#error = under("error");
     this.#isWholeError = parsed.some(({ root, steps }) => root === "error" && steps.length === 0);
     this.#isLabel = parsed.some(({ root }) => root === "label");
+  }
+
+  /** What of a step's result is a secret. */
+  result(step: string): RedactedPaths | undefined {
+    return redactedPaths(this.#patternsOf(step), this.#censor);
+  }
+
+  /** What of a value that a step has thrown is a secret. */
+  thrown(step: string): RedactedPaths | undefined {
+    return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
+  }
+
+  /** The error, or one that says nothing if errors are secrets. */
+  error(thrown: unknown): unknown {
+    return this.#isWholeError ? Object.assign(new Error(this.#censor), { stack: this.#censor }) : thrown;
+  }
+
+  #patternsOf(step: string): readonly PathPattern[] {
+    return this.#steps.filter(([name]) => name === ANY_STEP || name === step).map(([_name, ...steps]) => steps);
   }
 
   label(label: string): string {
@@ -64,6 +87,10 @@ export class Redaction {
     const stack = told.reduce((text, part) => withoutMessage(text, part ?? "", this.#censor), failure.stack);
     return { ...failure, ...(stack === undefined ? undefined : { stack }), ...censored };
   }
+}
+
+function redactedPaths(patterns: readonly PathPattern[], censor: string): RedactedPaths | undefined {
+  return patterns.length === 0 ? undefined : new RedactedPaths(patterns, censor);
 }
 
 function parsePath(path: unknown): { readonly root: string; readonly steps: PathPattern } {
@@ -83,7 +110,7 @@ function parsePath(path: unknown): { readonly root: string; readonly steps: Path
 }
 
 function leadsSomewhere(root: string, steps: PathPattern): boolean {
-  if (root === "state" || root === "metadata") return steps.length > 0;
+  if (root === "state" || root === "metadata" || root === "step") return steps.length > 0;
   if (root === "label") return steps.length === 0;
   return (
     root === "error" && steps.length <= 1 && steps.every((step) => step === ANY_STEP || ERROR_STEPS.includes(step))

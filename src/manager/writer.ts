@@ -1,5 +1,5 @@
-import { type EncodedState, encodeJson } from "../codec/json.js";
-import { digestOf, type MadePayload, makePayloadOf, openPayload, payloadFor } from "../codec/payload.js";
+import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
+import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
 import { type AppendCondition, type AppendOptions, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
 import {
@@ -11,7 +11,7 @@ import {
   summaryOf,
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
-import { passingMetadata } from "../contract/passing.js";
+import { passingMetadata, runMetadata } from "../contract/passing.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
@@ -58,12 +58,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const stored = await storage.get(taskId, id);
     if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
     if (stored.stateVersion !== stateVersion) return undefined;
-    const { encoding, body, sha256 } = stored.payload;
-    // Without transforms its digest is that of the state's text, so the state needn't be decoded and encoded again.
-    if (typeof body === "string") return digestOf(body) === sha256 ? `${encoding} ${sha256}` : undefined;
     try {
-      const { state } = await openPayload(stored.payload, { transforms, context: stored });
-      return stateDigest(encodeJson(state, Number.POSITIVE_INFINITY));
+      return stateDigest(await openText(stored.payload, { transforms, context: stored }));
     } catch (error) {
       // Its damage, or a key that isn't there: then it isn't known to have that state.
       if (error instanceof CheckpointError) return undefined;
@@ -82,6 +78,34 @@ export class CheckpointWriter<Schema extends StateSchema> {
     checkSaveOptions(options);
     const draft = { ...this.#draft(taskId, options), metadata: passingMetadata(replaces) };
     return this.#appendEncoded(draft, encoded, options, { replaces });
+  }
+
+  /** A state as a run's checkpoint has it, with the text that it is decoded from. @throws What `save` throws. */
+  stateText(taskId: string, state: SavedStateOf<Schema>): string {
+    const encoded = this.#encoded(taskId, state);
+    const { schema } = this.#options;
+    if (schema && encoded.isRedacted) {
+      decodeWithSchema(schema, decodeJson(encoded.encoding, encoded.text), REDACTED_REFUSED);
+    }
+    return encoded.text;
+  }
+
+  /** A run's checkpoint without its payload. Appended again after a failure, it is stored once. */
+  draftOfRun(taskId: string, options: SaveOptions, passing: { replaces: string | undefined } | undefined): RunDraft {
+    checkSaveOptions(options);
+    const draft = this.#draft(taskId, options);
+    return { ...draft, metadata: runMetadata(passing, draft.metadata) };
+  }
+
+  /** @param replaces - The id of the passing checkpoint that goes with it. @param isRepeated - It may be stored already. */
+  async appendOfRun(
+    draft: RunDraft,
+    encoded: EncodedState,
+    options: Pick<SaveOptions, "expectedSequence" | "lease">,
+    { replaces, isRepeated }: { readonly replaces: string | undefined; readonly isRepeated: boolean },
+  ): Promise<CheckpointSummary> {
+    const digest = isRepeated && this.#options.transforms.length > 0 ? stateDigest(encoded) : undefined;
+    return this.#appendEncoded(draft, encoded, options, { replaces }, digest);
   }
 
   /**
@@ -114,7 +138,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   #appendEncoded(
-    draft: Omit<CheckpointDraft, keyof MadePayload>,
+    draft: RunDraft,
     encoded: EncodedState,
     options: SaveOptions,
     appendOptions: AppendOptions,
@@ -169,8 +193,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw error;
-    const { state } = await openPayload(stored.payload, { transforms, context: stored });
-    if (stateDigest(encodeJson(state, Number.POSITIVE_INFINITY)) !== digest) throw error;
+    if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw error;
     return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
   }
 
@@ -257,6 +280,9 @@ export interface EncodedSnapshot {
   readonly digest: string;
 }
 
+/** A checkpoint that {@link CheckpointWriter.draftOfRun} has begun. */
+export type RunDraft = Omit<CheckpointDraft, keyof MadePayload>;
+
 /** An append that waits for its draft, and for those before it. */
 interface Turn {
   /** Once its draft is ready. */
@@ -271,6 +297,6 @@ function callReady(queue: Set<Turn>): void {
   }
 }
 
-function stateDigest({ encoding, text }: EncodedState): string {
+function stateDigest({ encoding, text }: Pick<EncodedState, "encoding" | "text">): string {
   return `${encoding} ${digestOf(text)}`;
 }

@@ -1,0 +1,136 @@
+import { isStackOverflow } from "../contract/errors.js";
+import type { RunRecord, StepRecord } from "../contract/run-record.js";
+import { Decoder } from "./decoder.js";
+import type { EncodedState } from "./json.js";
+import { isRecord, type JsonRecord } from "./tags.js";
+import { damagedPayload, type PayloadOwner } from "./transforms.js";
+
+/**
+ * The text of a run's checkpoint, in the encoding `json-run`:
+ *
+ * ```
+ * {"state":{"n":3},"run":{"id":"a1","generation":"a0","attempt":1,"pass":2,"isPassOver":false,"input":7,"steps":[…]}}
+ * ```
+ *
+ * The user's values in it (`state`, `begin`, `input`, `result`, each step's `result` or `error`) are texts in `json-tagged`.
+ * They are encoded once, and joined for each save. The state comes first: it stays the same while steps are added, so a
+ * storage that keeps what changed finds the change at once.
+ */
+export interface RunBody<Step> {
+  readonly head: RunHead;
+  /** Texts. `state` is left out where there is none; `begin`, with which the pass began, where it is the same. */
+  readonly state?: string | undefined;
+  readonly begin?: string | undefined;
+  readonly input?: string | undefined;
+  readonly result?: string | undefined;
+  readonly steps: readonly Step[];
+}
+
+/** What of a {@link RunBody} needs no codec. */
+export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version"> {
+  /** The checkpoint's own id. In a copy (a fork, a rewind) it is another one's. */
+  readonly id: string;
+}
+
+/** A step without its result. */
+export interface StepHead extends Omit<StepRecord, "result" | "error"> {
+  /** The digest of the step's input. */
+  readonly input?: string;
+  /** It has `atMostOnce`. */
+  readonly isOnce?: true;
+  /** The id of the milestone, of a `saved` one. */
+  readonly id?: string;
+}
+
+/** A step as its text. @param value - The text of its result, or of its error. */
+export function stepText(head: StepHead, value: string | undefined): string {
+  const text = JSON.stringify(head);
+  if (value === undefined) return text;
+  return `${text.slice(0, -1)},"${head.status === "failed" ? "error" : "result"}":${value}}`;
+}
+
+/** The text that {@link parseRunBody} and {@link decodeRunBody} read. Its steps are texts of {@link stepText}. */
+export function runText({ head, state, begin, input, result, steps }: RunBody<string>): EncodedState {
+  const run = [
+    JSON.stringify(head).slice(0, -1),
+    ...(input === undefined ? [] : [`"input":${input}`]),
+    ...(begin === undefined ? [] : [`"begin":${begin}`]),
+    ...(result === undefined ? [] : [`"result":${result}`]),
+    `"steps":[${steps.join(",")}]}`,
+  ].join(",");
+  const text = `{${state === undefined ? "" : `"state":${state},`}"run":${run}}`;
+  return { encoding: "json-run", text };
+}
+
+/** A stored step: what is known of it, and the text of its result or error. */
+export interface StoredStep {
+  readonly head: StepHead;
+  readonly value: string | undefined;
+}
+
+/** The parts of a text of {@link runText}. @throws {CheckpointCorruptError} It isn't one. */
+export function parseRunBody(text: string, owner: PayloadOwner): RunBody<StoredStep> {
+  const { state, run } = bodyOf(text, owner);
+  const { input, begin, result, steps, ...head } = run;
+  return {
+    // The payload's digest holds, so heads are what `runText` and `stepText` were given.
+    head: head as unknown as RunHead,
+    state: textOf(state),
+    begin: textOf(begin),
+    input: textOf(input),
+    result: textOf(result),
+    steps: steps.map(({ result: value, error = value, ...step }) => ({
+      head: step as unknown as StepHead,
+      value: textOf(error),
+    })),
+  };
+}
+
+/** The user's state, and the run's record. @throws {CheckpointCorruptError} It isn't a run's text. */
+export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
+  const { state, run } = bodyOf(text, owner);
+  const { id: _id, begin: _begin, ...record } = run;
+  const steps = record.steps.map(({ input: _input, id: _milestone, isOnce: _isOnce, ...step }) => step);
+  try {
+    const decoder = new Decoder(owner);
+    const decoded = decoder.members({ ...record, steps }) as unknown as RunRecord;
+    return { state: decoder.value(state), run: decoded };
+  } catch (cause) {
+    throw isStackOverflow(cause) ? damagedPayload(owner, "its text nests too deep to be walked through", cause) : cause;
+  }
+}
+
+interface ParsedRun extends JsonRecord {
+  readonly steps: readonly JsonRecord[];
+}
+
+function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: ParsedRun } {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch (cause) {
+    throw damagedPayload(owner, "its text is not JSON", cause);
+  }
+  if (isRecord(body)) {
+    const { state, run } = body;
+    if (isRecord(run) && isParsedRun(run)) return { state, run };
+  }
+  throw damagedPayload(owner, "its text holds no run");
+}
+
+function isParsedRun(run: JsonRecord): run is ParsedRun {
+  const { id, generation, attempt, pass, isPassOver, steps } = run;
+  return (
+    typeof id === "string" &&
+    typeof generation === "string" &&
+    typeof attempt === "number" &&
+    typeof pass === "number" &&
+    typeof isPassOver === "boolean" &&
+    Array.isArray(steps) &&
+    steps.every((step) => isRecord(step) && typeof step["name"] === "string" && typeof step["occurrence"] === "number")
+  );
+}
+
+function textOf(value: unknown): string | undefined {
+  return value === undefined ? undefined : JSON.stringify(value);
+}

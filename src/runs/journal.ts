@@ -1,0 +1,301 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { type RunBody, type RunHead, runText, type StepHead, type StoredStep, stepText } from "../codec/run-body.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
+import type { SaveOptions } from "../manager/save-options.js";
+import type { StateSchema } from "../manager/schema.js";
+import type { CheckpointWriter } from "../manager/writer.js";
+import type { Lease } from "./lease.js";
+import type { RunSaveOptions } from "./run.js";
+import { bytesOfText } from "./step-values.js";
+
+/** What a journal gets from its manager. */
+export interface JournalHost {
+  readonly writer: Pick<CheckpointWriter<StateSchema>, "draftOfRun" | "appendOfRun">;
+  readonly maxPayloadBytes: number;
+  /** Tells of a save that was stored, and its lease of one that was refused. */
+  noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
+}
+
+/** Where a run stands when an attempt begins. */
+export interface Standing extends Omit<RunBody<StoredStep>, "head" | "result"> {
+  /** A `generation` of "" is the first save's id. */
+  readonly head: Omit<RunHead, "id" | "isPassOver">;
+  readonly stage: string | undefined;
+  /** Of the task's newest checkpoint; 0 for none. `undefined` if it can't be known. */
+  readonly sequence: number | undefined;
+  /** The id of the task's passing checkpoint, which the next save replaces. */
+  readonly passingId: string | undefined;
+}
+
+/** A step of this pass that is recorded. */
+export interface Entry extends StoredStep {
+  readonly text: string;
+  /** The function has come to it in this attempt. */
+  isUsed: boolean;
+}
+
+/** What a checkpoint of a run says beside its steps. */
+interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
+  readonly isPassing?: boolean;
+  readonly isPassOver?: boolean;
+  readonly result?: string;
+}
+
+/** The first pause before a save is tried again; each next one is twice as long. */
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 5000;
+/** About what a record has beside the values. */
+const HEAD_BYTES = 256;
+
+/** The record of a run, and its saves: one at a time, each with all that was noted before it. */
+export class RunJournal {
+  readonly #taskId: string;
+  readonly #host: JournalHost;
+  readonly #lease: Lease;
+  readonly #failed: (error: unknown) => void;
+  #head: Standing["head"];
+  #state: string | undefined;
+  #begin: string | undefined;
+  readonly #input: string | undefined;
+  #stage: string | undefined;
+  #sequence: number | undefined;
+  #passingId: string | undefined;
+  #entries: Map<string, Entry>;
+  #stepBytes = 0;
+  #otherBytes = 0;
+  /** The titles of the steps that the next save is the first to have. */
+  #unsaved: string[] = [];
+  #last: Promise<void> = Promise.resolve();
+  #next: Promise<void> | undefined;
+
+  /** @param failed - Called once a save has failed for good: nothing more is stored. */
+  constructor(
+    taskId: string,
+    host: JournalHost,
+    lease: Lease,
+    { head, state, begin, input, steps, stage, sequence, passingId }: Standing,
+    failed: (error: unknown) => void,
+  ) {
+    this.#taskId = taskId;
+    this.#host = host;
+    this.#lease = lease;
+    this.#failed = failed;
+    this.#head = head;
+    this.#state = state;
+    this.#begin = begin;
+    this.#input = input;
+    this.#stage = stage;
+    this.#sequence = sequence;
+    this.#passingId = passingId;
+    this.#entries = new Map(steps.map((step) => [keyOf(step.head), entryOf(step)]));
+    this.#count();
+  }
+
+  get head(): Standing["head"] {
+    return this.#head;
+  }
+
+  /** The state that this pass began with, as text. */
+  get begin(): string | undefined {
+    return this.#begin ?? this.#state;
+  }
+
+  get input(): string | undefined {
+    return this.#input;
+  }
+
+  /** How many steps this pass has, and how many bytes their results have. */
+  get size(): { readonly steps: number; readonly bytes: number } {
+    return { steps: this.#entries.size, bytes: this.#stepBytes };
+  }
+
+  entries(): readonly Entry[] {
+    return [...this.#entries.values()];
+  }
+
+  find(head: Pick<StepHead, "name" | "occurrence" | "status">): Entry | undefined {
+    return this.#entries.get(keyOf(head));
+  }
+
+  /**
+   * Adds a step to the record, for the next save.
+   *
+   * @param title - The step's, for the checkpoint's label.
+   * @throws {PayloadTooLargeError} The record would be too large with it. It isn't added.
+   */
+  note(head: StepHead, value: string | undefined, title: string): Entry {
+    const entry = { ...entryOf({ head, value }), isUsed: true };
+    const bytes = bytesOfText(entry.text);
+    if (this.#otherBytes + this.#stepBytes + bytes > this.#host.maxPayloadBytes) {
+      throw this.#tooLarge(`Step ${JSON.stringify(title)}`, `its result has ${bytesOfText(value)} bytes`);
+    }
+    const key = keyOf(head);
+    this.#stepBytes += bytes - bytesOfText(this.#entries.get(key)?.text);
+    // It stands where it ended, not where it started.
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    this.#unsaved.push(title);
+    return entry;
+  }
+
+  /** Forgets the steps for which `is` holds; the next save leaves them out. */
+  forget(is: (entry: Entry) => boolean): void {
+    for (const [key, entry] of this.#entries) if (is(entry)) this.#entries.delete(key);
+    this.#count();
+  }
+
+  /** Resolves once all that was noted is stored. Calls of the same moment share a save. */
+  stored(): Promise<void> {
+    this.#next ??= this.#inTurn(async () => {
+      this.#next = undefined;
+      const label = labelOf(this.#unsaved);
+      await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
+    });
+    return this.#next;
+  }
+
+  /** A save of its own, after those under way: a milestone, or the attempt's end. Resolves to the checkpoint's id. */
+  async save(saving: Saving, change?: (id: string) => void): Promise<string> {
+    let id = "";
+    await this.#inTurn(async () => {
+      id = await this.#save(saving, change);
+    });
+    return id;
+  }
+
+  /**
+   * A milestone in the middle of the pass, which its step notes: `latest` gives this state from now on. The pass's own stays.
+   *
+   * @throws {PayloadTooLargeError} The record would be too large with it. Nothing is changed.
+   */
+  async show(state: string, head: Omit<StepHead, "id">, options: RunSaveOptions): Promise<string> {
+    const begin = this.begin ?? UNDEFINED;
+    this.#assertFits(state, bytesOfText(begin) + this.#stepBytes);
+    return this.save(options, (id) => {
+      this.#begin = begin;
+      this.#state = state;
+      this.#entries.set(keyOf(head), { ...entryOf({ head: { ...head, id }, value: undefined }), isUsed: true });
+      this.#count();
+    });
+  }
+
+  /** @throws {PayloadTooLargeError} A pass can't end with this state. */
+  assertFits(state: string): void {
+    this.#assertFits(state, 0);
+  }
+
+  /** Ends the pass with a milestone, and begins the next. */
+  async next(state: string, options: RunSaveOptions): Promise<void> {
+    await this.save({ ...options, isPassOver: true }, () => {
+      this.#state = state;
+      this.#begin = undefined;
+    });
+    this.#head = { ...this.#head, pass: this.#head.pass + 1 };
+    this.#entries = new Map();
+    this.#count();
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const before = this.#last;
+    const turn = (async () => {
+      await before.catch(() => undefined);
+      // What else resolves at this moment is noted first.
+      await new Promise((resolve) => process.nextTick(resolve));
+      await work();
+    })();
+    this.#last = turn;
+    return turn;
+  }
+
+  #assertFits(state: string, others: number): void {
+    const bytes = bytesOfText(state);
+    if (HEAD_BYTES + bytes + bytesOfText(this.#input) + others <= this.#host.maxPayloadBytes) return;
+    throw this.#tooLarge("The state", `it has ${bytes} bytes`);
+  }
+
+  #tooLarge(what: string, why: string): PayloadTooLargeError {
+    return new PayloadTooLargeError(
+      `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, and with it the run's record has more than ` +
+        `${this.#host.maxPayloadBytes}. What was recorded before is kept. Keep less in it (a path, an id), end passes with run.next more ` +
+        "often, or raise maxPayloadBytes.",
+    );
+  }
+
+  async #save(saving: Saving, change?: (id: string) => void): Promise<string> {
+    this.#lease.signal.throwIfAborted();
+    try {
+      const { isPassing = false, isPassOver = false, result, stage = this.#stage, ...options } = saving;
+      const replaces = this.#passingId;
+      const draft = this.#host.writer.draftOfRun(
+        this.#taskId,
+        { ...options, stage },
+        isPassing ? { replaces } : undefined,
+      );
+      change?.(draft.id);
+      if (this.#head.generation === "") this.#head = { ...this.#head, generation: draft.id };
+      const encoded = runText({
+        head: { ...this.#head, id: draft.id, isPassOver },
+        state: this.#state,
+        begin: isPassOver ? undefined : this.#begin,
+        input: this.#input,
+        result,
+        // A pass that is over needs no results.
+        steps: this.entries().map((entry) => (isPassOver ? stepText(entry.head, undefined) : entry.text)),
+      });
+      this.#unsaved = [];
+      const { sequence, id } = await this.#append(draft, encoded, replaces);
+      this.#sequence = sequence;
+      this.#passingId = isPassing ? id : undefined;
+      this.#stage = stage;
+      return id;
+    } catch (error) {
+      this.#failed(error);
+      throw error;
+    }
+  }
+
+  /** Tries the same save again as long as that may help and the lease lasts: a step isn't run twice for a failed save. */
+  async #append(
+    draft: ReturnType<JournalHost["writer"]["draftOfRun"]>,
+    encoded: ReturnType<typeof runText>,
+    replaces: string | undefined,
+  ): Promise<CheckpointSummary> {
+    const options = { expectedSequence: this.#sequence, lease: this.#lease };
+    for (let failures = 0; ; failures++) {
+      const how = { replaces, isRepeated: failures > 0 };
+      try {
+        return await this.#host.noted(this.#host.writer.appendOfRun(draft, encoded, options, how), this.#lease);
+      } catch (error) {
+        if (!(error instanceof CheckpointError && error.retryable)) throw error;
+        const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+        await pause(ms, undefined, { signal: this.#lease.signal }).catch(() => undefined);
+        if (this.#lease.signal.aborted) throw error;
+      }
+    }
+  }
+
+  #count(): void {
+    const sizeOf = (texts: readonly (string | undefined)[]) => texts.reduce((sum, text) => sum + bytesOfText(text), 0);
+    this.#otherBytes = HEAD_BYTES + sizeOf([this.#state, this.#begin, this.#input]);
+    this.#stepBytes = sizeOf(this.entries().map(({ text }) => text));
+  }
+}
+
+/** The text of `undefined`. */
+const UNDEFINED = '{"$waymark":"undefined"}';
+
+function entryOf({ head, value }: StoredStep): Entry {
+  return { head, value, text: stepText(head, value), isUsed: false };
+}
+
+function keyOf({ name, occurrence, status }: Pick<StepHead, "name" | "occurrence" | "status">): string {
+  return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
+}
+
+/** The first titles of some steps. */
+function labelOf(titles: readonly string[]): string | undefined {
+  if (titles.length === 0) return undefined;
+  const more = titles.length > 3 ? ` and ${titles.length - 3} more` : "";
+  return `${titles.slice(0, 3).join(", ")}${more}`;
+}

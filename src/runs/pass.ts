@@ -1,0 +1,350 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { hash } from "node:crypto";
+import { isError, StepInterruptedError } from "../contract/errors.js";
+import { stepTitle } from "../contract/run-record.js";
+import { checkId } from "../manager/arguments.js";
+import type { EventHub } from "../manager/events.js";
+import type { Logger } from "../manager/logger.js";
+import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
+import type { Entry, RunJournal } from "./journal.js";
+import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
+import { checkRunSaveOptions, checkStepOptions } from "./run-options.js";
+import { attemptStep } from "./step-attempts.js";
+import type { StepValues } from "./step-values.js";
+
+/** What a pass gets from its run. */
+export interface PassHost<Saved> {
+  readonly taskId: string;
+  readonly journal: RunJournal;
+  readonly values: StepValues;
+  readonly events: EventHub;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  clock(): number;
+  /** A state as text. @throws What `save` throws. */
+  textOfState(state: Saved): string;
+}
+
+/** From here on, a pass is so long that each step costs noticeably more. */
+const MANY_STEPS = 1000;
+const MANY_BYTES = 1_000_000;
+
+const ONCE = { isOnce: true } as const;
+
+/** The steps around a call, from the innermost out: those of a parent's run too. */
+interface InStep {
+  readonly pass: object;
+  readonly title: string;
+  readonly outer: InStep | undefined;
+}
+const STEP = new AsyncLocalStorage<InStep>();
+
+/** One way of a run's function from its top. */
+export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
+  readonly taskId: string;
+  readonly state: State;
+  readonly input: Input;
+  readonly attempt: number;
+  readonly signal: AbortSignal;
+  readonly #host: PassHost<Saved>;
+  readonly #number: number;
+  /** How often each name, and each stage of a save, has come. */
+  readonly #occurrences = new Map<string, number>();
+  /** The names that are under way. */
+  readonly #names = new Set<string>();
+  readonly #underWay = new Set<Promise<unknown>>();
+  /** The steps whose errors the function was given. */
+  readonly #thrown = new Map<unknown, Entry>();
+  /** What `next` gave. */
+  #next: NextPass | undefined;
+  #isOver = false;
+  #hasWarned = false;
+
+  constructor(host: PassHost<Saved>, begun: { readonly state: State; readonly input: Input }) {
+    const { pass, attempt } = host.journal.head;
+    this.#host = host;
+    this.#number = pass;
+    this.taskId = host.taskId;
+    this.signal = host.signal;
+    this.attempt = attempt;
+    this.state = begun.state;
+    this.input = begun.input;
+  }
+
+  step<Schema extends StateSchema>(
+    name: string,
+    fn: (call: StepCall) => SavedStateOf<Schema> | Promise<SavedStateOf<Schema>>,
+    options: StepOptions & { readonly schema: Schema },
+  ): Promise<StateOf<Schema>>;
+  step<Result>(
+    name: string,
+    fn: (call: StepCall) => Result | Promise<Result>,
+    options?: StepOptions & { readonly schema?: undefined },
+  ): Promise<Result>;
+  step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
+    const running = this.#step(name, fn, options);
+    this.#underWay.add(running);
+    // Its caller gets the rejection.
+    const ended = () => this.#underWay.delete(running);
+    // Registered before the caller's: once it resumes, the step is no longer under way.
+    running.then(ended, ended);
+    return running;
+  }
+
+  next(state: Saved, options: RunSaveOptions = {}): NextPass {
+    checkRunSaveOptions(options);
+    this.#assertAlone("run.next");
+    const text = this.#host.textOfState(state);
+    this.#host.journal.assertFits(text);
+    this.#next = new NextPass(text, options);
+    this.#isOver = true;
+    return this.#next;
+  }
+
+  async save(state: Saved, options: RunSaveOptions = {}): Promise<{ readonly id: string }> {
+    checkRunSaveOptions(options);
+    this.#assertAlone("run.save");
+    const { journal } = this.#host;
+    const text = this.#host.textOfState(state);
+    const name = options.stage ?? "";
+    const occurrence = this.#count(`save ${name}`);
+    const saved = journal.find({ name, occurrence, status: "saved" });
+    if (saved !== undefined) {
+      saved.isUsed = true;
+      return { id: saved.head.id ?? "" };
+    }
+    this.signal.throwIfAborted();
+    const saving = journal.show(text, { name, occurrence, status: "saved", startedAt: this.#now() }, options);
+    this.#underWay.add(saving);
+    try {
+      return { id: await saving };
+    } finally {
+      this.#underWay.delete(saving);
+    }
+  }
+
+  /** @internal Waits for the steps under way, and ends the pass: from now on, its methods throw. */
+  async end(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    this.#isOver = true;
+  }
+
+  /**
+   * @internal What `next` gave, if the function returned it.
+   * @throws {TypeError} `next` was called, and the function returned something else.
+   */
+  nextOf(returned: unknown): NextPass | undefined {
+    if (returned === this.#next) return this.#next;
+    if (this.#next !== undefined || returned instanceof NextPass) {
+      throw new TypeError("A run's function must return what run.next of this pass gives: `return run.next(state)`.");
+    }
+    return undefined;
+  }
+
+  /** @internal Names the recorded steps that the function didn't come to. */
+  tellUnused(): void {
+    const { journal, events, logger, taskId } = this.#host;
+    const unused = journal
+      .entries()
+      .filter(({ isUsed, head }) => !isUsed && head.status !== "saved")
+      .map(({ head }) => stepTitle(head.name, head.occurrence));
+    if (unused.length === 0) return;
+    logger.warn({ taskId, steps: unused }, "A run has recorded results that its function didn't ask for again");
+    events.emit("stepsUnused", { taskId, steps: unused });
+  }
+
+  /**
+   * @internal Forgets the error that ended the run, and those of steps that ended after it: their program came to its end
+   * before it could use them. So the next run tries these steps again.
+   */
+  forgetErrorsOf(thrown: unknown): void {
+    const { journal } = this.#host;
+    const fatal = new Set(partsOf(thrown).flatMap((part) => this.#thrown.get(part) ?? []));
+    let isAfter = false;
+    const gone = new Set<Entry>();
+    for (const entry of journal.entries()) {
+      isAfter ||= fatal.has(entry);
+      if (isAfter && entry.head.status === "failed" && !entry.head.isOnce) gone.add(entry);
+    }
+    if (gone.size > 0) journal.forget((entry) => gone.has(entry));
+  }
+
+  async #step(name: string, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
+    checkId("A step's name", name);
+    if (typeof fn !== "function") throw new TypeError("run.step needs a name and a function.");
+    checkStepOptions(options);
+    this.#assertOpen("run.step");
+    this.signal.throwIfAborted();
+    if (this.#names.has(name)) {
+      throw new TypeError(
+        `A step named ${JSON.stringify(name)} is under way in this pass, so a resume couldn't tell the two apart. Put what differs ` +
+          `into the name: run.step(\`${name} \${item.id}\`, …).`,
+      );
+    }
+    this.#names.add(name);
+    try {
+      // Also for a recorded one: names that overlap are an error on a resume, too.
+      await undefined;
+      const occurrence = this.#count(`step ${name}`);
+      return await this.#recordedOrRun({ name, occurrence, title: stepTitle(name, occurrence) }, fn, options);
+    } finally {
+      this.#names.delete(name);
+    }
+  }
+
+  async #recordedOrRun(step: NamedStep, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
+    const { journal, values, events } = this.#host;
+    const { name, occurrence, title } = step;
+    const input = options.input === undefined ? undefined : this.#digestOfInput(options.input);
+    const recorded = journal.find({ name, occurrence, status: "completed" });
+    if (recorded === undefined) return this.#run(step, fn, options, input);
+    if (recorded.head.input !== input && recorded.head.status !== "started") {
+      this.#forgetFrom(recorded);
+      return this.#run(step, fn, options, input);
+    }
+    recorded.isUsed = true;
+    if (recorded.head.status === "started") throw new StepInterruptedError(this.taskId, title);
+    events.emit("stepReused", { taskId: this.taskId, pass: this.#number, step: title });
+    if (recorded.head.status === "failed") throw this.#errorOf(recorded, title);
+    return values.result(title, recorded.value ?? "null", options.schema);
+  }
+
+  /** Runs the step, records how it ended, and gives what is recorded. */
+  async #run(
+    step: NamedStep,
+    fn: (call: StepCall) => unknown,
+    options: StepOptions,
+    input: string | undefined,
+  ): Promise<unknown> {
+    const { journal, values, events, signal } = this.#host;
+    const { name, occurrence, title } = step;
+    const { atMostOnce = false, schema } = options;
+    const startedAt = this.#now();
+    const begun = { name, occurrence, startedAt, ...(input && { input }), ...(atMostOnce && ONCE) };
+    if (atMostOnce) {
+      const noted = journal.note({ ...begun, status: "started" }, undefined, title);
+      await journal.stored();
+      // It won't start now.
+      if (signal.aborted) journal.forget((each) => each === noted);
+      signal.throwIfAborted();
+    }
+    const { taskId } = this;
+    const told = { taskId, pass: this.#number, step: title };
+    events.emit("stepStarted", told);
+    const startedMs = performance.now();
+    const inStep: InStep = { pass: this, title, outer: STEP.getStore() };
+    const call = { title, key: this.#keyOf(name, occurrence), signal };
+    const end = await STEP.run(inStep, () => attemptStep(fn, options, call));
+    const { attempts } = end;
+    const durationMs = Math.round(performance.now() - startedMs);
+    const ended = { ...begun, durationMs, attempts };
+    let entry: Entry;
+    if (end.isFailed) {
+      // It was interrupted, which says nothing of the step.
+      if (signal.aborted) throw signal.reason;
+      const text = values.textOfError(name, title, end.error);
+      entry = journal.note({ ...ended, status: "failed" }, text, title);
+    } else {
+      const text = values.textOfResult(name, title, end.result, schema);
+      entry = journal.note({ ...ended, status: "completed" }, text, title);
+    }
+    await journal.stored();
+    this.#warnIfLong();
+    const error = end.isFailed ? { error: this.#errorOf(entry, title) } : undefined;
+    events.emit("stepEnded", { ...told, durationMs, attempts, ...error });
+    if (error !== undefined) throw error.error;
+    return values.result(title, entry.value ?? "null", schema);
+  }
+
+  /** The error that is recorded, decoded. It is known again when it ends the run. */
+  #errorOf(entry: Entry, title: string): unknown {
+    const error = this.#host.values.error(title, entry.value ?? "null");
+    this.#thrown.set(error, entry);
+    return error;
+  }
+
+  /** Forgets a step and all recorded after it that the function hasn't come to. */
+  #forgetFrom(first: Entry): void {
+    let isAfter = false;
+    this.#host.journal.forget((entry) => {
+      isAfter ||= entry === first;
+      return isAfter && !entry.isUsed;
+    });
+  }
+
+  #digestOfInput(input: unknown): string {
+    return hashOf(this.#host.values.textOf("The input of a step", input));
+  }
+
+  #keyOf(name: string, occurrence: number): string {
+    const { generation } = this.#host.journal.head;
+    return hashOf(JSON.stringify([this.taskId, generation, this.#number, name, occurrence]));
+  }
+
+  #count(name: string): number {
+    const count = (this.#occurrences.get(name) ?? 0) + 1;
+    this.#occurrences.set(name, count);
+    return count;
+  }
+
+  #warnIfLong(): void {
+    const { journal, logger } = this.#host;
+    const { steps, bytes } = journal.size;
+    if (this.#hasWarned || (steps < MANY_STEPS && bytes < MANY_BYTES)) return;
+    this.#hasWarned = true;
+    logger.warn(
+      { taskId: this.taskId, steps, bytes },
+      `A pass of a run has ${steps} steps with ${bytes} bytes of results, which each further step saves again. End the pass from time to ` +
+        "time with `return run.next(state)`: it keeps the state and forgets the results",
+    );
+  }
+
+  #now(): string {
+    return new Date(this.#host.clock()).toISOString();
+  }
+
+  /** @throws {TypeError} The pass is over, or the call comes from within a step of it. */
+  #assertOpen(what: string): void {
+    if (this.#isOver) {
+      throw new TypeError(
+        `${what} was called after its pass was over. Await every step, and return what run.next gives.`,
+      );
+    }
+    for (let inStep = STEP.getStore(); inStep !== undefined; inStep = inStep.outer) {
+      if (inStep.pass !== this) continue;
+      throw new TypeError(
+        `${what} was called within the step ${JSON.stringify(inStep.title)}: call it after the step, or begin a run of its own there ` +
+          "with manager.run.",
+      );
+    }
+  }
+
+  /** @throws {TypeError} The same, or a step is under way. */
+  #assertAlone(what: string): void {
+    this.#assertOpen(what);
+    if (this.#underWay.size > 0) {
+      const names = [...this.#names].map((name) => JSON.stringify(name)).join(", ");
+      throw new TypeError(`${what} was called while a step is under way (${names}). Await it first.`);
+    }
+  }
+}
+
+/** A step and its title, for messages and events. */
+interface NamedStep {
+  readonly name: string;
+  readonly occurrence: number;
+  readonly title: string;
+}
+
+/** A thrown value, its causes, and the errors that it gathers. */
+function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
+  if (seen.has(thrown)) return [];
+  seen.add(thrown);
+  if (!isError(thrown)) return [thrown];
+  const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
+  return [thrown, ...[thrown.cause, ...errors].flatMap((part) => (part === undefined ? [] : partsOf(part, seen)))];
+}
+
+function hashOf(text: string): string {
+  return hash("sha256", text, "hex").slice(0, 32);
+}

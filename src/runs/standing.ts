@@ -1,0 +1,154 @@
+import { decodeJson, encodeJson } from "../codec/json.js";
+import { parseRunBody, type RunBody, type StoredStep } from "../codec/run-body.js";
+import { RunMismatchError } from "../contract/errors.js";
+import { isOfRun, isPassing } from "../contract/passing.js";
+import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
+import type { StateSchema } from "../manager/schema.js";
+import type { Standing } from "./journal.js";
+import type { RunOptions } from "./run.js";
+import type { StepValues } from "./step-values.js";
+
+/** What finding a run's standing needs. */
+export interface StandingHost {
+  readonly taskId: string;
+  readonly reader: Pick<CheckpointReader<StateSchema>, "newestText" | "textById" | "newestWhere" | "migrated">;
+  readonly stateVersion: number;
+  readonly values: StepValues;
+  /** `initialState`, as text. */
+  initialState(): string | undefined;
+}
+
+/** Where the task stands: its run is completed, or goes on from there. */
+export type Found =
+  | { readonly isCompleted: true; readonly result: unknown }
+  | { readonly isCompleted: false; readonly isNew: boolean; readonly standing: Standing };
+
+/** @throws {RunMismatchError} The run was begun with another version or input. */
+export async function standingOf(host: StandingHost, options: RunOptions): Promise<Found> {
+  const { taskId, reader } = host;
+  const newest = await reader.newestText(taskId);
+  if (newest === undefined) return begun(host, options, { sequence: 0 });
+  const { summary } = newest;
+  const place = {
+    // A damaged checkpoint may hide its sequence; then the first save has no condition.
+    sequence: newest.newest === 0 ? undefined : newest.newest,
+    passingId: isPassing(summary) ? summary.id : undefined,
+    stage: summary.stage,
+  };
+  if (options.restart) return begun(host, options, place);
+  const body = bodyOf(newest);
+  if (summary.status === "completed") return { isCompleted: true, result: resultOf(body, host) };
+  if (body !== undefined) return resumed(host, options, { ...newest, body }, place);
+  // Somebody saved a plain checkpoint. The run goes on with its state, in a new pass.
+  const passing = place.passingId ?? (await reader.newestWhere(taskId, isPassing))?.id;
+  const state = stateTextOf(host, newest);
+  const before = await reader.newestWhere(taskId, isOfRun);
+  if (before === undefined) return begun(host, options, { ...place, passingId: passing, state });
+  const interrupted = await reader.textById(taskId, before.id);
+  const former = bodyOf(interrupted);
+  if (former === undefined) return begun(host, options, { ...place, passingId: passing, state });
+  const head = { ...former.head, isPassOver: true };
+  const found = { ...interrupted, body: { ...former, head, state: undefined } };
+  return resumed(host, options, found, { ...place, passingId: passing, state });
+}
+
+type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "passingId" | "stage" | "state">>;
+
+/** A run at its very beginning. */
+function begun(host: StandingHost, options: RunOptions, place: Place): Found {
+  const { version, input } = options;
+  const standing: Standing = {
+    head: { generation: "", attempt: 1, pass: 1, ...(version === undefined ? undefined : { version }) },
+    input: input === undefined ? undefined : host.values.textOf("The input", input),
+    steps: [],
+    passingId: undefined,
+    stage: undefined,
+    ...place,
+    state: place.state ?? host.initialState(),
+  };
+  return { isCompleted: false, isNew: true, standing };
+}
+
+/** @param place - With a `state`: that of a plain checkpoint, with which the next pass begins. */
+function resumed(
+  host: StandingHost,
+  options: RunOptions,
+  found: CheckpointText & { readonly body: RunBody<StoredStep> },
+  place: Place,
+): Found {
+  const { body, summary } = found;
+  const { id, isPassOver, version: _version, ...head } = body.head;
+  const { version } = options;
+  if (body.head.version !== version) {
+    const { onChange = "refuse" } = options;
+    if (onChange === "restart") return begun(host, options, { ...place, state: undefined });
+    if (onChange === "refuse") throw otherVersion(host.taskId, body.head.version, version);
+  }
+  assertInput(host, options, body.input);
+  // A fork or a rewind copies the record as it is.
+  const isCopy = id !== summary.id;
+  const standing: Standing = {
+    head: {
+      ...head,
+      generation: isCopy ? summary.id : head.generation,
+      attempt: isCopy ? 1 : head.attempt + 1,
+      pass: isPassOver ? head.pass + 1 : head.pass,
+      ...(version === undefined ? undefined : { version }),
+    },
+    input: body.input,
+    passingId: undefined,
+    stage: undefined,
+    steps: isPassOver ? [] : body.steps,
+    begin: isPassOver || body.begin === undefined ? undefined : currentText(host, summary, body.begin),
+    ...place,
+    state: place.state ?? (body.state === undefined ? undefined : currentText(host, summary, body.state)),
+  };
+  return { isCompleted: false, isNew: false, standing };
+}
+
+function bodyOf({ encoding, text, summary }: CheckpointText): RunBody<StoredStep> | undefined {
+  return encoding === "json-run" ? parseRunBody(text, summary) : undefined;
+}
+
+function resultOf(body: RunBody<StoredStep> | undefined, { values }: StandingHost): unknown {
+  return body?.result === undefined ? undefined : values.valueOf("The result", body.result);
+}
+
+/** The state of a plain checkpoint, as a run has it. */
+function stateTextOf(host: StandingHost, { encoding, text, summary }: CheckpointText): string {
+  return textOfStored(host, summary, decodeJson(encoding, text, summary));
+}
+
+/** A text of a state, in the current version. */
+function currentText(host: StandingHost, summary: CheckpointText["summary"], text: string): string {
+  if (summary.stateVersion === host.stateVersion) return text;
+  return textOfStored(host, summary, decodeJson("json-tagged", text, summary));
+}
+
+function textOfStored(host: StandingHost, summary: CheckpointText["summary"], stored: unknown): string {
+  return encodeJson(host.reader.migrated(summary, stored), Number.POSITIVE_INFINITY, summary).text;
+}
+
+function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, recorded: string | undefined): void {
+  if (input === undefined || values.textOf("The input", input) === recorded) return;
+  const other = recorded === undefined ? "without an input" : "with another input";
+  throw new RunMismatchError(
+    taskId,
+    `The run of task ${JSON.stringify(taskId)} was begun ${other}. Nothing was run or changed. Leave the input out to go on with the ` +
+      "recorded one, give `restart: true` to begin anew, or use another task id for another input.",
+  );
+}
+
+function otherVersion(
+  taskId: string,
+  recorded: string | number | undefined,
+  given: string | number | undefined,
+): RunMismatchError {
+  const name = (version: string | number | undefined) =>
+    version === undefined ? "no version" : JSON.stringify(version);
+  return new RunMismatchError(
+    taskId,
+    `The run of task ${JSON.stringify(taskId)} was begun with version ${name(recorded)}, and the function has version ${name(given)} now. ` +
+      'Nothing was run or changed. Give `onChange: "resume"` to go on with the recorded steps, or `onChange: "restart"` to begin anew.',
+  );
+}

@@ -1,0 +1,81 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { StepCall, StepOptions, StepRetry } from "./run.js";
+
+/** How a step ended. */
+export type StepEnd<Result> = { readonly attempts: number } & (
+  | { readonly isFailed: false; readonly result: Result }
+  | { readonly isFailed: true; readonly error: unknown }
+);
+
+const DEFAULT_RETRY = { backoffMs: 1000, factor: 2, maxMs: 60_000 };
+
+/**
+ * Tries a step as often as its options say. Never rejects.
+ *
+ * @param title - The step's, for messages.
+ * @param signal - The run's. Once it aborts, nothing is tried again.
+ */
+export async function attemptStep<Result>(
+  fn: (call: StepCall) => Result | Promise<Result>,
+  { retry, timeoutMs }: StepOptions,
+  { title, key, signal }: { readonly title: string; readonly key: string; readonly signal: AbortSignal },
+): Promise<StepEnd<Result>> {
+  for (let attempt = 1; ; attempt++) {
+    const timed = timeoutMs === undefined ? undefined : new TimedSignal(signal, timeoutMs, title);
+    try {
+      const result = await fn({ key, attempt, signal: timed?.signal ?? signal });
+      return { isFailed: false, result, attempts: attempt };
+    } catch (thrown) {
+      const error = timed?.errorOf(thrown) ?? thrown;
+      if (signal.aborted || retry === undefined || attempt > retry.times || !(retry.if?.(error) ?? true)) {
+        return { isFailed: true, error, attempts: attempt };
+      }
+      // If the run stops meanwhile, the step's last error is its end.
+      const isOver = await pause(pauseMs(retry, attempt), false, { signal }).catch(() => true);
+      if (isOver) return { isFailed: true, error, attempts: attempt };
+    } finally {
+      timed?.clear();
+    }
+  }
+}
+
+function pauseMs(retry: StepRetry, attempt: number): number {
+  const { backoffMs = DEFAULT_RETRY.backoffMs, factor = DEFAULT_RETRY.factor, maxMs = DEFAULT_RETRY.maxMs } = retry;
+  return Math.min(backoffMs * factor ** (attempt - 1), maxMs);
+}
+
+/** A signal that aborts with another one, and after a time. */
+class TimedSignal {
+  readonly #controller = new AbortController();
+  readonly #outer: AbortSignal;
+  readonly #timer: NodeJS.Timeout;
+  readonly #abort = () => this.#controller.abort(this.#outer.reason);
+  #timeout: DOMException | undefined;
+
+  constructor(outer: AbortSignal, timeoutMs: number, title: string) {
+    this.#outer = outer;
+    this.#timer = setTimeout(() => {
+      this.#timeout = new DOMException(
+        `Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`,
+        "TimeoutError",
+      );
+      this.#controller.abort(this.#timeout);
+    }, timeoutMs);
+    if (outer.aborted) this.#abort();
+    else outer.addEventListener("abort", this.#abort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The timeout, if that came before the attempt threw. */
+  errorOf(thrown: unknown): unknown {
+    return this.#timeout !== undefined && this.signal.reason === this.#timeout ? this.#timeout : thrown;
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+    this.#outer.removeEventListener("abort", this.#abort);
+  }
+}

@@ -1,0 +1,125 @@
+import { Buffer } from "node:buffer";
+import { decodeJson, encodeJson } from "../codec/json.js";
+import { BUILT_IN_ERRORS, errorKindOf } from "../codec/kinds.js";
+import type { RedactedPaths } from "../codec/redacted-paths.js";
+import { failureOf } from "../contract/checkpoint.js";
+import { isError, PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
+import type { ResolvedOptions } from "../manager/options.js";
+import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
+
+/** How deep an error's causes are looked through for what can be stored. */
+const MOST_CAUSES = 10;
+
+/** Turns what steps return and throw into text, and back. */
+export class StepValues {
+  readonly #taskId: string;
+  readonly #options: Pick<ResolvedOptions<StateSchema>, "maxPayloadBytes" | "redaction">;
+
+  constructor(taskId: string, options: Pick<ResolvedOptions<StateSchema>, "maxPayloadBytes" | "redaction">) {
+    this.#taskId = taskId;
+    this.#options = options;
+  }
+
+  /** @throws {StateNotSerializableError | PayloadTooLargeError | StateInvalidError} Each names the step. */
+  textOfResult(name: string, title: string, result: unknown, schema: StateSchema | undefined): string {
+    const subject = `The result of ${this.#nameOf(title)}`;
+    const stored =
+      schema === undefined ? result : encodeWithSchema(schema, result, `The schema refuses ${lower(subject)}`);
+    return this.#encoded(stored, subject, this.#options.redaction?.result(name));
+  }
+
+  /** @throws {StateInvalidError} The schema refuses what is stored; the error names the step. */
+  result(title: string, text: string, schema: StateSchema | undefined): unknown {
+    const subject = `The result of ${this.#nameOf(title)}`;
+    const stored = decodeJson("json-tagged", text, subject);
+    return schema === undefined
+      ? stored
+      : decodeWithSchema(schema, stored, `The schema refuses the recorded result of ${this.#nameOf(title)}`);
+  }
+
+  /** What of a thrown value can't be stored is left out. */
+  textOfError(name: string, title: string, thrown: unknown): string {
+    const { redaction } = this.#options;
+    const encode = (value: unknown) =>
+      this.#encoded(value, `The error of ${this.#nameOf(title)}`, redaction?.thrown(name));
+    const error = redaction === undefined ? thrown : redaction.error(thrown);
+    try {
+      return encode(error);
+    } catch (problem) {
+      if (!isUnstorable(problem)) throw problem;
+      return encode(storablePart(error, (value) => isStorable(value, encode), MOST_CAUSES));
+    }
+  }
+
+  error(title: string, text: string): unknown {
+    return decodeJson("json-tagged", text, `The error of ${this.#nameOf(title)}`);
+  }
+
+  /** A value of the run itself: its input, its result. */
+  textOf(what: string, value: unknown): string {
+    return this.#encoded(value, `${what} of the run of task ${JSON.stringify(this.#taskId)}`, undefined);
+  }
+
+  /** The value of {@link textOf}. */
+  valueOf(what: string, text: string): unknown {
+    return decodeJson("json-tagged", text, `${what} of the run of task ${JSON.stringify(this.#taskId)}`);
+  }
+
+  #encoded(value: unknown, subject: string, redacted: RedactedPaths | undefined): string {
+    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted).text;
+  }
+
+  #nameOf(title: string): string {
+    return `step ${JSON.stringify(title)} of task ${JSON.stringify(this.#taskId)}`;
+  }
+}
+
+/** The size of a text as it is stored, in bytes. */
+export function bytesOfText(text: string | undefined): number {
+  return text === undefined ? 0 : Buffer.byteLength(text);
+}
+
+/** An error without the properties that can't be stored. */
+function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
+  const { message, name, stack, code } = failureOf(thrown);
+  const kind = isError(thrown) ? errorKindOf(thrown) : undefined;
+  const error = BUILT_IN_ERRORS.get(kind === "DOMException" ? "Error" : (kind ?? "Error"))?.() ?? new Error();
+  const define = (key: string, value: unknown, enumerable: boolean) =>
+    Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });
+  define("message", message, false);
+  if (name !== undefined && name !== error.name) define("name", name, false);
+  define("stack", stack, false);
+  if (code !== undefined) define("code", code, true);
+  if (!isError(thrown)) return error;
+  if (thrown.cause !== undefined && depth > 0) {
+    define("cause", isStored(thrown.cause) ? thrown.cause : storablePart(thrown.cause, isStored, depth - 1), false);
+  }
+  if (thrown instanceof AggregateError) {
+    const errors: readonly unknown[] = thrown.errors;
+    const kept = errors.map((each) => (isStored(each) || depth === 0 ? each : storablePart(each, isStored, depth - 1)));
+    define("errors", kept.filter(isStored), false);
+  }
+  for (const key of Object.keys(thrown)) {
+    const value: unknown = Reflect.get(thrown, key);
+    if (isStored(value)) define(key, value, true);
+  }
+  return error;
+}
+
+function isStorable(value: unknown, encode: (value: unknown) => string): boolean {
+  try {
+    encode(value);
+    return true;
+  } catch (problem) {
+    if (isUnstorable(problem)) return false;
+    throw problem;
+  }
+}
+
+function isUnstorable(problem: unknown): boolean {
+  return problem instanceof StateNotSerializableError || problem instanceof PayloadTooLargeError;
+}
+
+function lower(sentence: string): string {
+  return sentence.charAt(0).toLowerCase() + sentence.slice(1);
+}

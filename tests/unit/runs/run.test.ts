@@ -1,0 +1,151 @@
+// manager.run and run.step: what a run records, and what a later attempt does with it.
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type CheckpointManager, LeaseHeldError, StorageError, UnsupportedOperationError } from "waymark";
+import { isPassing } from "waymark/adapter";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
+
+describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
+  it("that is stopped after any save resumes, and runs no recorded step again", async () => {
+    for (let saves = 1; saves <= 5; saves++) {
+      const storage = await open();
+      onTestFinished(() => storage.close());
+      const ran: string[] = [];
+      const program = (manager: CheckpointManager) =>
+        manager.run("t", async (run) => {
+          const a = await run.step("a", () => {
+            ran.push("a");
+            return new Map([["n", 1n]]);
+          });
+          const [b, c] = await Promise.all([
+            run.step("b", () => ran.push("b")),
+            run.step("c", async () => ran.push("c")),
+          ]);
+          const d = await run.step("a", () => ran.push("a 2"));
+          return { a, b, c, d };
+        });
+      const dying = program(managerOn(dyingAfter(saves, storage)).manager);
+      await (saves < 5 ? expect(dying).rejects.toThrow(StorageError) : dying);
+      const { manager } = managerOn(storage);
+      expect(await manager.leaseOf("t")).toBeUndefined();
+      const result = await program(manager);
+      expect(result).toEqual({
+        a: new Map([["n", 1n]]),
+        b: expect.any(Number),
+        c: expect.any(Number),
+        d: expect.any(Number),
+      });
+      expect(ran.filter((step) => step === "a")).toHaveLength(saves === 1 ? 2 : 1);
+      expect(ran.filter((step) => step === "a 2")).toHaveLength(saves === 3 ? 2 : 1);
+      expect(await program(manager)).toEqual(result);
+      expect((await manager.latest("t"))?.status).toBe("completed");
+      // Passing ones take each other's place.
+      expect((await manager.list("t")).filter(isPassing)).toEqual([]);
+    }
+  });
+});
+
+it("a completed run gives its stored result to everybody, also while somebody else has the lease", async () => {
+  const { manager, storage } = managerOn();
+  await manager.run("t", () => ({ at: new Date(5) }));
+  await using _held = await manager.lease("t");
+  const other = managerOn(storage).manager;
+  expect(await other.run("t", () => expect.unreachable())).toEqual({ at: new Date(5) });
+});
+
+it("a task that was completed without a run has no result", async () => {
+  const { manager } = managerOn();
+  await manager.save("t", 1, { status: "completed" });
+  expect(await manager.run("t", () => expect.unreachable())).toBeUndefined();
+});
+
+it("a run holds the task's lease, and releases it however it ends", async () => {
+  const { manager, storage } = managerOn();
+  const other = managerOn(storage).manager;
+  await manager.run("t", async (run) => {
+    expect(await manager.leaseOf("t")).toBeDefined();
+    await expect(other.run("t", () => 1)).rejects.toThrow(LeaseHeldError);
+    return run.step("a", () => 1);
+  });
+  expect(await manager.leaseOf("t")).toBeUndefined();
+  await expect(manager.run("u", () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+  expect(await manager.leaseOf("u")).toBeUndefined();
+});
+
+it("a run waits for the lease as long as waitForLease says", async () => {
+  const { manager, storage } = managerOn();
+  const lease = await manager.lease("t");
+  const waiting = managerOn(storage).manager.run("t", () => "mine", { waitForLease: 60_000 });
+  await lease.release();
+  expect(await waiting).toBe("mine");
+  await using _again = await manager.lease("u");
+  await expect(manager.run("u", () => 1, { waitForLease: 1 })).rejects.toThrow(LeaseHeldError);
+});
+
+it("a run under a lease of the caller's leaves it to the caller", async () => {
+  const { manager } = managerOn();
+  await using lease = await manager.lease("t");
+  expect(await manager.run("t", (run) => run.step("a", () => 1), { lease })).toBe(1);
+  expect(lease.signal.aborted).toBe(false);
+});
+
+it("a storage without leases can't run anything", async () => {
+  const storage = new Proxy(new MemoryAdapter(), {
+    get: (target, key) => {
+      const value: unknown = key === "leases" ? undefined : Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  await expect(managerOn(storage).manager.run("t", () => 1)).rejects.toThrow(UnsupportedOperationError);
+});
+
+it("an error that the function throws ends the run as failed, and the next run tries the failed step again", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("a", () => ran.push("a"));
+      await run.step("b", () => {
+        ran.push("b");
+        if (ran.length < 3) throw new RangeError("too early");
+      });
+      return ran.join();
+    });
+  await expect(program()).rejects.toThrow(new RangeError("too early"));
+  const latest = await manager.latest("t");
+  expect(latest).toMatchObject({ status: "failed", error: { name: "RangeError", message: "too early" } });
+  expect(latest?.run?.steps).toMatchObject([{ name: "a", status: "completed", result: 1 }]);
+  expect(await program()).toBe("a,b,b");
+});
+
+it("the attempt counts how often the run was started or resumed", async () => {
+  const { manager } = managerOn();
+  const attempts: number[] = [];
+  for (const isLast of [false, false, true]) {
+    const running = manager.run("t", (run) => {
+      attempts.push(run.attempt);
+      if (!isLast) throw new Error("again");
+    });
+    await running.catch(() => undefined);
+  }
+  expect(attempts).toEqual([1, 2, 3]);
+});
+
+it("a run is a task like any other from its beginning", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", async (run) => {
+    expect(await manager.findIncomplete()).toMatchObject([{ taskId: "t", newest: { status: "running" } }]);
+    await run.step("model", () => 1);
+    expect(await manager.latest("t")).toMatchObject({
+      label: "model",
+      state: undefined,
+      run: {
+        attempt: 1,
+        pass: 1,
+        isPassOver: false,
+        steps: [{ name: "model", occurrence: 1, status: "completed", attempts: 1, result: 1 }],
+      },
+    });
+  });
+  expect(await manager.findIncomplete()).toEqual([]);
+});

@@ -1,0 +1,274 @@
+// run.step: names, retries, timeouts, schemas, inputs and keys.
+import { describe, expect, it, vi } from "vitest";
+import { type CheckpointManager, type Run, StateInvalidError, StepInterruptedError, StorageError } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { z } from "zod";
+import { deferred } from "../../support/deferred.js";
+import { dyingAfter, managerOn } from "./run-support.js";
+
+/** Runs until the storage dies after so many saves, then on. @returns What the second attempt gave. */
+async function resumedAfter<Result>(
+  saves: number,
+  program: (run: Run<undefined, unknown, undefined>) => Promise<Result>,
+  storage = new MemoryAdapter(),
+) {
+  await expect(managerOn(dyingAfter(saves, storage)).manager.run("t", program)).rejects.toThrow(StorageError);
+  return managerOn(storage).manager.run("t", program);
+}
+
+it("the first run, too, gets what is stored: a copy", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", async (run) => {
+    const given = { at: new Date(5), list: [1, undefined, 3] };
+    const got = await run.step("a", () => given);
+    expect(got).toEqual(given);
+    expect(got).not.toBe(given);
+  });
+});
+
+it("steps of one name that follow each other are told apart by their order", async () => {
+  const ran: number[] = [];
+  const result = await resumedAfter(3, async (run) => {
+    const got: number[] = [];
+    for (let n = 0; n < 3; n++) got.push(await run.step("model", () => ran.push(n)));
+    return got;
+  });
+  expect(result).toEqual([1, 2, 4]);
+});
+
+it("steps of one name that overlap are an error, on a resume too", async () => {
+  const { manager } = managerOn();
+  const pair = (run: Run) => Promise.all([run.step("tool", () => 1), run.step("tool", () => 2)]);
+  await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is under way/);
+  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "tool", status: "completed" }]);
+  await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is under way/);
+});
+
+it("a step within a step is an error, and one of a run of its own isn't", async () => {
+  const { manager } = managerOn();
+  const nested = manager.run("t", (run) => run.step("outer", () => run.step("inner", () => 1)));
+  await expect(nested).rejects.toThrow(/within the step "outer"/);
+  const child = (run: Run) =>
+    run.step("child", () =>
+      manager.run("child", async (inner) => {
+        await expect(run.step("parent's", () => 1)).rejects.toThrow(/within the step "child"/);
+        return inner.step("inner", () => 1);
+      }),
+    );
+  expect(await manager.run("parent", child)).toBe(1);
+});
+
+it("steps that end at the same moment share a save, and those that end during a save share the next", async () => {
+  const { manager, storage } = managerOn();
+  const append = vi.spyOn(storage, "append");
+  await manager.run("t", async (run) => {
+    append.mockClear();
+    await Promise.all(Array.from({ length: 20 }, (_, n) => run.step(`s${n}`, async () => n)));
+    expect(append).toHaveBeenCalledTimes(1);
+    append.mockClear();
+    const late = deferred();
+    append.mockImplementationOnce(async (...args) => {
+      late.resolve();
+      await new Promise((resolve) => setImmediate(resolve));
+      return MemoryAdapter.prototype.append.apply(storage, args);
+    });
+    await Promise.all([
+      run.step("first", () => 1),
+      run.step("second", () => late.promise),
+      run.step("third", () => late.promise),
+    ]);
+    expect(append).toHaveBeenCalledTimes(2);
+  });
+});
+
+it("a step is tried again as its retry says, with one key", async () => {
+  const { manager } = managerOn();
+  const calls: [string, number][] = [];
+  const retry = { times: 3, backoffMs: 1, factor: 1, maxMs: 1, if: (error: unknown) => error instanceof RangeError };
+  await manager.run("t", async (run) => {
+    const result = await run.step(
+      "a",
+      ({ key, attempt }) => {
+        calls.push([key, attempt]);
+        if (attempt < 3) throw new RangeError("early");
+        return attempt;
+      },
+      { retry },
+    );
+    expect(result).toBe(3);
+    expect((await manager.latest("t"))?.run?.steps[0]).toMatchObject({ attempts: 3 });
+    const refused = run.step("b", () => Promise.reject(new TypeError("no")), { retry });
+    await expect(refused).rejects.toThrow("no");
+    const exhausted = run.step("c", ({ attempt }) => Promise.reject(new RangeError(`${attempt}`)), { retry });
+    await expect(exhausted).rejects.toThrow(new RangeError("4"));
+  });
+  expect(calls.map(([, attempt]) => attempt)).toEqual([1, 2, 3]);
+  expect(new Set(calls.map(([key]) => key)).size).toBe(1);
+});
+
+it("a timeout aborts the attempt, waits for its end, and is the step's error", async () => {
+  const { manager } = managerOn();
+  let hasEnded = false;
+  await manager.run("t", async (run) => {
+    const slow = run.step(
+      "slow",
+      ({ signal }) =>
+        new Promise<never>((_, reject) => {
+          signal.addEventListener("abort", () => {
+            setImmediate(() => {
+              hasEnded = true;
+              reject(new Error("cleaned up"));
+            });
+          });
+        }),
+      { timeoutMs: 1 },
+    );
+    await expect(slow).rejects.toMatchObject({ name: "TimeoutError", message: /Step "slow" took longer than 1 ms/ });
+    expect(hasEnded).toBe(true);
+    expect(run.signal.aborted).toBe(false);
+  });
+});
+
+it("what an attempt gives after its timeout is its result", async () => {
+  const { manager } = managerOn();
+  const late = ({ signal }: { signal: AbortSignal }) =>
+    new Promise<string>((resolve) => signal.addEventListener("abort", () => resolve("late")));
+  expect(await manager.run("t", (run) => run.step("a", late, { timeoutMs: 1 }))).toBe("late");
+});
+
+it("a step's schema validates its result, also a recorded one after it was changed", async () => {
+  const { manager } = managerOn();
+  const withDate = z.codec(z.iso.datetime(), z.date(), {
+    decode: (text) => new Date(text),
+    encode: (at) => at.toISOString(),
+  });
+  const fails = manager.run("t", async (run) => {
+    expect(await run.step("at", () => new Date(5), { schema: withDate })).toEqual(new Date(5));
+    // @ts-expect-error: the schema has a date.
+    await expect(run.step("bad", () => 5, { schema: withDate })).rejects.toThrow(
+      /The schema refuses the result of step "bad"/,
+    );
+    throw new Error("stop");
+  });
+  await expect(fails).rejects.toThrow("stop");
+  const changed = manager.run("t", (run) => run.step("at", () => 1, { schema: z.number() }));
+  await expect(changed).rejects.toThrow(StateInvalidError);
+  await expect(changed).rejects.toThrow(/recorded result of step "at"/);
+});
+
+it("another input of a step runs it and all recorded after it anew", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = (input: unknown) =>
+    manager.run("t", async (run) => {
+      await run.step("a", () => ran.push("a"));
+      await run.step("b", () => ran.push("b"), { input });
+      await run.step("c", () => ran.push("c"));
+      throw new Error("stop");
+    });
+  await expect(program({ model: 1 })).rejects.toThrow("stop");
+  await expect(program({ model: 1 })).rejects.toThrow("stop");
+  expect(ran).toEqual(["a", "b", "c"]);
+  await expect(program({ model: 2 })).rejects.toThrow("stop");
+  expect(ran).toEqual(["a", "b", "c", "b", "c"]);
+  await expect(program({ model: 2 })).rejects.toThrow("stop");
+  expect(ran).toHaveLength(5);
+});
+
+describe("atMostOnce", () => {
+  it("doesn't start a step again that was started and interrupted", async () => {
+    const storage = new MemoryAdapter();
+    const ran: string[] = [];
+    const program = (manager: CheckpointManager) =>
+      manager.run("t", (run) => run.step("pay", () => ran.push("pay"), { atMostOnce: true }));
+    await expect(program(managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
+    const { manager } = managerOn(storage);
+    for (let again = 0; again < 2; again++) await expect(program(manager)).rejects.toThrow(StepInterruptedError);
+    expect(ran).toEqual(["pay"]);
+    const handled = await manager.run("t", async (run) => {
+      try {
+        return await run.step("pay", () => ran.push("pay"), { atMostOnce: true });
+      } catch (error) {
+        if (error instanceof StepInterruptedError) return error.step;
+        throw error;
+      }
+    });
+    expect(handled).toBe("pay");
+  });
+
+  it("keeps an error that ended the run", async () => {
+    const { manager } = managerOn();
+    let ran = 0;
+    const program = () =>
+      manager.run("t", (run) => run.step("pay", () => Promise.reject(new Error(`${++ran}`)), { atMostOnce: true }));
+    await expect(program()).rejects.toThrow("1");
+    await expect(program()).rejects.toThrow("1");
+  });
+
+  it("can't be retried", async () => {
+    const { manager } = managerOn();
+    const both = manager.run("t", (run) => run.step("a", () => 1, { atMostOnce: true, retry: { times: 1 } }));
+    await expect(both).rejects.toThrow(TypeError);
+  });
+});
+
+it("a key is the same for each attempt of a step, and another one for each other step", async () => {
+  const keys: [string, string][] = [];
+  await resumedAfter(3, async (run) => {
+    await run.step("a", ({ key }) => keys.push(["a", key]));
+    await run.step("b", ({ key }) => keys.push(["b", key]));
+    await run.step("b", ({ key }) => keys.push(["b 2", key]));
+  });
+  expect(keys.map(([name]) => name)).toEqual(["a", "b", "b 2", "b 2"]);
+  expect(keys[2]).toEqual(keys[3]);
+  expect(new Set(keys.map(([, key]) => key)).size).toBe(3);
+});
+
+it("a key is another one in the next pass, after a restart, in a fork and after a rewind", async () => {
+  const { manager } = managerOn();
+  const keys: string[] = [];
+  const program = (taskId: string, restart = false) =>
+    manager.run(
+      taskId,
+      async (run) => {
+        await run.step("a", ({ key }) => keys.push(key));
+        return run.state === 1 ? "done" : run.next(1);
+      },
+      { restart },
+    );
+  await program("t");
+  await program("t", true);
+  const [newest] = await manager.list("t", { stage: undefined });
+  const first = (await manager.list("t", { order: "oldest" }))[0]!;
+  await manager.fork("t", first.id, "fork");
+  await program("fork");
+  await manager.rewind("t", first.id);
+  await program("t");
+  expect(newest?.status).toBe("completed");
+  expect(keys).toHaveLength(6);
+  expect(new Set(keys).size).toBe(6);
+});
+
+it("a misspelled option or a wrong name is refused before anything runs", async () => {
+  const { manager } = managerOn();
+  const ran = vi.fn();
+  const wrong: ((run: Run) => unknown)[] = [
+    (run) => run.step("", ran),
+    (run) => run.step("a", ran, { timeout: 5 } as object),
+    (run) => run.step("a", ran, { timeoutMs: -1 }),
+    (run) => run.step("a", ran, { retry: { times: 1, factor: 0 } }),
+    (run) => run.step("a", ran, { retry: {} as { times: number } }),
+    (run) => run.step("a", ran, { schema: {} as z.ZodNumber }),
+    (run) => run.step("a", undefined as unknown as () => 1),
+    (run) => run.save(1, { status: "paused" } as object),
+  ];
+  for (const [n, call] of wrong.entries()) {
+    await expect(manager.run(`t${n}`, async (run) => void (await call(run)))).rejects.toThrow(
+      /must|There is no|needs|Unknown|unknown|has no/,
+    );
+  }
+  await expect(manager.run("u", ran, { onchange: "resume" } as object)).rejects.toThrow(TypeError);
+  await expect(manager.run("u", ran, { onChange: "maybe" as "resume" })).rejects.toThrow(TypeError);
+  await expect(manager.run("u", "x" as unknown as () => 1)).rejects.toThrow(TypeError);
+  expect(ran).not.toHaveBeenCalled();
+});
