@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { AppendCondition } from "../../src/contract/adapter.js";
+import { holderHasEnded } from "../../src/contract/holder.js";
 import {
   checkLease,
   type HeldLease,
@@ -30,8 +31,11 @@ export class PostgresLeases {
       const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
-      // None: the lease that was in the way has expired meanwhile.
-      if (held) return { ...held, isGranted: false };
+      // The lease that was in the way has expired meanwhile.
+      if (held === undefined) continue;
+      if (!holderHasEnded(held.holder)) return { ...held, isGranted: false };
+      // It was a process of this machine, wherever the server and the others are.
+      await this.release(taskId, held.token);
     }
   }
 

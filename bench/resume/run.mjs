@@ -1,7 +1,7 @@
 // @ts-check
 // One program on Waymark and on its peers, killed at every boundary and in every step, then changed: `npm run bench:resume`.
 // With `--write`, the table goes to docs/performance.md. Needs a build.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import pg from "pg";
@@ -23,9 +23,11 @@ const { values: options } = parseArgs({
   options: { write: { type: "boolean", default: false }, only: { type: "string", default: "" } },
 });
 installPackages(import.meta.dirname);
-const cache = join(root, "node_modules/.cache/waymark-resume");
-rmSync(cache, { recursive: true, force: true });
-mkdirSync(cache, { recursive: true });
+// On the project's own disk: the system's folder for temporary files may be in memory, where fsync costs nothing.
+const caches = join(root, "node_modules/.cache");
+mkdirSync(caches, { recursive: true });
+const cache = mkdtempSync(join(caches, "waymark-resume-"));
+process.once("exit", () => rmSync(cache, { recursive: true, force: true }));
 const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
 const server = await startPostgres();
 const pool = new pg.Pool({ connectionString: server.url });
@@ -41,7 +43,6 @@ for (const peer of peers) {
 }
 await pool.end();
 await server.stop();
-rmSync(cache, { recursive: true, force: true });
 
 const versions = peers.flatMap(({ packageName }) => (packageName ? `${packageName} ${versionOf(packageName, import.meta.dirname)}` : []));
 const table = tableOf(

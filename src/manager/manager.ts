@@ -459,7 +459,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   /**
    * Claims the right to run the task, for one runner at a time on any machine that shares the storage. It renews itself
    * until it is released; `close` releases it, and so does an auto-save with `saveOnSignal` at a signal that ends the process.
-   * The lease of a runner that dies is free at once on SQLite and files (on Linux, unless `holder` was given); elsewhere it
+   * The lease of a runner that dies is free at once on the same machine (on Linux, unless `holder` was given); elsewhere it
    * expires.
    *
    * @example

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ownHolder, processOf } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { holderHasEnded, processHasEnded } from "../../../src/contract/holder.js";
+import { newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const LONG_MS = 600_000;
@@ -77,6 +78,18 @@ describe.runIf(isLinux).each(["files", "tasks", "sqlite"])("the lease of a proce
     await killed(child);
     expect(await leases.claim("t", "next", LONG_MS)).toMatchObject({ isGranted: false, holder: "worker-1" });
   });
+});
+
+it.runIf(isLinux)("a claim on PostgreSQL takes the lease of a process of this machine that was killed", async () => {
+  const { url, schema } = await newSchema();
+  const place = `${url}?schema=${schema}`;
+  const storage = openStorage(place);
+  onTestFinished(() => storage.close());
+  const { child, lease } = await startHolder(place);
+  expect(await storage.leases?.claim("t", "next", LONG_MS)).toMatchObject({ isGranted: false, holder: lease.holder });
+  await killed(child);
+  expect(await storage.leases?.claim("t", "next", LONG_MS)).toMatchObject({ isGranted: true, token: 2 });
+  expect(await storage.leases?.renew("t", 1, LONG_MS)).toBe(false);
 });
 
 describe.runIf(isLinux)("a holder that Waymark made", () => {
