@@ -1,0 +1,211 @@
+// What a step's error becomes, and what can't be stored or is too large.
+import { expect, it } from "vitest";
+import {
+  type CheckpointManager,
+  PayloadTooLargeError,
+  type Run,
+  StateNotSerializableError,
+  StorageError,
+} from "waymark";
+import { dyingAfter, managerOn } from "./run-support.js";
+
+class HttpError extends RangeError {
+  readonly status = 503;
+  override readonly name = "HttpError";
+}
+
+const twoErrors = () => new AggregateError([new TypeError("one"), "two"], "both", { cause: new URIError("under") });
+
+it.each([
+  ["of a built-in class", () => new SyntaxError("no")],
+  [
+    "with a cause and fields",
+    () => Object.assign(new HttpError("no", { cause: new URIError("why") }), { at: new Date(5) }),
+  ],
+  ["that gathers others", twoErrors],
+  ["that aborts", () => new DOMException("stopped", "AbortError")],
+  ["that is a text", () => "no"],
+  ["that is undefined", () => undefined],
+])("an error %s is the same in the first run and in a resume", async (_what, make) => {
+  const { manager } = managerOn();
+  const seen: unknown[] = [];
+  const program = () =>
+    manager.run("t", async (run) => {
+      try {
+        await run.step("a", () => Promise.reject(make()));
+      } catch (error) {
+        seen.push(error);
+      }
+      if (seen.length === 1) throw new Error("again");
+    });
+  await expect(program()).rejects.toThrow("again");
+  await program();
+  const [first, resumed] = seen;
+  expect(seen).toHaveLength(2);
+  expect(resumed).toEqual(first);
+  const made: unknown = make();
+  if (made instanceof Error) {
+    expect(first).toMatchObject({ name: made.name, message: made.message });
+    expect((first as Error).stack).toBe((resumed as Error).stack);
+    expect((first as Error).cause).toEqual(made.cause);
+    expect(first).toBeInstanceOf(made instanceof HttpError ? RangeError : made.constructor);
+  } else expect(first).toBe(made);
+});
+
+it("a field of an error that can't be stored is left out, and the others are kept", async () => {
+  const { manager, logger } = managerOn();
+  const cause = Object.assign(new TypeError("socket"), { socket: () => 1, code: "ECONNRESET" });
+  const error = Object.assign(new RangeError("no", { cause }), { request: { send: () => 1 }, status: 503 });
+  const got = await manager.run("t", async (run) => {
+    try {
+      return await run.step("a", () => Promise.reject(error));
+    } catch (caught) {
+      return caught;
+    }
+  });
+  expect(got).toBeInstanceOf(RangeError);
+  expect(got).toMatchObject({ message: "no", status: 503, cause: { message: "socket", code: "ECONNRESET" } });
+  expect(got).not.toHaveProperty("request");
+  expect((got as Error).cause).toBeInstanceOf(TypeError);
+  expect(logger.lines.filter(({ level }) => level === "error")).toEqual([]);
+});
+
+/** Runs the program over until it doesn't throw, and gives the names of the steps that ran each time. */
+async function attemptsOf(
+  program: (run: Run, step: (name: string, fails?: boolean) => Promise<unknown>) => Promise<unknown>,
+) {
+  const { manager } = managerOn();
+  const attempts: string[] = [];
+  for (let attempt = 0; attempt < 5; attempt++) {
+    const ran: string[] = [];
+    const running = manager.run("t", (run) =>
+      program(run, (name, fails = false) =>
+        run.step(name, async () => {
+          ran.push(name);
+          if (fails && attempt === 0) throw new Error(name);
+        }),
+      ),
+    );
+    const isDone = await running.then(
+      () => true,
+      () => false,
+    );
+    attempts.push(ran.join());
+    if (isDone) return attempts;
+  }
+  return attempts;
+}
+
+it.each<[string, Parameters<typeof attemptsOf>[0]]>([
+  ["thrown as it is", (_run, step) => step("a").then(() => step("b", true))],
+  [
+    "the cause of another",
+    async (_run, step) => {
+      await step("a");
+      await step("b", true).catch((cause: unknown) => Promise.reject(new Error("wrapped", { cause })));
+    },
+  ],
+  [
+    "one of several",
+    async (_run, step) => {
+      await step("a");
+      const [got] = await Promise.allSettled([step("b", true)]);
+      if (got.status === "rejected") throw new AggregateError([got.reason], "some failed");
+    },
+  ],
+])("a step whose error ended the run, %s, is tried again", async (_how, program) => {
+  expect(await attemptsOf(program)).toEqual(["a,b", "b"]);
+});
+
+it("steps that failed beside the one that ended the run are tried again, too", async () => {
+  const program = (_run: Run, step: (name: string, fails?: boolean) => Promise<unknown>) =>
+    Promise.all([step("a", true), step("b"), step("c", true)]);
+  expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
+});
+
+it("an error that the program caught is thrown again by a resume, so that it takes the same way", async () => {
+  const attempts = await attemptsOf(async (_run, step) => {
+    const isDown = await step("main", true).then(
+      () => false,
+      () => true,
+    );
+    await step(isDown ? "fallback" : "unexpected");
+    await step("after", true);
+  });
+  expect(attempts).toEqual(["main,fallback,after", "after"]);
+});
+
+it("a result that can't be stored is refused in the first run, with the step's name and the path", async () => {
+  const { manager } = managerOn();
+  const program = () => manager.run("t", (run) => run.step("model", () => ({ tools: [{ call: () => 1 }] })));
+  const refused = program();
+  await expect(refused).rejects.toThrow(StateNotSerializableError);
+  await expect(refused).rejects.toMatchObject({
+    path: "$.tools[0].call",
+    message: expect.stringContaining(
+      'The result of step "model" of task "t" can\'t be saved: $.tools[0].call is a function',
+    ),
+  });
+  expect((await manager.latest("t"))?.run?.steps).toEqual([]);
+  const result = managerOn().manager.run("t", () => () => 1);
+  await expect(result).rejects.toThrow(/The result of the run of task "t" can't be saved/);
+});
+
+it("a result that makes the record too large is refused with its bytes, not retried, and the others are kept", async () => {
+  const { manager } = managerOn(undefined, { maxPayloadBytes: 2000 });
+  let tried = 0;
+  await manager.run("t", async (run) => {
+    await run.step("a", () => "x".repeat(1000));
+    const large = run.step("b", () => `${++tried}`.padEnd(1000), { retry: { times: 3, backoffMs: 0 } });
+    await expect(large).rejects.toThrow(PayloadTooLargeError);
+    await expect(large).rejects.toThrow(/Step "b" of the run of task "t" .* its result has 1002 bytes/);
+    const huge = run.step("c", () => "x".repeat(3000));
+    await expect(huge).rejects.toThrow(/The result of step "c" .* more than 2000 bytes/);
+    await expect(run.save("x".repeat(1500))).rejects.toThrow(PayloadTooLargeError);
+    expect(await run.step("d", () => 1)).toBe(1);
+  });
+  expect(tried).toBe(1);
+  expect((await manager.latest("t"))?.run?.steps.map(({ name }) => name)).toEqual(["a", "d"]);
+  const next = manager.run("u", (run) => run.next("x".repeat(1900)));
+  await expect(next).rejects.toThrow(/The state of the run of task "u"/);
+});
+
+it("a long pass is warned of once, with the remedy", async () => {
+  const { manager, logger } = managerOn();
+  await manager.run("t", async (run) => {
+    for (let n = 0; n < 3; n++) await run.step("a", () => "x".repeat(400_000));
+  });
+  await manager.run("u", (run) => Promise.all(Array.from({ length: 1001 }, (_, n) => run.step(`s${n}`, () => 1))));
+  const warned = logger.lines.filter(({ level }) => level === "warn").map(({ message }) => message);
+  expect(warned).toEqual([expect.stringContaining("run.next(state)"), expect.stringContaining("run.next(state)")]);
+});
+
+it("a save that failed and may be tried again is, and the step isn't", async () => {
+  const { manager, storage } = managerOn();
+  const append = storage.append.bind(storage);
+  let [failures, ran] = [0, 0];
+  storage.append = async (...args) => {
+    failures += 1;
+    // The second time it is stored, and the answer is lost.
+    if (failures === 3) await append(...args);
+    if (failures === 2 || failures === 3) throw new StorageError("busy", { retryable: true });
+    return append(...args);
+  };
+  const program = (on: CheckpointManager) => on.run("t", (run) => run.step("a", () => ++ran));
+  expect(await program(manager)).toBe(1);
+  expect(ran).toBe(1);
+  expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([3]);
+});
+
+it("a save that failed for good stops the run, and a step that wasn't stored doesn't resolve", async () => {
+  const { storage, manager } = managerOn();
+  const dying = managerOn(dyingAfter(1, storage)).manager;
+  let isAfter = false;
+  const running = dying.run("t", async (run) => {
+    await run.step("a", () => 1);
+    isAfter = true;
+  });
+  await expect(running).rejects.toThrow(StorageError);
+  expect(isAfter).toBe(false);
+  expect((await manager.latest("t"))?.status).toBe("running");
+});

@@ -1,0 +1,177 @@
+// What stops a run: signals, a lost lease, another writer, the manager's end.
+import { expect, it } from "vitest";
+import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError } from "waymark";
+import { deferred } from "../../support/deferred.js";
+import { managerOn } from "./run-support.js";
+
+/** A step that ends when its signal aborts, as `fetch` does. */
+const untilAborted = ({ signal }: { readonly signal: AbortSignal }) =>
+  new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+
+it("a signal from outside pauses the run, and the next run goes on", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const events: string[] = [];
+  manager.on("runPaused", () => events.push("paused"));
+  manager.on("runEnded", ({ status }) => events.push(status));
+  const ran: string[] = [];
+  const program = (signal?: AbortSignal) =>
+    manager.run(
+      "t",
+      async (run) => {
+        await run.step("a", () => ran.push("a"));
+        await run.step("b", async (call) => {
+          ran.push("b");
+          if (signal === undefined) return;
+          controller.abort(new Error("enough"));
+          await untilAborted(call);
+        });
+      },
+      { signal },
+    );
+  const paused = program(controller.signal);
+  await expect(paused).rejects.toThrow(RunPausedError);
+  await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED", cause: { message: "enough" } });
+  expect(await manager.latest("t")).toMatchObject({ status: "paused", run: { steps: [{ name: "a" }] } });
+  expect(await manager.leaseOf("t")).toBeUndefined();
+  await program();
+  expect(ran).toEqual(["a", "b", "b"]);
+  expect(events).toEqual(["paused", "completed"]);
+});
+
+it("a result that comes after the signal is recorded, and no further step begins", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const paused = manager.run(
+    "t",
+    async (run) => {
+      await run.step("a", () => controller.abort());
+      await run.step("b", () => expect.unreachable());
+    },
+    { signal: controller.signal },
+  );
+  await expect(paused).rejects.toThrow(RunPausedError);
+  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a", status: "completed" }]);
+});
+
+it("an aborted signal keeps a run from beginning", async () => {
+  const { manager } = managerOn();
+  await expect(manager.run("t", () => expect.unreachable(), { signal: AbortSignal.abort() })).rejects.toThrow(
+    RunPausedError,
+  );
+});
+
+it("a signal ends the wait for a lease", async () => {
+  const { manager, storage } = managerOn();
+  await using _lease = await manager.lease("t");
+  const controller = new AbortController();
+  const waiting = managerOn(storage).manager.run("t", () => 1, { waitForLease: 60_000, signal: controller.signal });
+  controller.abort();
+  await expect(waiting).rejects.toThrow(RunPausedError);
+});
+
+it("a run whose lease is lost stops with the LeaseLostError, and stores nothing more", async () => {
+  const { manager } = managerOn();
+  await using lease = await manager.lease("t");
+  const lost = manager.run(
+    "t",
+    async (run) => {
+      await run.step("a", () => 1);
+      await run.step("b", async (call) => {
+        await lease.release();
+        await untilAborted(call).catch((reason: unknown) => expect(reason).toBeInstanceOf(LeaseLostError));
+        return "too late";
+      });
+    },
+    { lease },
+  );
+  await expect(lost).rejects.toThrow(LeaseLostError);
+  expect(await manager.latest("t")).toMatchObject({ status: "running", run: { steps: [{ name: "a" }] } });
+});
+
+it("a write that is refused for the lost lease stops the run", async () => {
+  const { manager, storage } = managerOn();
+  const ended: unknown[] = [];
+  manager.on("runEnded", ({ status, error }) => ended.push(status, error));
+  const lost = manager.run("t", async (run) => {
+    await run.step("a", () => 1);
+    await storage.leases?.release("t", 1);
+    await storage.leases?.claim("t", "another", 60_000);
+    await run.step("b", () => 1);
+  });
+  await expect(lost).rejects.toThrow(LeaseLostError);
+  expect(ended).toEqual(["stopped", expect.any(LeaseLostError)]);
+  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a" }]);
+});
+
+it("a checkpoint of somebody else ends the attempt with a conflict, and the next begins a pass with its state", async () => {
+  const { manager } = managerOn();
+  const keys: string[] = [];
+  const program = (input?: number) =>
+    manager.run(
+      "t",
+      async (run) => {
+        await run.step("a", ({ key }) => keys.push(key));
+        if (run.state === undefined) await manager.save("t", { by: "somebody" });
+        await run.step("b", () => 1);
+        return [run.state, run.input];
+      },
+      input === undefined ? {} : { input },
+    );
+  const conflict = program(7);
+  await expect(conflict).rejects.toThrow(CheckpointConflictError);
+  expect((await manager.latest("t"))?.run).toBeUndefined();
+  expect(await program()).toEqual([{ by: "somebody" }, 7]);
+  expect(new Set(keys).size).toBe(2);
+});
+
+it("close pauses the manager's runs and waits for them", async () => {
+  const { manager, storage } = managerOn();
+  const began = deferred();
+  const running = manager.run("t", (run) =>
+    run.step("a", (call) => {
+      began.resolve();
+      return untilAborted(call);
+    }),
+  );
+  const settled = expect(running).rejects.toMatchObject({ code: "RUN_PAUSED", cause: expect.any(ClosedError) });
+  await began.promise;
+  await manager.close();
+  await settled;
+  const other = managerOn(storage).manager;
+  expect(await other.latest("t")).toMatchObject({ status: "paused" });
+  expect(await other.leaseOf("t")).toBeUndefined();
+});
+
+it("a run waits for all of its steps, also if one of them has ended it", async () => {
+  const { manager } = managerOn();
+  const slow = deferred<string>();
+  const running = manager.run("t", (run) =>
+    Promise.all([
+      run.step("fast", () => Promise.reject(new Error("no"))),
+      run.step("slow", () => {
+        setImmediate(() => slow.resolve("kept"));
+        return slow.promise;
+      }),
+    ]),
+  );
+  await expect(running).rejects.toThrow("no");
+  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "slow", result: "kept" }]);
+});
+
+it("a task has either a run or an auto-save", async () => {
+  const { manager, storage } = managerOn();
+  const autoSave = manager.autoSave("t", () => 1);
+  await expect(manager.run("t", () => 1)).rejects.toThrow(TypeError);
+  await autoSave.stop();
+  await manager.run("t", async (run) => {
+    await run.step("a", () => 1);
+    expect(() => manager.autoSave("t", () => 1)).toThrow(TypeError);
+    const other = managerOn(storage).manager.autoSave("t", () => 2);
+    await expect(other.flush()).rejects.toThrow(/has a run, which saves after each step/);
+    await expect(other.stop()).rejects.toThrow(TypeError);
+  });
+});
