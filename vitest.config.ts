@@ -39,6 +39,7 @@ export default defineConfig({
     alias: [
       { find: /^waymark$/, replacement: here("src/index.ts") },
       { find: /^waymark\/adapter$/, replacement: here("src/contract/index.ts") },
+      { find: /^waymark\/testing$/, replacement: here("testing/index.ts") },
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
       { find: /^waymark\/oneshot$/, replacement: here("systems/oneshot/index.ts") },
       { find: /^waymark\/phase-checkpoints$/, replacement: here("systems/phase-checkpoints/index.ts") },
@@ -71,7 +72,7 @@ export default defineConfig({
     coverage: {
       enabled: process.env["WAYMARK_COVERAGE"] === "1",
       provider: "v8",
-      include: ["src/**/*.ts", "adapters/**/*.ts", "systems/**/*.ts"],
+      include: ["src/**/*.ts", "adapters/**/*.ts", "systems/**/*.ts", "testing/**/*.ts"],
       // It runs in processes of its own, where nothing is counted; the suite fails without it.
       exclude: ["src/conformance/child.ts"],
       reporter: ["text-summary", "text"],

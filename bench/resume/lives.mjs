@@ -14,7 +14,13 @@ const MOST_MS = 60_000;
 export function newPlace(cache) {
   const folder = mkdtempSync(join(cache, "run-"));
   writeFileSync(join(folder, "ledger"), "");
-  return { folder, name: `run_${folder.slice(-6).toLowerCase().replaceAll(/[^a-z0-9]/g, "_")}_${Date.now() % 1e6}` };
+  return {
+    folder,
+    name: `run_${folder
+      .slice(-6)
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]/g, "_")}_${Date.now() % 1e6}`,
+  };
 }
 
 /**

@@ -44,7 +44,9 @@ for (const peer of peers) {
 await pool.end();
 await server.stop();
 
-const versions = peers.flatMap(({ packageName }) => (packageName ? `${packageName} ${versionOf(packageName, import.meta.dirname)}` : []));
+const versions = peers.flatMap(({ packageName }) =>
+  packageName ? `${packageName} ${versionOf(packageName, import.meta.dirname)}` : [],
+);
 const table = tableOf(
   peers.map(({ name }) => name),
   Object.entries(rows).map(([what, cells]) => ({ what, cells })),
@@ -53,7 +55,10 @@ const report = `${table}\n\n${new Date().toISOString().slice(0, 10)}, ${machine(
 console.log(`\n${report}`);
 if (options.write) {
   const path = join(root, "docs/performance.md");
-  writeFileSync(path, readFileSync(path, "utf8").replace(TABLE, () => report));
+  writeFileSync(
+    path,
+    readFileSync(path, "utf8").replace(TABLE, () => report),
+  );
 }
 
 /** @param {import("./peers.mjs").Peer} peer @returns {Promise<Record<string, string>>} */
@@ -67,7 +72,8 @@ async function cellsOf(peer) {
   const killed = await atOnce(kills, async (kill) => {
     const place = newPlace(cache);
     const first = await live(peer, place, server.url, { kill });
-    if (first.ended !== "killed") throw new Error(`${peer.name} wasn't killed ${kill}: ${first.ended} ${first.message}`);
+    if (first.ended !== "killed")
+      throw new Error(`${peer.name} wasn't killed ${kill}: ${first.ended} ${first.message}`);
     const second = await live(peer, place, server.url);
     return { kill, second, ...judged(first, second) };
   });
@@ -81,7 +87,7 @@ async function cellsOf(peer) {
   const changes = await atOnce(CHANGES, async (change) => [change, await changed(peer, change)]);
   const source = readFileSync(join(import.meta.dirname, peer.file), "utf8").split("\n");
   return {
-    "kills": String(kills.length),
+    kills: String(kills.length),
     "finished steps that ran twice": String(killed.reduce((sum, { again }) => sum + again.length, 0)),
     "steps lost, or with another's result": String(lost.length),
     "runs that didn't go on": String(dead.length),
@@ -89,7 +95,7 @@ async function cellsOf(peer) {
     "until it goes on, longest": time(onMs.at(-1) ?? Number.NaN),
     ...Object.fromEntries(changes.map(([change, what]) => [`a step ${change}`, String(what)])),
     "bytes of the whole run": size(bytes),
-    "lines": String(source.filter((line) => line !== "" && !/^\s*\/\/|program\.mjs/.test(line)).length),
+    lines: String(source.filter((line) => line !== "" && !/^\s*\/\/|program\.mjs/.test(line)).length),
     "beside the program": peer.services,
   };
 }

@@ -1,0 +1,94 @@
+/** What a rehearsal has found. */
+export interface Rehearsal<Result = unknown> {
+  /** What the undisturbed run returned; `undefined` if something of it can't be stored. */
+  readonly result: Result | undefined;
+  /** How many steps the undisturbed run had. */
+  readonly steps: number;
+  /** At how many places the run was stopped and resumed. */
+  readonly stops: number;
+  /** Empty if the run comes out the same wherever it is stopped. */
+  readonly problems: readonly RehearsalProblem[];
+  /**
+   * Steps whose functions began again after a stop: a kill between a step's end and its record can't be told from one within
+   * the step. Hand the step's `key` to what must not happen twice, or use `atMostOnce`.
+   */
+  readonly ranTwice: readonly StepThatRanTwice[];
+  /** All that for people. */
+  readonly text: string;
+}
+
+/** What can go wrong in a run that is stopped and resumed. */
+export interface RehearsalProblem {
+  /**
+   * `different`: a step's result, a milestone or the run's result isn't that of the undisturbed run. `unstable`: a step's name
+   * depends on chance, so the resumed run doesn't find its result. `failed`: the resumed run throws. `unstorable`: a value can't be stored.
+   */
+  readonly kind: "different" | "unstable" | "failed" | "unstorable";
+  /** The first stop that shows it. */
+  readonly stop: string;
+  /** How many stops show it. */
+  readonly stops: number;
+  readonly message: string;
+}
+
+export interface StepThatRanTwice {
+  /** `model 2`; from the second pass on with the pass: `model, pass 3`. */
+  readonly step: string;
+  /** After how many stops. */
+  readonly stops: number;
+  /** Its function asks for its `key`. */
+  readonly usesKey: boolean;
+}
+
+/** Gathers what the stops show: the same problem at several stops is one. */
+export class Findings {
+  readonly #problems = new Map<
+    string,
+    { kind: RehearsalProblem["kind"]; stop: string; stops: number; message: string }
+  >();
+  readonly #ranTwice = new Map<string, number>();
+
+  /** @param what - What the problem is of. */
+  add(kind: RehearsalProblem["kind"], what: string, stop: string, message: string): void {
+    const known = this.#problems.get(`${kind} ${what}`);
+    if (known) known.stops += 1;
+    else this.#problems.set(`${kind} ${what}`, { kind, stop, stops: 1, message: `${what} ${message}` });
+  }
+
+  addRanTwice(steps: Iterable<string>): void {
+    for (const step of steps) this.#ranTwice.set(step, (this.#ranTwice.get(step) ?? 0) + 1);
+  }
+
+  rehearsal<Result>(
+    run: Pick<Rehearsal<Result>, "result" | "steps" | "stops">,
+    usesKey: (step: string) => boolean,
+  ): Rehearsal<Result> {
+    const problems = [...this.#problems.values()];
+    const ranTwice = [...this.#ranTwice].map(([step, stops]) => ({ step, stops, usesKey: usesKey(step) }));
+    return { ...run, problems, ranTwice, text: textOf({ ...run, problems, ranTwice }) };
+  }
+}
+
+function textOf({ steps, stops, problems, ranTwice }: Omit<Rehearsal, "text" | "result">): string {
+  const verdict = problems.length === 0 ? "it comes out the same everywhere" : counted(problems.length, "problem");
+  const lines = [
+    `A run of ${counted(steps, "step")} was stopped at ${counted(stops, "place")} and resumed: ${verdict}.`,
+  ];
+  for (const { kind, stop, stops: shown, message } of problems) {
+    lines.push(
+      `  ${kind}: ${message} (stopped ${stop}${shown > 1 ? `, and at ${counted(shown - 1, "more place")}` : ""})`,
+    );
+  }
+  if (ranTwice.length > 0) {
+    lines.push("Steps that ran again after a stop. Hand `key` to what must not happen twice, or use `atMostOnce`:");
+    const width = Math.max(...ranTwice.map(({ step }) => step.length));
+    for (const { step, stops: after, usesKey } of ranTwice) {
+      lines.push(`  ${step.padEnd(width)}  after ${counted(after, "stop")}${usesKey ? ", uses its key" : ""}`);
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,307 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { inspect, isDeepStrictEqual } from "node:util";
+import { MemoryAdapter } from "../adapters/memory.js";
+import { checkKeys } from "../src/contract/adapter.js";
+import type { CheckpointDraft } from "../src/contract/checkpoint.js";
+import { isError, StateNotSerializableError } from "../src/contract/errors.js";
+import { isPassing } from "../src/contract/passing.js";
+import { stepTitle } from "../src/contract/run-record.js";
+import type { Logger } from "../src/manager/logger.js";
+import { CheckpointManager } from "../src/manager/manager.js";
+import type { CheckpointManagerOptions } from "../src/manager/options.js";
+import type { SavedStateOf, StateSchema } from "../src/manager/schema.js";
+import type { NextPass, Run, RunFunction, RunOptions, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
+import { Findings, type Rehearsal } from "./rehearsal.js";
+import { type Stop, stoppingStorage } from "./stopping-storage.js";
+
+/** How a run is rehearsed: with these options of `manager.run` and of the manager. */
+export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input = unknown, Initial = unknown>
+  extends Pick<RunOptions<Input, Initial>, "input" | "initialState">,
+    Pick<CheckpointManagerOptions<Schema>, "schema" | "redact" | "maxPayloadBytes"> {
+  /** At how many places to stop it: before and after every save (the default), or at so many of these, evenly spread. */
+  readonly kills?: "every" | number | undefined;
+}
+
+const TASK = "rehearsal";
+/** The longest that a lease may last: nothing renews it. */
+const LEASE_MS = 2 ** 31 - 1;
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/**
+ * Runs a run's function in memory, then again for each place where a process may be killed: it is stopped there, resumed by
+ * another manager, and compared with the undisturbed run. In each resumed run, steps that run side by side begin and end in
+ * another order. A run of n saves is run 2n times, so give its steps functions that are quick and give the same each time: a model
+ * that answers from a list, a folder of its own.
+ *
+ * @example
+ * ```ts
+ * import { rehearse } from "waymark/testing";
+ *
+ * const { problems, text } = await rehearse(async (run) => {
+ *   const files = await run.step("list", () => ["a.ts", "b.ts"]);
+ *   return Promise.all(files.map((file) => run.step(`build ${file}`, () => file.length)));
+ * });
+ * if (problems.length > 0) throw new Error(text);
+ * ```
+ *
+ * @throws What the undisturbed run throws, but for a StateNotSerializableError, which is a problem of the rehearsal.
+ * @throws {TypeError | RangeError} An option is misspelled or out of range.
+ */
+export async function rehearse<
+  Result,
+  Schema extends StateSchema = StateSchema,
+  Input = undefined,
+  Initial extends SavedStateOf<Schema> | undefined = undefined,
+>(
+  fn: RunFunction<Result, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>,
+  options: RehearseOptions<Schema, Input, Initial> = {},
+): Promise<Rehearsal<Exclude<Result, NextPass>>> {
+  checkOptions(options);
+  const theatre = new Theatre(fn, options);
+  const findings = new Findings();
+  const undisturbed = await theatre.perform(new MemoryAdapter());
+  if (undisturbed.end.kind === "threw") {
+    const { error } = undisturbed.end;
+    if (!(error instanceof StateNotSerializableError)) throw error;
+    findings.add("unstorable", "a value", "nowhere", `can't be stored: ${error.message}`);
+    return findings.rehearsal<never>({ result: undefined, steps: undisturbed.started.size, stops: 0 }, () => false);
+  }
+  const stops = stopsOf(undisturbed.saves.length, options.kills);
+  for (const [order, stop] of stops.entries()) {
+    const storage = new MemoryAdapter();
+    const first = await theatre.perform(storage, stop);
+    // One whose steps share saves by chance may end before the stop.
+    const last = first.end.kind === "stopped" ? await theatre.perform(storage, undefined, order) : first;
+    const draft = first.saves[stop.save - 1];
+    compare(findings, `${stop.side} ${draft === undefined ? "its end" : placeOf(draft)}`, undisturbed, first, last);
+  }
+  return findings.rehearsal(
+    {
+      result: resultOf(undisturbed) as Exclude<Result, NextPass>,
+      steps: undisturbed.started.size,
+      stops: stops.length,
+    },
+    (step) => theatre.stepsWithKey.has(step),
+  );
+}
+
+/** How a life of a run has ended. */
+type End =
+  | { readonly kind: "stopped" }
+  | { readonly kind: "returned"; readonly result: unknown }
+  | { readonly kind: "threw"; readonly error: unknown };
+
+/** What was seen of a run from its start, or resume, to its end, or stop. Steps are named with their pass. */
+interface Life {
+  readonly end: End;
+  readonly saves: readonly CheckpointDraft[];
+  readonly started: ReadonlySet<string>;
+  /** The recorded steps that the function didn't ask for. */
+  readonly unused: readonly string[];
+  readonly results: ReadonlyMap<string, unknown>;
+  /** Of the milestones in the storage. */
+  readonly milestones: readonly unknown[];
+}
+
+/** Performs a run's lives, each with a manager of its own. */
+class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Schema> | undefined> {
+  /** The steps whose functions have asked for their keys. */
+  readonly stepsWithKey = new Set<string>();
+  readonly #fn: RunFunction<unknown, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>;
+  readonly #options: RehearseOptions<Schema, Input, Initial>;
+
+  constructor(
+    fn: RunFunction<unknown, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>,
+    options: RehearseOptions<Schema, Input, Initial>,
+  ) {
+    this.#fn = fn;
+    this.#options = options;
+  }
+
+  /**
+   * @param stop - Where this life stops.
+   * @param order - In which order steps that run side by side begin and end: another one for each number. Without it, as they
+   *   come, so that each life up to a stop has the same saves.
+   */
+  async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
+    const { kills: _kills, input, initialState, ...forManager } = this.#options;
+    const { storage, saves, stopped } = stoppingStorage(inner, stop);
+    const manager = new CheckpointManager<Schema>({ ...forManager, storage, ownsStorage: false, logger: SILENT });
+    const started = new Set<string>();
+    const unused: string[] = [];
+    const results = new Map<string, unknown>();
+    const bodies = new Set<Promise<unknown>>();
+    let pass = 0;
+    manager.on("runStarted", (run) => {
+      pass = run.pass - 1;
+    });
+    manager.on("stepStarted", (step) => started.add(titleIn(step.pass, step.step)));
+    manager.on("stepsUnused", ({ steps }) => unused.push(...steps.map((step) => titleIn(pass, step))));
+    const turns = order === undefined ? () => 0 : chance(order);
+
+    const lease = await manager.lease(TASK, { ttlMs: LEASE_MS });
+    const running = manager.run(
+      TASK,
+      (run: Run<RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>) => {
+        pass += 1;
+        return this.#fn(this.#watched(run, { pass, results, bodies, turns }));
+      },
+      { input, initialState, lease },
+    );
+    const end = await Promise.race([
+      stopped.then((): End => ({ kind: "stopped" })),
+      running.then(
+        (result): End => ({ kind: "returned", result }),
+        (error: unknown): End => ({ kind: "threw", error }),
+      ),
+    ]);
+    // What was under way when the process ended would be cut off; here it comes to its end, and isn't recorded.
+    await Promise.allSettled(bodies);
+    await inner.leases.release(TASK, lease.token);
+    return { end, saves, started, unused, results, milestones: await milestonesIn(manager) };
+  }
+
+  /** The same run, whose steps tell what they do. */
+  #watched(run: Run<RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>, watch: Watch): typeof run {
+    const { taskId, state, input, attempt, signal } = run;
+    const occurrences = new Map<string, number>();
+    const step = async (name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<unknown> => {
+      const occurrence = (occurrences.get(name) ?? 0) + 1;
+      occurrences.set(name, occurrence);
+      const title = titleIn(watch.pass, stepTitle(name, occurrence));
+      const body = (call: StepCall) => {
+        const running = this.#performed(fn, call, title, watch);
+        watch.bodies.add(running);
+        return running;
+      };
+      const { schema, ...others } = options ?? {};
+      const result = await (schema === undefined
+        ? run.step(name, body, others)
+        : run.step(name, body, { ...others, schema }));
+      watch.results.set(title, result);
+      return result;
+    };
+    return {
+      ...{ taskId, state, input, attempt, signal },
+      step: step as typeof run.step,
+      next: (...args) => run.next(...args),
+      save: (...args) => run.save(...args),
+    };
+  }
+
+  async #performed(
+    fn: (call: StepCall) => unknown,
+    { key, attempt, signal }: StepCall,
+    title: string,
+    { turns }: Watch,
+  ): Promise<unknown> {
+    const keys = this.stepsWithKey;
+    const call = {
+      ...{ attempt, signal },
+      get key() {
+        keys.add(title);
+        return key;
+      },
+    };
+    await pass(turns());
+    const result = await fn(call);
+    await pass(turns());
+    return result;
+  }
+}
+
+/** Where the steps of a pass note what they do. */
+interface Watch {
+  readonly pass: number;
+  readonly results: Map<string, unknown>;
+  readonly bodies: Set<Promise<unknown>>;
+  /** How many turns of the event loop a step waits. */
+  readonly turns: () => number;
+}
+
+/** Says what differs between the undisturbed run and one that was stopped and resumed. */
+function compare(findings: Findings, stop: string, undisturbed: Life, first: Life, last: Life): void {
+  findings.addRanTwice([...last.started].filter((step) => last !== first && first.started.has(step)));
+  const unknown = [...last.started, ...first.started].filter((step) => !undisturbed.started.has(step));
+  for (const step of new Set([...unknown, ...last.unused])) {
+    findings.add("unstable", `step ${JSON.stringify(step)}`, stop, "is not in each run: its name depends on chance");
+  }
+  if (last.end.kind === "threw") {
+    findings.add("failed", "the resumed run", stop, `throws ${shown(last.end.error)}`);
+    return;
+  }
+  const differs = (what: string, found: unknown, expected: unknown) => {
+    if (isDeepStrictEqual(found, expected)) return;
+    findings.add("different", what, stop, `is ${shown(found)} instead of ${shown(expected)}`);
+  };
+  for (const [step, result] of [...first.results, ...last.results]) {
+    const isKnown = undisturbed.results.has(step);
+    if (isKnown) differs(`the result of step ${JSON.stringify(step)}`, result, undisturbed.results.get(step));
+  }
+  for (let at = 0; at < Math.max(last.milestones.length, undisturbed.milestones.length); at++) {
+    differs(`milestone ${at + 1}`, last.milestones[at], undisturbed.milestones[at]);
+  }
+  differs("the run's result", resultOf(last), resultOf(undisturbed));
+}
+
+function resultOf({ end }: Life): unknown {
+  return end.kind === "returned" ? end.result : undefined;
+}
+
+async function milestonesIn(manager: Pick<CheckpointManager<StateSchema>, "history">): Promise<readonly unknown[]> {
+  const milestones: unknown[] = [];
+  for await (const checkpoint of manager.history(TASK, { order: "oldest" })) {
+    const { stage, status, state } = checkpoint;
+    if (!isPassing(checkpoint)) milestones.push({ stage, status, state });
+  }
+  return milestones;
+}
+
+function stopsOf(saves: number, kills: "every" | number = "every"): readonly Stop[] {
+  const all = Array.from({ length: saves }, (_, index) => index + 1).flatMap((save): Stop[] => [
+    { save, side: "before" },
+    { save, side: "after" },
+  ]);
+  if (kills === "every" || kills >= all.length) return all;
+  return Array.from({ length: kills }, (_, index) => all[Math.floor((index * all.length) / kills)]).filter(
+    (stop) => stop !== undefined,
+  );
+}
+
+function placeOf(draft: CheckpointDraft): string {
+  if (isPassing(draft)) return `${draft.label ?? "the beginning"} is saved`;
+  if (draft.status === "completed") return "the result is saved";
+  return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
+}
+
+function titleIn(pass: number, title: string): string {
+  return pass === 1 ? title : `${title}, pass ${pass}`;
+}
+
+/** So many turns of the event loop. */
+async function pass(turns: number): Promise<void> {
+  for (let left = turns; left > 0; left--) await nextTurn();
+}
+
+/** Numbers of 0 to 3 that the seed alone decides. */
+function chance(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state >>> 30;
+  };
+}
+
+function shown(value: unknown): string {
+  if (isError(value)) return `${value.name}: ${value.message}`;
+  return inspect(value, { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 });
+}
+
+function checkOptions(options: object): void {
+  checkKeys("RehearseOptions", options, ["kills", "input", "initialState", "schema", "redact", "maxPayloadBytes"]);
+  const { kills } = options as { kills?: unknown };
+  if (kills === undefined || kills === "every") return;
+  if (typeof kills !== "number" || !Number.isSafeInteger(kills) || kills < 1) {
+    throw new RangeError('RehearseOptions.kills must be "every" or a whole number from 1.');
+  }
+}

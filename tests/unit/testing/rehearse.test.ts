@@ -1,0 +1,155 @@
+import { describe, expect, it } from "vitest";
+import { rehearse } from "waymark/testing";
+import { z } from "zod";
+
+it("finds nothing in a run that comes out the same wherever it is stopped", async () => {
+  const rehearsal = await rehearse(
+    async (run) => {
+      const chat = run.state;
+      chat.push(await run.step("model", () => `turn ${chat.length + 1}`));
+      const tools = await Promise.all(
+        ["a", "b", "c"].map((id) => run.step(`tool ${id}`, ({ key }) => id + key.length)),
+      );
+      await run.save(chat, { stage: "asked" });
+      return chat.length < 3 ? run.next(chat, { stage: "turn" }) : { chat, tools };
+    },
+    { initialState: [] as string[] },
+  );
+  expect(rehearsal.problems, rehearsal.text).toEqual([]);
+  expect(rehearsal.result).toEqual({ chat: ["turn 1", "turn 2", "turn 3"], tools: ["a32", "b32", "c32"] });
+  expect(rehearsal).toMatchObject({ steps: 12, stops: expect.any(Number) });
+  const keys = new Map(rehearsal.ranTwice.map(({ step, usesKey }) => [step, usesKey]));
+  expect([keys.get("model"), keys.get("model, pass 3"), keys.get("tool b, pass 2")]).toEqual([false, false, true]);
+  expect(rehearsal.text).toMatch(
+    /^A run of 12 steps was stopped at \d+ places and resumed: it comes out the same everywhere\./,
+  );
+  expect(rehearsal.text).toMatch(/^ {2}tool a, pass 3 +after \d+ stops?, uses its key$/m);
+});
+
+describe("it finds", () => {
+  it("a name that depends on chance", async () => {
+    let calls = 0;
+    const { problems } = await rehearse(async (run) => {
+      const name = `step ${++calls}`;
+      await run.step(name, () => 1);
+      return run.step("last", () => 2);
+    });
+    expect(problems.map(({ kind, message }) => `${kind}: ${message}`)).toContainEqual(
+      expect.stringMatching(/^unstable: step "step \d+" is not in each run: its name depends on chance$/),
+    );
+  });
+
+  it("a result that depends on what is outside of steps", async () => {
+    const outside: string[] = [];
+    const { problems, text } = await rehearse(async (run) => {
+      outside.push(await run.step("a", () => "a"));
+      await run.step("b", () => "b");
+      return outside.length;
+    });
+    expect(problems.map(({ kind }) => kind)).toEqual(expect.arrayContaining(["different"]));
+    expect(text).toMatch(/different: the run's result is \d+ instead of 1 \(stopped before Run started is saved/);
+  });
+
+  it("a step whose result is another one each time", async () => {
+    let calls = 0;
+    const { problems } = await rehearse(async (run) => {
+      await run.step("count", () => ++calls);
+      return "done";
+    });
+    expect(problems).toEqual([expect.objectContaining({ kind: "different", stop: "before Run started is saved" })]);
+  });
+
+  it("steps whose order decides the result", async () => {
+    const { problems } = await rehearse(async (run) => {
+      const order: string[] = [];
+      const ids = ["a", "b", "c", "d"];
+      await Promise.all(ids.map((id) => run.step(id, () => order.push(id))));
+      return order.join("");
+    });
+    expect(problems.map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^the run's result is '[a-d]*' instead of 'abcd'$/),
+    );
+  });
+
+  it("a milestone that is another one after a resume", async () => {
+    let calls = 0;
+    const { problems } = await rehearse(async (run) => {
+      calls += 1;
+      await run.step("a", () => 1);
+      await run.save({ calls });
+      return "done";
+    });
+    expect(problems).toContainEqual(
+      expect.objectContaining({ message: expect.stringMatching(/^milestone 1 is .*calls: [2-9]/) }),
+    );
+  });
+
+  it("a value that can't be stored", async () => {
+    const { problems, stops, result } = await rehearse((run) => run.step("a", () => ({ list: [() => 1] })));
+    expect(problems).toEqual([
+      expect.objectContaining({ kind: "unstorable", message: expect.stringMatching(/list\[0\]/) }),
+    ]);
+    expect([stops, result]).toEqual([0, undefined]);
+  });
+
+  it("a run that fails when it is resumed", async () => {
+    let isFirst = true;
+    const { problems } = await rehearse(async (run) => {
+      await run.step("a", () => 1);
+      if (!isFirst) throw new Error("no second time");
+      await run.step("b", () => 2);
+      isFirst = false;
+      return 3;
+    });
+    expect(problems).toContainEqual(
+      expect.objectContaining({ kind: "failed", message: "the resumed run throws Error: no second time" }),
+    );
+  });
+});
+
+it("runs no catch and no finally of the program at a stop", async () => {
+  const after: string[] = [];
+  const { problems } = await rehearse(async (run) => {
+    try {
+      const result = await run.step("a", () => 1);
+      after.push("step");
+      return result;
+    } catch {
+      after.push("catch");
+      return 2;
+    } finally {
+      after.push("finally");
+    }
+  });
+  expect(problems).toEqual([]);
+  expect(after).not.toContain("catch");
+  expect(after.filter((what) => what === "finally")).toHaveLength(after.filter((what) => what === "step").length);
+});
+
+it("stops at as many places as it is told, spread over the run", async () => {
+  const program = async (run: { step: (name: string, fn: () => number) => Promise<number> }) => {
+    for (let step = 1; step <= 20; step++) await run.step(`step ${step}`, () => step);
+    return 0;
+  };
+  expect(await rehearse(program, { kills: 5 })).toMatchObject({ stops: 5, problems: [] });
+});
+
+it("takes the manager's schema and redaction, and the run's input", async () => {
+  const rehearsal = await rehearse(
+    async (run) => {
+      const { token } = await run.step("login", () => ({ token: "secret" }));
+      return run.state.at.getTime() + run.input + token.length;
+    },
+    {
+      ...{ schema: z.object({ at: z.coerce.date() }), initialState: { at: new Date(5) }, input: 7 },
+      redact: { paths: ["step.login.token"] },
+    },
+  );
+  expect(rehearsal).toMatchObject({ problems: [], result: 12 + "[redacted]".length });
+});
+
+it("throws what the run throws by itself, and names a misspelled option", async () => {
+  await expect(rehearse(() => Promise.reject(new RangeError("no")))).rejects.toThrow(RangeError);
+  await expect(rehearse(() => 1, { kill: "every" } as object)).rejects.toThrow(/kill/);
+  await expect(rehearse(() => 1, { kills: 0 })).rejects.toThrow(/kills/);
+});
