@@ -1,6 +1,7 @@
 // `waymark/langgraph/records`: what stands of LangGraph's threads in a storage. It needs no package of LangGraph, so that a
 // program can look at threads, copy and remove them without one.
 export { type CopyPlace, copyThread } from "./copying.js";
+export { unmarked } from "./marks.js";
 export {
   CALL_STAGE,
   CHANNELS,
@@ -9,6 +10,7 @@ export {
   holdersOf,
   isWhole,
   type KnownSummaries,
+  type MarkedWritesRecord,
   metadataOf,
   neededBy,
   type RecordMetadata,
@@ -18,6 +20,7 @@ export {
   statusOfValues,
   statusOfWrites,
   summaryOfWrites,
+  textOf,
   WRITES_STAGE,
   type WritesRecord,
 } from "./records.js";

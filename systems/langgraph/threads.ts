@@ -8,7 +8,7 @@ import {
 } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { metadataOf, summaryOfWrites, WRITES_STAGE, type WritesRecord } from "./records.js";
+import { type MarkedWritesRecord, metadataOf, summaryOfWrites, WRITES_STAGE } from "./records.js";
 import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";
 
 /** Which threads. Every part that is given must hold. */
@@ -57,7 +57,7 @@ export interface ThreadsPlace {
   /** Takes what can't be read; the rest is given. */
   readonly damaged: (record: CorruptRecord) => unknown;
   /** Reads a record of writes. Only for records of older versions, whose summaries don't say whose they are. */
-  readonly readWrites: (record: CheckpointSummary) => Promise<WritesRecord | undefined>;
+  readonly readWrites: (record: CheckpointSummary) => Promise<MarkedWritesRecord | undefined>;
 }
 
 const BATCH = 100;

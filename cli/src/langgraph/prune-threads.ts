@@ -4,11 +4,11 @@ import { CheckpointError, type CheckpointStatus } from "waymark";
 import {
   bytesOf,
   type FoundThread,
+  type MarkedWritesRecord,
   removeThread,
   type ThreadQuery,
   type ThreadsPlace,
   threadBatches,
-  type WritesRecord,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
@@ -112,7 +112,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
     readWrites: async (record) => {
       try {
         // What the saver has stored; its seal has been checked.
-        return (await readStored(session, record)) as WritesRecord;
+        return (await readStored(session, record)) as MarkedWritesRecord;
       } catch (error) {
         if (!(error instanceof DamagedCheckpointError)) throw error;
         await session.damage.add(error.record);
