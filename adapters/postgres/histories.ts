@@ -5,14 +5,15 @@ import {
   bundleOf,
   deltaAfter,
   FORM,
+  folded,
   type HistoryText,
   isCompared,
   isFoldDue,
+  lastTextAt,
   type Piece,
   PLACES,
   staysAlone,
   textAt,
-  textIfIntact,
   wholeOffLoop,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
@@ -111,7 +112,7 @@ export class PostgresHistories {
       if (!isDenied(error)) throw error;
     }
     const text = this.#remembered.get(taskId);
-    if (text) this.#remembered.set(taskId, { ...text, singles: 0, singleBytes: 0 });
+    if (text) this.#remembered.set(taskId, folded(text));
   }
 
   /** Remembers the task's last text, for the payload that comes next, if it can be read. `false`: it is `after`. */
@@ -123,8 +124,8 @@ export class PostgresHistories {
     if (this.#remembered.get(taskId)?.name.equals(name)) return true;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
-    // Where its checkpoint is gone, nothing says its size, and a much larger text would be of no use.
-    const text = textIfIntact(number, all, Number(sizeBytes ?? 2 * body.length));
+    const size = sizeBytes === null ? undefined : Number(sizeBytes);
+    const text = lastTextAt(number, all, size, body.length);
     // A damaged text would make every text after it another one.
     const sha256 = text && hash("sha256", text.text);
     if (text !== undefined && sha256 !== undefined && name.toString("hex").startsWith(sha256)) {

@@ -5,15 +5,16 @@ import {
   bundleOf,
   deltaAfter,
   FORM,
+  folded,
   type HistoryText,
   isCompared,
   isDelta,
   isFoldDue,
+  lastTextAt,
   type Piece,
   PLACES,
   staysAlone,
   textAt,
-  textIfIntact,
   wholeOf,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
@@ -95,7 +96,7 @@ export class SqliteHistories {
     const isDue = isFoldDue(text);
     if (isDue) this.#fold(number);
     // If this is rolled back, the next look finds no such checkpoint of that number.
-    this.#remember(number, isDue ? { ...text, singles: 0, singleBytes: 0 } : text, checkpoint);
+    this.#remember(number, isDue ? folded(text) : text, checkpoint);
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
@@ -151,9 +152,8 @@ export class SqliteHistories {
     const remembered = this.#remembered.get(historyOf(next));
     // Another process may have removed that text, and stored another one in its place.
     if (remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256)) return remembered;
-    // Where its checkpoint is gone, nothing says its size, and a much larger text would be of no use.
-    const most = typeof sizeBytes === "number" ? sizeBytes : 2 * bytes.length;
-    const text = textIfIntact(number, this.#pieces(number), most);
+    const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
+    const text = lastTextAt(number, this.#pieces(number), size, bytes.length);
     return text && { ...text, number };
   }
 
