@@ -15,9 +15,15 @@ import { loadedValue, serializedFrom, serializedValue } from "./stored-values.js
 export async function serializedWrites(
   serde: SerializerProtocol,
   writes: readonly PendingWrite[],
-  { taskId, taskPath, values }: Pick<SerializedWrites, "taskId" | "taskPath"> & Pick<SerializedState, "values">,
+  {
+    taskId,
+    taskPath,
+    values,
+  }: Omit<SerializedWrites, "writes"> & { readonly values: SerializedState["values"] | undefined },
 ): Promise<SerializedWrites> {
-  const channels = [...values].flatMap(([channel, value]) => ("text" in value ? [[channel, value.text] as const] : []));
+  const channels = [...(values ?? [])].flatMap(([channel, value]) =>
+    "text" in value ? [[channel, value.text] as const] : [],
+  );
   const serialized = writes.map(async ([channel, written], position) => {
     const index = WRITES_IDX_MAP[channel] ?? position;
     const value = await serializedValue(serde, written, channel);

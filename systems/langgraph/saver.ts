@@ -211,8 +211,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "put writes");
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
-    const { values = new Map() } = this.#reader.known.get(checkpointsTask(thread), id)?.checkpoint ?? {};
-    const record = await serializedWrites(this.serde, writes, { taskId, taskPath, values });
+    const known = this.#reader.known.get(checkpointsTask(thread), id);
+    const record = await serializedWrites(this.serde, writes, { taskId, taskPath, values: known?.checkpoint?.values });
     const channels = writes.map(([channel]) => channel);
     const summary = { taskId: writesTask(thread, id), id: randomUUID(), ...summaryOfWrites(taskId, channels) };
     // A Send has the whole state in it, which the checkpoint has, too.

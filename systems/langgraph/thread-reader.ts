@@ -208,8 +208,8 @@ export class ThreadReader {
     // Without marks, the parent may be gone.
     const isMarked = records.some((record) => record.writes.some((write) => "marks" in write));
     const parent = isMarked ? await this.find(checkpointsTask(thread), parentId) : undefined;
-    const values = parent === undefined ? new Map() : (await this.#whole(parent, new Map())).values;
-    const sends = await pendingWrites(this.#serde, unmarkedBy(values, records));
+    const whole = parent && (await this.#whole(parent, new Map()));
+    const sends = await pendingWrites(this.#serde, unmarkedBy(whole?.values, records));
     const versions = Object.values(checkpoint.channel_versions);
     checkpoint.channel_values[TASKS] = sends.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
     checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;
@@ -250,9 +250,9 @@ export class ThreadReader {
 }
 
 /** @param values - Those of the checkpoint that the writes are on top of. */
-function unmarkedBy(values: ReadonlyMap<string, SerializedValue>, records: readonly VersionedWrites[]) {
+function unmarkedBy(values: ReadonlyMap<string, SerializedValue> | undefined, records: readonly VersionedWrites[]) {
   const jsonOf = (channel: string) => {
-    const value = values.get(channel);
+    const value = values?.get(channel);
     return value && "text" in value ? value.text : undefined;
   };
   return records.map((record) => unmarked(record, jsonOf));
