@@ -158,7 +158,7 @@ async function copyTask(
       batch.map(async (record) => [record, await draftOf(place, record, copy, to)] as const),
     );
     const appends = drafts.map(([{ id, sequence }, draft]) =>
-      storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence, sharesWith: { taskId, id } }),
+      storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
     );
     // All must have ended before what they stored can be removed.
     const outcomes = await Promise.allSettled(appends);

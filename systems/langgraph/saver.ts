@@ -215,9 +215,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const record = await serializedWrites(this.serde, writes, { taskId, taskPath, values: known?.checkpoint?.values });
     const channels = writes.map(([channel]) => channel);
     const summary = { taskId: writesTask(thread, id), id: randomUUID(), ...summaryOfWrites(taskId, channels) };
-    // A Send has the whole state in it, which the checkpoint has, too.
-    const sharesWith = { taskId: checkpointsTask(thread), id };
-    await this.#writer.store(summary, (options) => writesPayload(record, options), { sharesWith });
+    await this.#writer.store(summary, (options) => writesPayload(record, options));
   }
 
   /**
