@@ -96,7 +96,7 @@ export class ThreadList {
     const asked = resolved("DeleteThreadsQuery", query, []);
     if (asked.status === undefined && asked.idleSince === undefined) {
       throw new TypeError(
-        "deleteThreads needs a status or idleSince: it would delete all threads. Nothing was deleted.",
+        "deleteThreads needs a status or idleSince, so that no running thread goes with the others. Nothing was deleted.",
       );
     }
     const total = { threads: 0, checkpoints: 0 };

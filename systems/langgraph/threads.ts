@@ -105,7 +105,7 @@ export async function bytesOf({ storage, damaged }: ThreadsPlace, { tasks }: Fou
 
 /**
  * Removes a thread, unless it was written to since it was found, or somebody holds its lease. It is one step where the
- * storage can do that; on files, a thread that somebody begins to write to right then loses what it had.
+ * storage can do that. On files, a run that resumes the thread meanwhile is refused, and the thread is gone.
  *
  * @returns False if the thread was kept.
  */
@@ -166,8 +166,8 @@ async function foundThread(
   const [{ taskId, newest }] = tasks;
   const thread = threadOf(taskId, newest.metadata);
   const ofThread = threadPrefixOf(taskId);
-  // Writes alone are those of a run whose thread was deleted.
-  if (thread === undefined || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
+  // Without the graph's own checkpoints it is no thread: a deleted one to whose end a run still wrote, or a copy under way.
+  if (thread?.namespace !== "" || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
   const writtenAt = tasks.reduce((last, { newest: { createdAt } }) => (createdAt > last ? createdAt : last), "");
   if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
 
