@@ -163,7 +163,7 @@ async function copyTask(
     const drafts = await Promise.all(
       batch.map(async (record) => [record, await draftOf(place, record, copy, to)] as const),
     );
-    const appends = drafts.map(([{ id, sequence }, draft]) =>
+    const appends = drafts.map(([{ sequence }, draft]) =>
       storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
     );
     // All must have ended before what they stored can be removed.
