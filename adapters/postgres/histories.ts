@@ -1,30 +1,32 @@
 import { hash } from "node:crypto";
-import type { Payload, SealedSummary } from "../../src/contract/checkpoint.js";
+import type { CheckpointDraft, Payload, SealedSummary } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
   bundleOf,
   deltaAfter,
   FORM,
+  folded,
   type HistoryText,
   isCompared,
   isFoldDue,
+  lastTextAt,
   type Piece,
   PLACES,
   staysAlone,
   textAt,
-  textIfIntact,
   wholeOffLoop,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isDenied } from "./errors.js";
+import { digestOf } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** What is stored of a payload. */
 export interface PlacedPiece {
   readonly form: number;
   readonly body: string | Uint8Array;
-  /** The digest of the task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
+  /** The task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
   readonly after?: Buffer;
   /** For the next one, once this one is stored. */
   readonly text?: HistoryText;
@@ -34,6 +36,8 @@ export interface PlacedPiece {
 
 /** The last text of a task. */
 interface TaskText extends RememberedText {
+  /** The column `last_text`. */
+  readonly name: Buffer;
   /** The number of the whole one. */
   readonly first: number;
   /** How many payloads in a row were stored alone since. */
@@ -41,11 +45,13 @@ interface TaskText extends RememberedText {
 }
 
 const NO_TEXT = Buffer.alloc(0);
+export const LAST_TEXT_ID_BYTES = 8;
 
 /**
  * Payloads as pieces of their task's history. A piece has its checkpoint's sequence as its number, and outlives the
- * checkpoint for as long as others are made of it. The task's row has the digest of the last text, so that an append sees
- * in the same statement whether another process has added one meanwhile.
+ * checkpoint for as long as others are made of it. The task's row says which the last text is, by the SHA-256 of the text and
+ * a part of that of its checkpoint's id, so that an append sees in the same statement whether another process has added one
+ * meanwhile. The same text may have come back since, made of larger ones than this process knows.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
@@ -66,7 +72,7 @@ export class PostgresHistories {
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;
       const delta = isLong ? undefined : deltaAfter(before, bytes);
-      if (delta !== undefined) return { ...delta, after: Buffer.from(before.sha256, "hex"), first: before.first };
+      if (delta !== undefined) return { ...delta, after: before.name, first: before.first };
       if (staysAlone(before, bytes, before.alone)) return { form: FORM.alone, body };
     }
     const whole = await wholeOffLoop(bytes);
@@ -74,9 +80,10 @@ export class PostgresHistories {
   }
 
   /** The payload is stored under that sequence. */
-  stored(taskId: string, { text, first }: PlacedPiece, sequence: number, sha256: string): void {
+  stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PlacedPiece, sequence: number): void {
     const before = this.#remembered.get(taskId);
-    if (text) this.#remember(taskId, text, { number: sequence, first: first ?? sequence, sha256 });
+    const name = nameOf(sha256, id);
+    if (text) this.#remember(taskId, text, { number: sequence, first: first ?? sequence, sha256, name });
     else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
@@ -105,22 +112,24 @@ export class PostgresHistories {
       if (!isDenied(error)) throw error;
     }
     const text = this.#remembered.get(taskId);
-    if (text) this.#remembered.set(taskId, { ...text, singles: 0, singleBytes: 0 });
+    if (text) this.#remembered.set(taskId, folded(text));
   }
 
-  /** Remembers the task's last text, for the payload that comes next, if it can be read. `false`: it has the digest `after`. */
+  /** Remembers the task's last text, for the payload that comes next, if it can be read. `false`: it is `after`. */
   async load(taskId: string, { body }: Payload, after: Buffer): Promise<boolean> {
-    const [[last, pieces, sizeBytes] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
-    if ((last ?? "") === after.toString("hex")) return false;
+    const [[found, pieces, sizeBytes] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
+    const name = Buffer.isBuffer(found) ? found : NO_TEXT;
+    if (name.equals(after)) return false;
     // Somebody else in this process may have looked meanwhile.
-    if (typeof last === "string" && this.#remembered.get(taskId)?.sha256 === last) return true;
+    if (this.#remembered.get(taskId)?.name.equals(name)) return true;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
-    // Where its checkpoint is gone, nothing says its size, and a much larger text would be of no use.
-    const text = textIfIntact(number, all, Number(sizeBytes ?? 2 * body.length));
+    const size = sizeBytes === null ? undefined : Number(sizeBytes);
+    const text = lastTextAt(number, all, size, body.length);
     // A damaged text would make every text after it another one.
-    if (text !== undefined && hash("sha256", text.text) === last) {
-      this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256: last });
+    const sha256 = text && hash("sha256", text.text);
+    if (text !== undefined && sha256 !== undefined && name.toString("hex").startsWith(sha256)) {
+      this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256, name });
     } else this.#remembered.delete(taskId);
     return true;
   }
@@ -145,16 +154,22 @@ export class PostgresHistories {
   }
 
   /** The same of a task's newest checkpoint, which the next payload probably resembles. */
-  newestTextOf({ taskId, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
+  newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
     const text = textAt(sequence, all, sizeBytes);
-    this.#remember(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256 });
+    const name = nameOf(sha256, id);
+    this.#remember(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256, name });
     return text.text.toString();
   }
 
-  #remember(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256">): void {
+  #remember(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256" | "name">): void {
     this.#remembered.set(taskId, { ...text, ...place, alone: 0 });
   }
+}
+
+/** The column `last_text`, for the text of the checkpoint with that id. */
+function nameOf(sha256: string, id: string): Buffer {
+  return Buffer.concat([Buffer.from(sha256, "hex"), digestOf(id).subarray(0, LAST_TEXT_ID_BYTES)]);
 }
 
 /** Each piece: its number (8 bytes), form (4), length (4), body. */

@@ -40,7 +40,7 @@ function tablesIn(schema: string): string {
   newest_sequence bigint, -- NULL in a task without checkpoints, as the rest of the row
   newest_created_at text COLLATE "C",
   newest_status text COLLATE "C",
-  last_text bytea -- the SHA-256 of the text that the last piece gives; NULL: the next one begins anew
+  last_text bytea -- the text that the last piece gives: its SHA-256, and 8 bytes of its id's; NULL: the next one begins anew
 );
 CREATE INDEX IF NOT EXISTS tasks_by_recency ON ${name}.tasks (newest_status, newest_created_at DESC, task_id);
 

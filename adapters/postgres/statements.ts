@@ -1,5 +1,6 @@
 import { DELTA_FORMS, FORM, WHOLE_FORMS } from "../sql/history.js";
 import { COLUMNS } from "../sql/rows.js";
+import { LAST_TEXT_ID_BYTES } from "./histories.js";
 import { quoted } from "./schema.js";
 
 /** The columns that a draft gives, in the order of their values. */
@@ -7,6 +8,11 @@ export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 /** The highest safe integer: a task has no sequence above it. */
 const HIGHEST_SEQUENCE = "9007199254740991";
+
+/** The column `last_text`, of the digests of a text and of its checkpoint's id: see `PostgresHistories`. */
+function lastTextOf(sha256: string, idDigest: string): string {
+  return `decode(${sha256}, 'hex') || substring(${idDigest} FOR ${LAST_TEXT_ID_BYTES})`;
+}
 
 /** The seal, of the text before the sequence and the text after it: see `sealedParts`. */
 function sealOf(before: string, after: string, sequence = "sequence"): string {
@@ -59,10 +65,11 @@ export function statementsOn(schema: string) {
    * the piece, if the form is one; the checkpoint. Nothing but the task's row is read anew, so whatever else changes
    * meanwhile gives no row or a taken key, and the caller looks again.
    *
-   * $21: the form; $22: what the task's last text must be, `''` for none, NULL for any. $23 and $24, if it replaces one: the
+   * $21: the form; $22: which one the task's last text must be, `''` for none, NULL for any. $23 and $24, if it replaces one: the
    * sequence and the seal of the checkpoint that goes. The task's row is locked first, as by all that change a checkpoint.
    */
   const append = (fence: string, isFenced: string, isReplacing = false) => {
+    const ownText = lastTextOf("$16", "$4::bytea");
     const doomed = isReplacing
       ? `held AS (SELECT FROM ${tasks} WHERE task_id = $1 FOR UPDATE),
       doomed AS (
@@ -78,7 +85,7 @@ export function statementsOn(schema: string) {
         : "";
     const advanced = `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1 ${removed}, newest_created_at = $6, newest_status = $11,
-          last_text = CASE WHEN $21 > 0 THEN decode($16, 'hex') ELSE t.last_text END,
+          last_text = CASE WHEN $21 > 0 THEN ${ownText} ELSE t.last_text END,
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
           AND coalesce($20::bigint > t.last_sequence, t.last_sequence < ${HIGHEST_SEQUENCE})
@@ -88,7 +95,7 @@ export function statementsOn(schema: string) {
     const begun = `begun AS (
         INSERT INTO ${tasks}
           (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
-        SELECT $1, 1, $6, $11, coalesce($20, 1), coalesce($20, 1), CASE WHEN $21 > 0 THEN decode($16, 'hex') END
+        SELECT $1, 1, $6, $11, coalesce($20, 1), coalesce($20, 1), CASE WHEN $21 > 0 THEN ${ownText} END
         WHERE NOT EXISTS (SELECT FROM advanced) ${isFenced} AND coalesce($19, 0) = 0 AND coalesce($22 = '', true)
         ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
       )`;
@@ -145,13 +152,13 @@ export function statementsOn(schema: string) {
           isReplacing ? " - (SELECT count(*) FROM doomed d WHERE d.task_id = t.task_id)" : ""
         }, newest_created_at = l.created_at, newest_status = l.status,
           last_sequence = l.sequence, newest_sequence = l.sequence,
-          last_text = CASE WHEN l.form > 0 THEN decode(l.sha256, 'hex') ELSE t.last_text END
+          last_text = CASE WHEN l.form > 0 THEN ${lastTextOf("l.sha256", "decode(l.id_digest, 'hex')")} ELSE t.last_text END
         FROM locked l WHERE t.task_id = l.task_id AND t.task_id = ANY (ARRAY(SELECT task_id FROM locked))
         RETURNING t.task_id, t.last_sequence
       ), begun AS (
         INSERT INTO ${tasks}
           (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
-        SELECT i.task_id, 1, i.created_at, i.status, 1, 1, CASE WHEN i.form > 0 THEN decode(i.sha256, 'hex') END
+        SELECT i.task_id, 1, i.created_at, i.status, 1, 1, CASE WHEN i.form > 0 THEN ${lastTextOf("i.sha256", "decode(i.id_digest, 'hex')")} END
         FROM input i
         WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.last_text, '') = '' ${isFenced}
           AND (SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL
@@ -203,9 +210,9 @@ export function statementsOn(schema: string) {
     /** The same under a lease, whose token is the last value. Until the commit, nobody can claim the lease. */
     appendUnderLease: append(fenceOf("$23"), "AND EXISTS (SELECT FROM fence)"),
     appendReplacingUnderLease: append(fenceOf("$25"), "AND EXISTS (SELECT FROM fence)", true),
-    /** The task's last text: its digest, its pieces, its size if its checkpoint is there. */
+    /** The task's last text: which one it is, its pieces, its size if its checkpoint is there. */
     lastText: `
-      SELECT encode(t.last_text, 'hex'), ${piecesOf(LAST_PIECE)},
+      SELECT t.last_text, ${piecesOf(LAST_PIECE)},
         (SELECT c.size_bytes FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = ${LAST_PIECE})
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
     /** The deltas after the last bundle. */

@@ -164,11 +164,10 @@ export class PostgresWriter {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
       const sequences = new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
       for (const { draft, piece, replaced } of placed) {
-        const { taskId, payload } = draft;
-        const sequence = sequences.get(taskId);
+        const sequence = sequences.get(draft.taskId);
         if (sequence === undefined) continue;
-        this.#histories.stored(taskId, piece, sequence, payload.sha256);
-        if (replaced) await this.#trimBefore(taskId, piece);
+        this.#histories.stored(draft, piece, sequence);
+        if (replaced) await this.#trimBefore(draft.taskId, piece);
       }
       return sequences;
     } catch (error) {
@@ -180,7 +179,6 @@ export class PostgresWriter {
 
   async #tryAppend(append: Append, placed: PlacedPiece): Promise<number | "taken" | undefined> {
     const { draft, condition, options, replaced } = append;
-    const { taskId, payload } = draft;
     const { expectedSequence = null, fencingToken } = condition;
     const { sequence = null } = options;
     const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
@@ -196,8 +194,8 @@ export class PostgresWriter {
         ...token,
       );
       if (given === undefined) return undefined;
-      this.#histories.stored(taskId, placed, Number(given), payload.sha256);
-      if (replaced) await this.#trimBefore(taskId, placed);
+      this.#histories.stored(draft, placed, Number(given));
+      if (replaced) await this.#trimBefore(draft.taskId, placed);
       return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;

@@ -174,6 +174,11 @@ export function isFoldDue({ singles, singleBytes }: HistoryText): boolean {
   return singles >= FOLD || singleBytes >= FOLD_BYTES;
 }
 
+/** The same text once they are one. */
+export function folded<Text extends HistoryText>(text: Text): Text {
+  return { ...text, singles: 0, singleBytes: 0 };
+}
+
 /** A bundle of deltas. */
 export function bundleOf(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
@@ -216,10 +221,19 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
   }
 }
 
-/** The same; `undefined` if it can't be read. */
-export function textIfIntact(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText | undefined {
+/**
+ * The last text of a history, which the next one is compared with; `undefined` if it can't be read.
+ *
+ * @param sizeBytes - What its checkpoint says. If that is gone, a text of more than twice the next one would be of no use.
+ */
+export function lastTextAt(
+  number: number,
+  pieces: readonly Piece[],
+  sizeBytes: number | undefined,
+  nextBytes: number,
+): HistoryText | undefined {
   try {
-    return textAt(number, pieces, sizeBytes);
+    return textAt(number, pieces, sizeBytes ?? 2 * nextBytes);
   } catch (error) {
     if (error instanceof BrokenHistoryError) return undefined;
     throw error;

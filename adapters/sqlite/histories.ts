@@ -1,22 +1,23 @@
-import type { Payload, SealedSummary } from "../../src/contract/checkpoint.js";
+import type { CheckpointSummary, Payload, SealedSummary } from "../../src/contract/checkpoint.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
   aloneOf,
   bundleOf,
   deltaAfter,
   FORM,
+  folded,
   type HistoryText,
   isCompared,
   isDelta,
   isFoldDue,
+  lastTextAt,
   type Piece,
   PLACES,
   staysAlone,
   textAt,
-  textIfIntact,
   wholeOf,
 } from "../sql/history.js";
-import { Remembered } from "../sql/remembered.js";
+import { Remembered, type RememberedText } from "../sql/remembered.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { hexOf } from "./rows.js";
@@ -26,7 +27,7 @@ const LAST = `
     SELECT max(number) AS number FROM waymark_payloads WHERE number BETWEEN ? AND ?
     UNION ALL SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
 const LAST_TEXT = `
-  SELECT p.number, c.sha256, c.size_bytes FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
+  SELECT p.number, c.id, c.sha256, c.size_bytes FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
   WHERE p.number BETWEEN ? AND ? AND p.form > 0 ORDER BY p.number DESC LIMIT 1`;
 const PIECES = `
   SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
@@ -46,6 +47,14 @@ interface NumberedText extends HistoryText {
   readonly number: number;
 }
 
+/** A text and its checkpoint. The same text may come back under its number, made of larger ones. */
+type NamedText = RememberedText & Pick<CheckpointSummary, "id">;
+
+/** The checkpoint that has a text. */
+interface Named extends Pick<CheckpointSummary, "id"> {
+  readonly payload: Pick<Payload, "sha256">;
+}
+
 /** Where a payload goes, and what is stored of it. */
 export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
@@ -55,7 +64,7 @@ export interface PlacedPiece extends Piece {
 export class SqliteHistories {
   readonly #database: SqliteConnection;
   /** By the first number of each history. */
-  readonly #remembered = new Remembered<number>();
+  readonly #remembered = new Remembered<number, NamedText>();
 
   constructor(database: SqliteConnection) {
     this.#database = database;
@@ -81,22 +90,23 @@ export class SqliteHistories {
     return { number: this.#newHistory(), ...wholeOf(bytes) };
   }
 
-  store({ number, form, body, text }: PlacedPiece, sha256: string): void {
+  store({ number, form, body, text }: PlacedPiece, checkpoint: Named): void {
     this.#database.run(INSERT, number, form, body);
     if (text === undefined) return;
     const isDue = isFoldDue(text);
     if (isDue) this.#fold(number);
-    // If this is rolled back, the next look finds no checkpoint of that number and digest.
-    this.#remember(number, isDue ? { ...text, singles: 0, singleBytes: 0 } : text, sha256);
+    // If this is rolled back, the next look finds no such checkpoint of that number.
+    this.#remember(number, isDue ? folded(text) : text, checkpoint);
   }
 
   /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
-  textOf(number: number, { payload: { sha256 }, sizeBytes }: SealedSummary): string {
+  textOf(number: number, checkpoint: SealedSummary): string {
+    const { payload, sizeBytes } = checkpoint;
     const history = historyOf(number);
     const remembered = this.#remembered.get(history);
-    if (remembered?.number === number && remembered.sha256 === sha256) return remembered.text.toString();
+    if (remembered?.number === number && remembered.sha256 === payload.sha256) return remembered.text.toString();
     const found = textAt(number, this.#pieces(number), sizeBytes);
-    if (number >= (remembered?.number ?? 0)) this.#remember(number, found, sha256);
+    if (number >= (remembered?.number ?? 0)) this.#remember(number, found, checkpoint);
     return found.text.toString();
   }
 
@@ -137,14 +147,13 @@ export class SqliteHistories {
   /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
   #lastText(next: number | undefined, bytes: Buffer): NumberedText | undefined {
     if (next === undefined) return undefined;
-    const [number, sha256, sizeBytes] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
+    const [number, id, sha256, sizeBytes] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
     if (typeof number !== "number") return undefined;
     const remembered = this.#remembered.get(historyOf(next));
     // Another process may have removed that text, and stored another one in its place.
-    if (remembered?.number === number && remembered.sha256 === hexOf(sha256)) return remembered;
-    // Where its checkpoint is gone, nothing says its size, and a much larger text would be of no use.
-    const most = typeof sizeBytes === "number" ? sizeBytes : 2 * bytes.length;
-    const text = textIfIntact(number, this.#pieces(number), most);
+    if (remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256)) return remembered;
+    const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
+    const text = lastTextAt(number, this.#pieces(number), size, bytes.length);
     return text && { ...text, number };
   }
 
@@ -164,8 +173,8 @@ export class SqliteHistories {
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
   }
 
-  #remember(number: number, text: HistoryText, sha256: string): void {
-    this.#remembered.set(historyOf(number), { ...text, number, sha256 });
+  #remember(number: number, text: HistoryText, { id, payload: { sha256 } }: Named): void {
+    this.#remembered.set(historyOf(number), { ...text, number, id, sha256 });
   }
 }
 

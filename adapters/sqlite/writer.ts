@@ -136,7 +136,7 @@ export class SqliteWriter {
       const { sizeBytes, seal } = withPayload(record, payload);
       // The old one may be part of what others are made of.
       const placed = this.#histories.place(payload, undefined);
-      this.#histories.store(placed, payload.sha256);
+      this.#histories.store(placed, { id, payload });
       const digests = [digestBytes(payload.sha256), digestBytes(seal)];
       this.#database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
       this.#histories.trim([numberOr0(number)]);
@@ -196,7 +196,7 @@ export class SqliteWriter {
     const columns = columnsOf(draft).slice(0, -1);
     const digests = [digestBytes(payload.sha256), digestBytes(seal)];
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
-    this.#histories.store(placed, payload.sha256);
+    this.#histories.store(placed, draft);
     this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
     if (replaced !== undefined) this.removeRows(taskId, [replaced]);
     return sequence;

@@ -35,11 +35,17 @@ const AT_ONCE = 32;
  * @param id - The checkpoint that the copy ends with. If it isn't the newest, what came of it isn't copied: the nodes that
  *   follow it run again. Default: the newest.
  * @returns How many of the graph's checkpoints the copy has.
+ * @throws {TypeError} `from` and `to` are the same.
  * @throws {CheckpointNotFoundError} There is no such thread or checkpoint.
  * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
  * @throws {CheckpointCorruptError} A record can't be read. What was copied was removed.
  */
 export async function copyThread(place: CopyPlace, from: string, to: string, id?: string): Promise<number> {
+  if (from === to) {
+    throw new TypeError(
+      `Thread ${JSON.stringify(from)} can't be copied onto itself: name another thread for the copy.`,
+    );
+  }
   const { storage } = place;
   const taskId = checkpointsTask({ threadId: from, namespace: "" });
   const all = await summariesIn(storage, taskId);
@@ -157,8 +163,8 @@ async function copyTask(
     const drafts = await Promise.all(
       batch.map(async (record) => [record, await draftOf(place, record, copy, to)] as const),
     );
-    const appends = drafts.map(([{ id, sequence }, draft]) =>
-      storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence, sharesWith: { taskId, id } }),
+    const appends = drafts.map(([{ sequence }, draft]) =>
+      storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
     );
     // All must have ended before what they stored can be removed.
     const outcomes = await Promise.allSettled(appends);

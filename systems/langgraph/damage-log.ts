@@ -55,6 +55,6 @@ export class DamageLog {
     const warnings = this.#reading.getStore()?.warnings;
     const location = "location" in details ? String(details.location) : undefined;
     if (warnings === undefined || location === undefined) this.#logger.warn(details, message);
-    else if (!warnings.has(location)) warnings.set(location, [details, message]);
+    else warnings.set(location, [details, message]);
   }
 }

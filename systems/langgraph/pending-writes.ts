@@ -6,21 +6,32 @@ import {
   WRITES_IDX_MAP,
   writesSortKey,
 } from "@langchain/langgraph-checkpoint";
+import { marked } from "./marks.js";
 import { countedWrites, type WritesRecord } from "./records.js";
-import type { SerializedWrites } from "./serialized-state.js";
+import type { SerializedState, SerializedWrites } from "./serialized-state.js";
 import { loadedValue, serializedFrom, serializedValue } from "./stored-values.js";
 
+/** @param values - Those of the checkpoint that the writes are on top of, as far as they are known. */
 export async function serializedWrites(
   serde: SerializerProtocol,
   writes: readonly PendingWrite[],
-  taskId: string,
-  taskPath: string,
+  {
+    taskId,
+    taskPath,
+    values,
+  }: Omit<SerializedWrites, "writes"> & { readonly values: SerializedState["values"] | undefined },
 ): Promise<SerializedWrites> {
-  const serialized = writes.map(async ([channel, value], position) => ({
-    channel,
-    index: WRITES_IDX_MAP[channel] ?? position,
-    value: await serializedValue(serde, value, channel),
-  }));
+  const channels = [...(values ?? [])].flatMap(([channel, value]) =>
+    "text" in value ? [[channel, value.text] as const] : [],
+  );
+  const serialized = writes.map(async ([channel, written], position) => {
+    const index = WRITES_IDX_MAP[channel] ?? position;
+    const value = await serializedValue(serde, written, channel);
+    // What a thread asks is read without its checkpoint.
+    if (index < 0 || "bytes" in value) return { channel, index, value };
+    const { text, marks } = marked(value.text, channels);
+    return { channel, index, value: { ...value, text }, ...(marks && { marks }) };
+  });
   return { taskId, taskPath, writes: await Promise.all(serialized) };
 }
 

@@ -5,10 +5,13 @@ import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/che
  * A value that is JSON, JSON with Waymark's tags for what JSON doesn't carry, or bytes. In both JSONs, messages are as
  * LangGraph's serializer writes them.
  */
-export type StoredValue =
-  | { readonly json: unknown }
-  | { readonly tagged: unknown }
-  | { readonly type: string; readonly bytes: Uint8Array };
+export type StoredValue = StoredJson | { readonly type: string; readonly bytes: Uint8Array };
+export type StoredJson = { readonly json: unknown } | { readonly tagged: unknown };
+
+/** The text of a value's JSON; `undefined` if it is bytes. */
+export function textOf(stored: StoredValue): string | undefined {
+  return "bytes" in stored ? undefined : JSON.stringify("tagged" in stored ? stored.tagged : stored.json);
+}
 
 /** A value for people and tools. Messages, and other objects of LangChain's, are its JSON. */
 export function readableValue(stored: StoredValue): unknown {
@@ -98,6 +101,20 @@ export interface StoredWrite {
   readonly index: number;
   readonly value: StoredValue;
 }
+
+/** A {@link WritesRecord} as it is stored; `unmarked` makes it whole. */
+export interface MarkedWritesRecord extends Omit<WritesRecord, "writes"> {
+  readonly writes: readonly (StoredWrite | MarkedWrite)[];
+}
+
+/** A write of what its checkpoint has, too, as a Send of the whole state. No question, answer or error is one. */
+export interface MarkedWrite extends Omit<StoredWrite, "value"> {
+  readonly marked: StoredJson;
+  readonly marks: Marks;
+}
+
+/** The channels of the checkpoint whose values marks stand for, by mark, in the order in which they were set. */
+export type Marks = Readonly<Record<string, string>>;
 
 /** The stage of a record of writes. */
 export const WRITES_STAGE = "writes";

@@ -157,7 +157,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const [parent, serializedMetadata, serializedValues] = await Promise.all([
       known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
       serializedValue(this.serde, metadata),
-      // All that may be its own, before this waits: then the graph may change its values.
+      // Before the first await: after it, the graph may change the values.
       mapEntries(
         Object.entries(values).filter(([channel]) => isOwn(channel, known)),
         (value, channel) => serializedValue(this.serde, value, channel),
@@ -189,7 +189,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       stage: metadata.source,
       status: statusOfValues(values),
       metadata: recordMetadata,
-      // Without a run's reading: as if it were the newest. A subgraph's replay goes on from older ones.
+      // If the run hasn't read the thread, the parent counts as the newest. A subgraph's replay goes on from older ones.
       read: (thread.namespace === "" ? parent : known)?.end,
     });
     for (const channel of ownValues.keys()) holders.set(channel, id);
@@ -211,12 +211,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "put writes");
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
-    const record = await serializedWrites(this.serde, writes, taskId, taskPath);
+    const known = this.#reader.known.get(checkpointsTask(thread), id);
+    const record = await serializedWrites(this.serde, writes, { taskId, taskPath, values: known?.checkpoint?.values });
     const channels = writes.map(([channel]) => channel);
     const summary = { taskId: writesTask(thread, id), id: randomUUID(), ...summaryOfWrites(taskId, channels) };
-    // A Send has the whole state in it, which the checkpoint has, too.
-    const sharesWith = { taskId: checkpointsTask(thread), id };
-    await this.#writer.store(summary, (options) => writesPayload(record, options), { sharesWith });
+    await this.#writer.store(summary, (options) => writesPayload(record, options));
   }
 
   /**
@@ -261,7 +260,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * @throws {TypeError | RangeError} A part of the query is misspelled or out of range; the message names it.
    */
   async threads(query: ThreadsQuery = {}): Promise<ThreadSummary[]> {
-    return this.#threads.find(query);
+    return this.#damageLog.once(() => this.#threads.find(query));
   }
 
   /**
@@ -276,8 +275,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /**
    * Begins the thread `to` with all that `from` has: its checkpoints under the same ids, its subgraphs, and its pending writes,
-   * so that a graph goes on with either. On SQLite and PostgreSQL the two share what they store.
+   * so that a graph goes on with either. Each takes as much space as the other.
    *
+   * @throws {TypeError} `from` and `to` are the same, or one is no thread id.
    * @throws {CheckpointNotFoundError} The thread `from` has no checkpoint.
    * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
    * @throws {CheckpointCorruptError} A record can't be read. What was copied was removed.

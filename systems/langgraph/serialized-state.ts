@@ -1,5 +1,5 @@
 import { type MadePayload, type MakePayloadOptions, makePayload, makePayloadOfJson } from "../../src/codec/payload.js";
-import type { CheckpointState, WritesRecord } from "./records.js";
+import type { CheckpointState, MarkedWritesRecord, Marks, WritesRecord } from "./records.js";
 import { type SerializedValue, storedValue } from "./stored-values.js";
 
 /** A {@link CheckpointState} whose parts are serialized. */
@@ -13,7 +13,15 @@ export interface SerializedState {
 
 /** A {@link WritesRecord} whose values are serialized. */
 export interface SerializedWrites extends Omit<WritesRecord, "writes"> {
-  readonly writes: readonly { readonly channel: string; readonly index: number; readonly value: SerializedValue }[];
+  readonly writes: readonly SerializedWrite[];
+}
+
+interface SerializedWrite {
+  readonly channel: string;
+  readonly index: number;
+  readonly value: SerializedValue;
+  /** If the value has marks: see `marked`. */
+  readonly marks?: Marks | undefined;
 }
 
 /** As `makePayload`, which would walk through the values again. */
@@ -38,12 +46,18 @@ export function writesPayload(
   options: MakePayloadOptions,
 ): MadePayload | Promise<MadePayload> {
   if (isJson(writes.map(({ value }) => value))) {
-    const parts = writes.map(({ value, ...rest }) => `${JSON.stringify(rest).slice(0, -1)},"value":${jsonOf(value)}}`);
+    const parts = writes.map(({ value, ...rest }) => {
+      const name = rest.marks === undefined ? "value" : "marked";
+      return `${JSON.stringify(rest).slice(0, -1)},"${name}":${jsonOf(value)}}`;
+    });
     return makePayloadOfJson(`${JSON.stringify(of).slice(0, -1)},"writes":[${listOf(parts)}]}`, options);
   }
-  const whole: WritesRecord = {
+  const whole: MarkedWritesRecord = {
     ...of,
-    writes: writes.map(({ value, ...rest }) => ({ ...rest, value: storedValue(value) })),
+    writes: writes.map(({ value, marks, ...rest }) => {
+      const stored = storedValue(value);
+      return marks === undefined || "bytes" in stored ? { ...rest, value: stored } : { ...rest, marks, marked: stored };
+    }),
   };
   return makePayload(whole, options);
 }

@@ -47,7 +47,7 @@ export async function loadedValue(serde: SerializerProtocol, value: SerializedVa
   if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
   // Their keys end with a quote that has no backslash before it, so no other text has them.
   if (!text.includes('"lc":')) return JSON.parse(text);
-  // Of before there were tags, when Maps and others were records of LangGraph's.
+  // Written before there were tags: Maps and the like are records of LangGraph's.
   if (text.includes('"lc":2') || text.includes(`"${TAG}":`)) return serde.loadsTyped("json", text);
   return decoded(text);
 }

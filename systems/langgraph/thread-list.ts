@@ -5,7 +5,7 @@ import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { checkInteger, checkStatus, checkText } from "../../src/manager/arguments.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
-import { CHANNELS, type WritesRecord } from "./records.js";
+import { CHANNELS, type MarkedWritesRecord } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
 import { skippingDamage } from "./thread-reader.js";
 import {
@@ -96,7 +96,7 @@ export class ThreadList {
     const asked = resolved("DeleteThreadsQuery", query, []);
     if (asked.status === undefined && asked.idleSince === undefined) {
       throw new TypeError(
-        "deleteThreads needs a status or idleSince: it would delete all threads. Nothing was deleted.",
+        "deleteThreads needs a status or idleSince, so that no running thread goes with the others. Nothing was deleted.",
       );
     }
     const total = { threads: 0, checkpoints: 0 };
@@ -125,9 +125,9 @@ export class ThreadList {
     for (const place of asking) {
       const record = await this.#writes(place);
       if (record === undefined) return undefined;
-      for (const { channel, value } of record.writes) {
-        if (channel !== CHANNELS.interrupt) continue;
-        const interrupts = await loadedValue(serde, serializedFrom(value));
+      for (const write of record.writes) {
+        if (write.channel !== CHANNELS.interrupt || "marks" in write) continue;
+        const interrupts = await loadedValue(serde, serializedFrom(write.value));
         questions.push(...(Array.isArray(interrupts) ? interrupts : [interrupts]).map(questionIn));
       }
     }
@@ -135,11 +135,11 @@ export class ThreadList {
   }
 
   /** `undefined` if it is damaged, which the logger has said, or was removed meanwhile. */
-  async #writes({ taskId, id }: RecordPlace): Promise<WritesRecord | undefined> {
+  async #writes({ taskId, id }: RecordPlace): Promise<MarkedWritesRecord | undefined> {
     try {
       const record = await skippingDamage(this.#options.manager.restore(taskId, id));
       // What `putWrites` has stored; its seal has been checked.
-      return record && (record.state as WritesRecord);
+      return record && (record.state as MarkedWritesRecord);
     } catch (error) {
       if (error instanceof CheckpointNotFoundError) return undefined;
       throw error;

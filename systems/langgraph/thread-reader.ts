@@ -13,9 +13,10 @@ import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
 import type { DamageLog } from "./damage-log.js";
 import { type KnownCheckpoint, KnownCheckpoints, type ThreadEnd, type WholeCheckpoint } from "./known-checkpoints.js";
+import { unmarked } from "./marks.js";
 import type { ChannelMigrations } from "./migrations.js";
 import { pendingWrites } from "./pending-writes.js";
-import { type CheckpointState, holdersOf, metadataOf, type WritesRecord } from "./records.js";
+import { type CheckpointState, holdersOf, type MarkedWritesRecord, metadataOf } from "./records.js";
 import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
 import {
   checkpointsPrefix,
@@ -30,7 +31,7 @@ import {
 /** LangGraph's checkpoint without what a record has elsewhere. */
 type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
 export type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
-type VersionedWrites = WritesRecord & { readonly stateVersion: number };
+type VersionedWrites = MarkedWritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
   readonly storage: StorageAdapter;
@@ -134,7 +135,8 @@ export class ThreadReader {
       channel_values: Object.fromEntries(await mapEntries(values, (value) => loadedValue(this.#serde, value))),
     };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
-    const { checkpoint, writes } = this.#migrations.apply({ checkpoint: asStored, stateVersion, writes: records });
+    const given = { checkpoint: asStored, stateVersion, writes: unmarkedBy(values, records) };
+    const { checkpoint, writes } = this.#migrations.apply(given);
     if (end !== undefined) this.known.set(checkpointsTask(thread), id, { end, checkpoint: whole });
     return {
       config: configOf(thread, id),
@@ -202,9 +204,14 @@ export class ThreadReader {
 
   /** Checkpoints of LangGraph before version 4 have their sends in the writes of their parent. */
   async #migratePendingSends(checkpoint: Checkpoint, thread: Thread, parentId: string): Promise<void> {
-    const writes = await pendingWrites(this.#serde, await this.#writes(thread, parentId));
+    const records = await this.#writes(thread, parentId);
+    // Without marks, the parent may be gone.
+    const isMarked = records.some((record) => record.writes.some((write) => "marks" in write));
+    const parent = isMarked ? await this.find(checkpointsTask(thread), parentId) : undefined;
+    const whole = parent && (await this.#whole(parent, new Map()));
+    const sends = await pendingWrites(this.#serde, unmarkedBy(whole?.values, records));
     const versions = Object.values(checkpoint.channel_versions);
-    checkpoint.channel_values[TASKS] = writes.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
+    checkpoint.channel_values[TASKS] = sends.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
     checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;
   }
 
@@ -214,7 +221,7 @@ export class ThreadReader {
     const readAll = async () => {
       for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
         // What `putWrites` has stored; its seal has been checked.
-        records.push({ ...(state as WritesRecord), stateVersion });
+        records.push({ ...(state as MarkedWritesRecord), stateVersion });
       }
     };
     await skippingDamage(readAll());
@@ -240,6 +247,15 @@ export class ThreadReader {
       throw error;
     }
   }
+}
+
+/** @param values - Those of the checkpoint that the writes are on top of. */
+function unmarkedBy(values: ReadonlyMap<string, SerializedValue> | undefined, records: readonly VersionedWrites[]) {
+  const jsonOf = (channel: string) => {
+    const value = values?.get(channel);
+    return value && "text" in value ? value.text : undefined;
+  };
+  return records.map((record) => unmarked(record, jsonOf));
 }
 
 /** A record of ours: its seal has been checked, and nobody else saves to these tasks. */

@@ -26,7 +26,7 @@ export class ThreadWriter {
     this.#options = options;
   }
 
-  /** Appends a record at the thread's end, and gives the end after that. */
+  /** Appends a record. Returns the thread's new end. */
   async append(
     thread: Thread,
     state: SerializedState,

@@ -8,7 +8,7 @@ import {
 } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { metadataOf, summaryOfWrites, WRITES_STAGE, type WritesRecord } from "./records.js";
+import { type MarkedWritesRecord, metadataOf, summaryOfWrites, WRITES_STAGE } from "./records.js";
 import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";
 
 /** Which threads. Every part that is given must hold. */
@@ -57,7 +57,7 @@ export interface ThreadsPlace {
   /** Takes what can't be read; the rest is given. */
   readonly damaged: (record: CorruptRecord) => unknown;
   /** Reads a record of writes. Only for records of older versions, whose summaries don't say whose they are. */
-  readonly readWrites: (record: CheckpointSummary) => Promise<WritesRecord | undefined>;
+  readonly readWrites: (record: CheckpointSummary) => Promise<MarkedWritesRecord | undefined>;
 }
 
 const BATCH = 100;
@@ -105,7 +105,7 @@ export async function bytesOf({ storage, damaged }: ThreadsPlace, { tasks }: Fou
 
 /**
  * Removes a thread, unless it was written to since it was found, or somebody holds its lease. It is one step where the
- * storage can do that; on files, a thread that somebody begins to write to right then loses what it had.
+ * storage can do that. On files, a run that resumes the thread meanwhile is refused, and the thread is gone.
  *
  * @returns False if the thread was kept.
  */
@@ -166,8 +166,8 @@ async function foundThread(
   const [{ taskId, newest }] = tasks;
   const thread = threadOf(taskId, newest.metadata);
   const ofThread = threadPrefixOf(taskId);
-  // Writes alone are those of a run whose thread was deleted.
-  if (thread === undefined || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
+  // Without the graph's own checkpoints it is no thread: a deleted one to whose end a run still wrote, or a copy under way.
+  if (thread?.namespace !== "" || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
   const writtenAt = tasks.reduce((last, { newest: { createdAt } }) => (createdAt > last ? createdAt : last), "");
   if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
 

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "@langchain/langgraph";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
 import { stopClock } from "../support/stopped-clock.js";
@@ -24,6 +25,24 @@ async function placeWithThreads() {
   const prune = (...args: string[]) => place.run("langgraph", "prune", ...args);
   return { ...place, saver, clock, idsOf, prune };
 }
+
+describe("waymark show of a thread", () => {
+  it("gives a pending write whole that has its checkpoint's values in it", async () => {
+    const { run, cwd } = await newPlace(URL);
+    const saver = saverOn(cwd, URL);
+    const log = Array.from({ length: 100 }, (_, line) => `line ${line} of a log`);
+    const send = { lg_name: "Send", node: "tool", args: { log: [...log, "the newest"] } };
+    const checkpoint = { ...emptyCheckpoint(), channel_values: { log }, channel_versions: { log: 1 } };
+    const config = await saver.put(thread("t"), checkpoint, { source: "loop", step: 0, parents: {} }, { log: 1 });
+    await saver.putWrites(config, [["__pregel_tasks", send]], "task");
+    const { state } = JSON.parse((await run("show", "t", "--json")).stdout);
+    expect(state.pendingWrites).toEqual([{ taskId: "task", channel: "__pregel_tasks", value: send }]);
+    const { stdout } = await run("show", `langgraph/t/w//${checkpoint.id}`, "--json");
+    expect(JSON.parse(stdout).state.writes).toMatchObject([
+      { marks: { [/[0-9a-f]{64}/.exec(stdout)?.[0] ?? ""]: "log" } },
+    ]);
+  });
+});
 
 describe("waymark langgraph prune", () => {
   it("shows the idle threads with --dry-run, and removes them after yes", async () => {

@@ -146,7 +146,8 @@ interface FoundNamespace {
 
 function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   const [first] = found;
-  if (first === undefined) return [];
+  // Without the graph's own checkpoints it is no thread, see `threadBatches`.
+  if (first?.thread.namespace !== "") return [];
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
   const count = namespaces.reduce((sum, its) => sum + its.count, 0);
   return [{ ...first.task, count, thread: { id: first.thread.threadId, namespaces } }];

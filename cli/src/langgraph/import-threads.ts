@@ -4,6 +4,7 @@ import type { WaymarkSaver, WaymarkSaverOptions } from "waymark/langgraph";
 import {
   CHANNELS,
   checkpointsTask,
+  type MarkedWritesRecord,
   type StoredValue,
   summaryOfWrites,
   type Thread,
@@ -145,7 +146,7 @@ async function addWrites(manager: CheckpointManager, taskId: string, writes: rea
   const present = new Set<string>();
   for await (const { state } of manager.history(taskId)) {
     // What the saver, or an earlier import, has stored; its seal has been checked.
-    const record = state as WritesRecord;
+    const record = state as MarkedWritesRecord;
     for (const { index } of record.writes) present.add(keyOf(record.taskId, index));
   }
   const missing = writes.filter((write) => !present.has(keyOf(write.taskId, write.index)));

@@ -4,11 +4,11 @@ import { CheckpointError, type CheckpointStatus } from "waymark";
 import {
   bytesOf,
   type FoundThread,
+  type MarkedWritesRecord,
   removeThread,
   type ThreadQuery,
   type ThreadsPlace,
   threadBatches,
-  type WritesRecord,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
@@ -79,11 +79,8 @@ export async function pruneThreads(session: Session, flags: PruneThreadsFlags): 
   await session.damage.warn(what);
 }
 
-/** The threads of a plan: to look at, and again after that. */
-interface ThreadPlan {
-  shown(): AsyncIterable<PlannedThread>;
-  agreed(): AsyncIterable<PlannedThread>;
-}
+/** The threads that would go. They are looked for once to show them, and again to remove them. */
+type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
 /** @throws {CommandError} The options don't say which threads. */
 function planOf(session: Session, flags: PruneThreadsFlags): ThreadPlan {
@@ -94,15 +91,13 @@ function planOf(session: Session, flags: PruneThreadsFlags): ThreadPlan {
         "The plan of --plan-in has its own threads: pass no --idle, --status, --prefix and --plan-out with it.";
       throw new CommandError(ExitCode.usage, what);
     }
-    const read = () => threadsInFile(planIn);
-    return { shown: read, agreed: read };
+    return () => threadsInFile(planIn);
   }
   if (idle === undefined && status === undefined) {
     throw new CommandError(ExitCode.usage, "Say which threads: --idle 30d, or --status completed, or both.");
   }
   const idleSince = idle === undefined ? undefined : new Date(Date.now() - idle);
-  const found = () => plannedThreads(session, { prefix, idleSince, status: status && [status] });
-  return { shown: found, agreed: found };
+  return () => plannedThreads(session, { prefix, idleSince, status: status && [status] });
 }
 
 async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGenerator<PlannedThread, void, void> {
@@ -112,7 +107,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
     readWrites: async (record) => {
       try {
         // What the saver has stored; its seal has been checked.
-        return (await readStored(session, record)) as WritesRecord;
+        return (await readStored(session, record)) as MarkedWritesRecord;
       } catch (error) {
         if (!(error instanceof DamagedCheckpointError)) throw error;
         await session.damage.add(error.record);
@@ -181,7 +176,7 @@ async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags
   const isShown = !json || dryRun || file !== undefined;
   const view = json ? new JsonArrayPrinter(output, '{"threads":[', "]}") : new ThreadTable(session, allRows);
   try {
-    for await (const thread of plan.shown()) {
+    for await (const thread of plan()) {
       if (output.isClosed && dryRun && file === undefined) break;
       total.add(thread);
       await file?.line(thread);
@@ -241,7 +236,7 @@ async function apply(
   const left = new Map(shown);
   const progress = await showProgress("pruning", () => threads);
   try {
-    for await (const thread of plan.agreed()) {
+    for await (const thread of plan()) {
       if (left.get(thread.id) !== fingerprintOf(thread) || !(await removeThread(storage, thread))) continue;
       removed.add(thread);
       left.delete(thread.id);

@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { CHANNELS, readableValue, type WritesRecord } from "waymark/langgraph/records";
+import { CHANNELS, type MarkedWritesRecord, readableValue } from "waymark/langgraph/records";
 import { jsonText } from "../printable.js";
 
 /** What the writes on top of a checkpoint say of its thread; without a status they say nothing. */
@@ -9,7 +9,7 @@ export interface Standing extends Partial<Pick<CheckpointSummary, "status" | "er
 }
 
 /** @param records - In the order in which they were stored. */
-export function standingOf(records: readonly WritesRecord[]): Standing {
+export function standingOf(records: readonly MarkedWritesRecord[]): Standing {
   const asked = new Map<string, readonly unknown[]>();
   const failed = new Map<string, NonNullable<Standing["error"]>>();
   for (const { taskId, writes } of records) {
@@ -18,7 +18,10 @@ export function standingOf(records: readonly WritesRecord[]): Standing {
     asked.delete(taskId);
     failed.delete(taskId);
     if (writes.some(({ index }) => index >= 0)) continue;
-    for (const { channel, value } of writes) {
+    for (const write of writes) {
+      // No question or error has marks.
+      if ("marks" in write) continue;
+      const { channel, value } = write;
       const content = readableValue(value);
       if (channel === CHANNELS.interrupt)
         asked.set(taskId, Array.isArray(content) ? content.map(questionIn) : [content]);

@@ -3,12 +3,14 @@ import {
   type CheckpointState,
   countedWrites,
   holdersOf,
+  type MarkedWritesRecord,
   readableValue,
   type StoredValue,
   type Thread,
+  textOf,
   threadOf,
+  unmarked,
   WRITES_STAGE,
-  type WritesRecord,
   writesTask,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
@@ -50,14 +52,21 @@ async function threadState(
   for (const id of new Set(holders.values())) {
     if (!values.has(id)) values.set(id, await valuesIn(session, checkpoint, id));
   }
-  const entries = Array.from(holders, ([channel, id]) => {
-    const value = values.get(id)?.get(channel);
-    if (value === undefined) throw lostValue(checkpoint, channel, id);
-    return [channel, readableValue(value)] as const;
-  });
-  const writes = countedWrites(await readWrites(session, thread, checkpoint.id));
+  const entries = new Map(
+    Array.from(holders, ([channel, id]) => {
+      const value = values.get(id)?.get(channel);
+      if (value === undefined) throw lostValue(checkpoint, channel, id);
+      return [channel, value] as const;
+    }),
+  );
+  const jsonOf = (channel: string) => {
+    const value = entries.get(channel);
+    return value && textOf(value);
+  };
+  const records = await readWrites(session, thread, checkpoint.id);
+  const writes = countedWrites(records.map((record) => unmarked(record, jsonOf)));
   return {
-    values: Object.fromEntries(entries),
+    values: Object.fromEntries(Array.from(entries, ([channel, value]) => [channel, readableValue(value)])),
     pendingWrites: writes.map(({ record: { taskId }, write: { channel, value } }) => ({
       taskId,
       channel,
@@ -117,13 +126,13 @@ async function valuesIn(
 }
 
 /** The records of the writes on top of a checkpoint, in their order. Damaged ones are reported. */
-async function readWrites(session: Reading, thread: Thread, id: string): Promise<WritesRecord[]> {
-  const records: WritesRecord[] = [];
+async function readWrites(session: Reading, thread: Thread, id: string): Promise<MarkedWritesRecord[]> {
+  const records: MarkedWritesRecord[] = [];
   const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
   for (const summary of await readableSummaries(session, query)) {
     try {
       // What the saver has stored; its seal has been checked.
-      records.push((await readStored(session, summary)) as WritesRecord);
+      records.push((await readStored(session, summary)) as MarkedWritesRecord);
     } catch (error) {
       if (!(error instanceof DamagedCheckpointError)) throw error;
       await session.damage.add(error.record);

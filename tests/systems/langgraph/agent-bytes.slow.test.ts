@@ -22,7 +22,7 @@ async function bytesIn({ folder, schema }: Place): Promise<number> {
 
 describe.each([
   ["sqlite", 5],
-  ["postgres", 25],
+  ["postgres", 8],
 ] as const)("an agent of 100 turns, on %s", (kind, times) => {
   it(`takes ${times} times its last state at most, is intact, and is read by the next process`, {
     timeout: 600_000,

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointConflictError, CheckpointManager, encrypt } from "waymark";
 import type { StorageAdapter } from "waymark/adapter";
 import type { DeleteThreadsQuery, ThreadsQuery, WaymarkSaver } from "waymark/langgraph";
-import { checkpointsTask, threadPrefix } from "waymark/langgraph/records";
+import { checkpointsTask, copyThread, threadPrefix } from "waymark/langgraph/records";
 import { collect } from "../../support/postgres.js";
 import { newPlace, type Place, type StorageKind, saverOn, threadOf } from "./storages.js";
 
@@ -208,6 +208,43 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await saver.threads()).toEqual([]);
     });
 
+    it("stay deleted though a subgraph of the run begins after the deletion", async () => {
+      const saver = saverOn(await newPlace(kind));
+      const asking = new StateGraph(State)
+        .addNode("ask", () => ({ log: [String(interrupt("Approve?"))] }))
+        .addEdge(START, "ask")
+        .compile();
+      const graph = new StateGraph(State)
+        .addNode("begin", async () => {
+          await saver.deleteThread("t");
+          return { log: ["deleted"] };
+        })
+        .addNode("asking", asking)
+        .addEdge(START, "begin")
+        .addEdge("begin", "asking")
+        .compile({ checkpointer: saver });
+      await expect(graph.invoke({ say: "" }, threadOf("t"))).rejects.toBeInstanceOf(CheckpointConflictError);
+      expect(await saver.threads()).toEqual([]);
+    });
+
+    it("are running once they are answered, though the node that asked was cut off", async () => {
+      const saver = saverOn(await newPlace(kind));
+      const cutOff = new AbortController();
+      const graph = new StateGraph(State)
+        .addNode("ask", () => {
+          interrupt("Go on?");
+          cutOff.abort();
+          return new Promise<never>(() => undefined);
+        })
+        .addEdge(START, "ask")
+        .compile({ checkpointer: saver });
+      await graph.invoke({ say: "" }, threadOf("t"));
+      expect(await saver.threads()).toMatchObject([{ status: "paused", asks: ["Go on?"] }]);
+      const answered = graph.invoke(new Command({ resume: "yes" }), { ...threadOf("t"), signal: cutOff.signal });
+      await expect(answered).rejects.toThrow("aborted");
+      expect(await saver.threads()).toMatchObject([{ status: "running", asks: [] }]);
+    });
+
     it("are deleted in batches, all of them", async () => {
       const place = await newPlace(kind);
       const manager = new CheckpointManager({ storage: place.open() });
@@ -263,6 +300,45 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect((await nestedOn(saver).getState(threadOf("t"))).tasks[0]?.interrupts).toHaveLength(2);
     });
 
+    it("are copied up to a checkpoint with what a subgraph's own history had then", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      const counting = new StateGraph(State)
+        .addNode("count", ({ log }) => ({ log: [`call ${log.length + 1}`] }))
+        .addEdge(START, "count")
+        .compile({ checkpointer: true });
+      const graph = new StateGraph(State)
+        .addNode("counting", async () => {
+          const { log } = await counting.invoke({ say: "" });
+          return { log: [String(log.at(-1))] };
+        })
+        .addEdge(START, "counting")
+        .compile({ checkpointer: saver });
+      await graph.invoke({ say: "one" }, threadOf("t"));
+      const { config } = await graph.getState(threadOf("t"));
+      await graph.invoke({ say: "two" }, threadOf("t"));
+      await copyThread({ storage: place.open() }, "t", "u", config.configurable?.["checkpoint_id"]);
+      expect((await graph.invoke({ say: "other two" }, threadOf("u")))["log"]).toEqual(["call 1", "call 2"]);
+      expect((await graph.invoke({ say: "three" }, threadOf("t")))["log"]).toEqual(["call 1", "call 2", "call 3"]);
+    });
+
+    it("aren't copied up to a checkpoint that has lost values by pruning", async () => {
+      const place = await newPlace(kind);
+      const saver = saverOn(place);
+      for (const say of ["one", "two", "end"]) await turn(saver, "t", say);
+      const before = await collect(saver.list(threadOf("t")));
+      await saver.prune("t", { keepLast: 1 });
+      const whole = new Set((await collect(saver.list(threadOf("t")))).map(({ checkpoint }) => checkpoint.id));
+      const manager = new CheckpointManager({ storage: place.open() });
+      const left = (await manager.list(checkpointsTask({ threadId: "t", namespace: "" }))).map(({ id }) => id);
+      const lost = left.filter((id) => !whole.has(id));
+      expect(before.length).toBeGreaterThan(left.length);
+      expect(lost.length).toBeGreaterThan(0);
+      const copied = copyThread({ storage: place.open() }, "t", "u", lost[0]);
+      await expect(copied).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+      expect(await saver.threads()).toMatchObject([{ id: "t" }]);
+    });
+
     it("are found, copied and answered where they are encrypted", async () => {
       const place = await newPlace(kind);
       const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
@@ -306,7 +382,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       await turn(saver, "t", "ask");
       await turn(saver, "u", "end");
       await expect(saver.copyThread("t", "u")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
-      await expect(saver.copyThread("t", "t")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+      await expect(saver.copyThread("t", "t")).rejects.toThrow("can't be copied onto itself");
       await expect(saver.copyThread("nobody's", "v")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
       await expect(saver.copyThread("t", "")).rejects.toThrow(TypeError);
       expect(await saver.threads()).toMatchObject([{ id: "u", status: "completed" }, { id: "t" }]);

@@ -127,6 +127,22 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter({ path }), "t", "again-120")).toBe(bodies[119]);
   });
 
+  it("keeps what a process saves after another one has begun anew, and come to its state by way of a larger one", async () => {
+    const { adapter, path } = await newStore(options);
+    const texts = messages(200_000);
+    const [part = "", more = ""] = [texts.next().value.slice(0, 100_000), texts.next().value];
+    const state = JSON.stringify([part, part]);
+    const smaller = JSON.stringify([part, "x".repeat(5000)]);
+    await adapter.append(draft("t", "c1"));
+    await adapter.append(draft("t", "c2", { body: state }));
+    const other = openAdapter({ path, ...options });
+    await other.remove("t", "all");
+    await other.append(draft("t", "other-1", { body: JSON.stringify([part, more]) }));
+    await other.append(draft("t", "other-2", { body: state }));
+    await adapter.append(draft("t", "c3", { body: smaller }));
+    expect((await bodyOf(openAdapter({ path }), "t", "c3")) === smaller).toBe(true);
+  });
+
   it("stays small where states have another one in them several times, as an agent's calls have", async () => {
     const { adapter, path } = await newStore(options);
     const texts = messages(2000);

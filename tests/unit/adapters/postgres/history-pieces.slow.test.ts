@@ -91,6 +91,21 @@ describe("a history of states that grow", () => {
     );
   });
 
+  it("keeps what a process saves after another one has gone on, and back to its state by way of a larger one", async () => {
+    const { adapter, ...place } = await newStore();
+    const other = openAdapter(place);
+    const texts = messages(200_000);
+    const [part, more] = [texts.next().value.slice(0, 100_000), texts.next().value];
+    const state = JSON.stringify([part, part]);
+    const bodies = [state, JSON.stringify([part, more]), state, JSON.stringify([part, "x".repeat(5000)])];
+    for (const [index, body = ""] of bodies.entries()) {
+      await (index === 0 || index === 3 ? adapter : other).append(draft("t", `c${index + 1}`, { body }));
+    }
+    for (const [index, body] of bodies.entries()) {
+      expect((await bodyOf(openAdapter(place), "t", `c${index + 1}`)) === body, `c${index + 1}`).toBe(true);
+    }
+  });
+
   it("takes a save that begins while the newest state is read", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 12);
