@@ -42,7 +42,7 @@ const ADVANCE_TASK = `
   INSERT INTO waymark_tasks (task_id, last_sequence, newest_sequence, newest_created_at, newest_status, count)
   VALUES (?, ?, ?, ?, ?, 1)
   ON CONFLICT DO UPDATE SET last_sequence = excluded.last_sequence, newest_sequence = excluded.newest_sequence,
-    newest_created_at = excluded.newest_created_at, newest_status = excluded.newest_status, count = count + 1`;
+    newest_created_at = excluded.newest_created_at, newest_status = excluded.newest_status, count = count + ?`;
 const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
 const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";
 const UPDATE_PAYLOAD =
@@ -169,10 +169,15 @@ export class SqliteWriter {
 
   /** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */
   removeRows(taskId: string, numbers: readonly number[]): number {
+    const removed = this.#removeNumbers(numbers);
+    if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
+    return removed;
+  }
+
+  #removeNumbers(numbers: readonly number[]): number {
     let removed = 0;
     for (const number of numbers) removed += this.#database.run(REMOVE_CHECKPOINT, number);
     this.#histories.trim(numbers);
-    if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
     return removed;
   }
 
@@ -197,8 +202,9 @@ export class SqliteWriter {
     const digests = [digestBytes(payload.sha256), digestBytes(seal)];
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
     this.#histories.store(placed, draft);
-    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status);
-    if (replaced !== undefined) this.removeRows(taskId, [replaced]);
+    const isOneMore = replaced === undefined;
+    if (!isOneMore) this.#removeNumbers([replaced]);
+    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status, isOneMore ? 1 : 0);
     return sequence;
   }
 

@@ -16,17 +16,21 @@ import { damagedPayload, type PayloadOwner } from "./transforms.js";
  * They are encoded once, and joined for each save. The state comes first: it stays the same while steps are added, so a
  * storage that keeps what changed finds the change at once.
  */
-export interface RunBody<Step> {
+export interface RunParts {
   readonly head: RunHead;
   /** Texts. `state` is left out where there is none; `begin`, with which the pass began, where it is the same. */
   readonly state?: string | undefined;
   readonly begin?: string | undefined;
   readonly input?: string | undefined;
   readonly result?: string | undefined;
-  readonly steps: readonly Step[];
 }
 
-/** What of a {@link RunBody} needs no codec. */
+/** The parts of a text, and its steps. */
+export interface RunBody extends RunParts {
+  readonly steps: readonly StoredStep[];
+}
+
+/** What of {@link RunParts} needs no codec. */
 export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version"> {
   /** The checkpoint's own id. In a copy (a fork, a rewind) it is another one's. */
   readonly id: string;
@@ -49,16 +53,20 @@ export function stepText(head: StepHead, value: string | undefined): string {
   return `${text.slice(0, -1)},"${head.status === "failed" ? "error" : "result"}":${value}}`;
 }
 
-/** The text that {@link parseRunBody} and {@link decodeRunBody} read. Its steps are texts of {@link stepText}. */
-export function runText({ head, state, begin, input, result, steps }: RunBody<string>): EncodedState {
+/**
+ * The text that {@link parseRunBody} and {@link decodeRunBody} read.
+ *
+ * @param steps - Texts of {@link stepText}, with commas between them.
+ */
+export function runText({ head, state, begin, input, result }: RunParts, steps: string): EncodedState {
   const run = [
     JSON.stringify(head).slice(0, -1),
     ...(input === undefined ? [] : [`"input":${input}`]),
     ...(begin === undefined ? [] : [`"begin":${begin}`]),
     ...(result === undefined ? [] : [`"result":${result}`]),
-    `"steps":[${steps.join(",")}]}`,
+    '"steps":[',
   ].join(",");
-  const text = `{${state === undefined ? "" : `"state":${state},`}"run":${run}}`;
+  const text = `{${state === undefined ? "" : `"state":${state},`}"run":${run}${steps}]}}`;
   return { encoding: "json-run", text };
 }
 
@@ -69,7 +77,7 @@ export interface StoredStep {
 }
 
 /** The parts of a text of {@link runText}. @throws {CheckpointCorruptError} It isn't one. */
-export function parseRunBody(text: string, owner: PayloadOwner): RunBody<StoredStep> {
+export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
   const { state, run } = bodyOf(text, owner);
   const { input, begin, result, steps, ...head } = run;
   return {

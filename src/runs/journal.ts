@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as pause, setImmediate as turn } from "node:timers/promises";
 import { type RunBody, type RunHead, runText, type StepHead, type StoredStep, stepText } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
@@ -18,7 +18,7 @@ export interface JournalHost {
 }
 
 /** Where a run stands when an attempt begins. */
-export interface Standing extends Omit<RunBody<StoredStep>, "head" | "result"> {
+export interface Standing extends Omit<RunBody, "head" | "result"> {
   /** A `generation` of "" is the first save's id. */
   readonly head: Omit<RunHead, "id" | "isPassOver">;
   readonly stage: string | undefined;
@@ -45,6 +45,8 @@ interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
 /** The first pause before a save is tried again; each next one is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
+/** So long, at most, saves follow each other without a turn of the event loop. */
+const YIELD_MS = 20;
 /** About what a record has beside the values. */
 const HEAD_BYTES = 256;
 
@@ -63,10 +65,13 @@ export class RunJournal {
   #passingId: string | undefined;
   #entries: Map<string, Entry>;
   #stepBytes = 0;
+  /** The texts of all entries, with commas between them. */
+  #text = "";
   #otherBytes = 0;
   /** The titles of the steps that the next save is the first to have. */
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
+  #yieldedMs = performance.now();
   #next: Promise<void> | undefined;
 
   /** @param failed - Called once a save has failed for good: nothing more is stored. */
@@ -131,10 +136,9 @@ export class RunJournal {
       throw this.#tooLarge(`Step ${JSON.stringify(title)}`, `its result has ${bytesOfText(value)} bytes`);
     }
     const key = keyOf(head);
-    this.#stepBytes += bytes - bytesOfText(this.#entries.get(key)?.text);
     // It stands where it ended, not where it started.
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    if (this.#entries.delete(key)) this.#count();
+    this.#add(key, entry);
     this.#unsaved.push(title);
     return entry;
   }
@@ -175,8 +179,8 @@ export class RunJournal {
     return this.save(options, (id) => {
       this.#begin = begin;
       this.#state = state;
-      this.#entries.set(keyOf(head), { ...entryOf({ head: { ...head, id }, value: undefined }), isUsed: true });
       this.#count();
+      this.#add(keyOf(head), { ...entryOf({ head: { ...head, id }, value: undefined }), isUsed: true });
     });
   }
 
@@ -197,15 +201,21 @@ export class RunJournal {
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
-    const before = this.#last;
-    const turn = (async () => {
-      await before.catch(() => undefined);
+    this.#last = this.#after(this.#last, work);
+    return this.#last;
+  }
+
+  async #after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
+    await before.catch(() => undefined);
+    if (performance.now() - this.#yieldedMs < YIELD_MS) {
       // What else resolves at this moment is noted first.
       await new Promise((resolve) => process.nextTick(resolve));
-      await work();
-    })();
-    this.#last = turn;
-    return turn;
+    } else {
+      // A storage may save without giving way to timers and sockets: the lease must renew itself, and signals must come through.
+      await turn();
+      this.#yieldedMs = performance.now();
+    }
+    await work();
   }
 
   #assertFits(state: string, others: number): void {
@@ -234,15 +244,17 @@ export class RunJournal {
       );
       change?.(draft.id);
       if (this.#head.generation === "") this.#head = { ...this.#head, generation: draft.id };
-      const encoded = runText({
-        head: { ...this.#head, id: draft.id, isPassOver },
-        state: this.#state,
-        begin: isPassOver ? undefined : this.#begin,
-        input: this.#input,
-        result,
+      const encoded = runText(
+        {
+          head: { ...this.#head, id: draft.id, isPassOver },
+          state: this.#state,
+          begin: isPassOver ? undefined : this.#begin,
+          input: this.#input,
+          result,
+        },
         // A pass that is over needs no results.
-        steps: this.entries().map((entry) => (isPassOver ? stepText(entry.head, undefined) : entry.text)),
-      });
+        isPassOver ? this.#joined(({ head }) => stepText(head, undefined)) : this.#text,
+      );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
       this.#sequence = sequence;
@@ -275,10 +287,21 @@ export class RunJournal {
     }
   }
 
+  #add(key: string, entry: Entry): void {
+    this.#entries.set(key, entry);
+    this.#stepBytes += bytesOfText(entry.text);
+    this.#text += this.#text === "" ? entry.text : `,${entry.text}`;
+  }
+
+  #joined(textOf: (entry: Entry) => string): string {
+    return this.entries().map(textOf).join(",");
+  }
+
   #count(): void {
     const sizeOf = (texts: readonly (string | undefined)[]) => texts.reduce((sum, text) => sum + bytesOfText(text), 0);
     this.#otherBytes = HEAD_BYTES + sizeOf([this.#state, this.#begin, this.#input]);
     this.#stepBytes = sizeOf(this.entries().map(({ text }) => text));
+    this.#text = this.#joined(({ text }) => text);
   }
 }
 

@@ -1,5 +1,5 @@
 import { decodeJson, encodeJson } from "../codec/json.js";
-import { parseRunBody, type RunBody, type StoredStep } from "../codec/run-body.js";
+import { parseRunBody, type RunBody } from "../codec/run-body.js";
 import { RunMismatchError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
@@ -73,7 +73,7 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Found {
 function resumed(
   host: StandingHost,
   options: RunOptions,
-  found: CheckpointText & { readonly body: RunBody<StoredStep> },
+  found: CheckpointText & { readonly body: RunBody },
   place: Place,
 ): Found {
   const { body, summary } = found;
@@ -106,11 +106,11 @@ function resumed(
   return { isCompleted: false, isNew: false, standing };
 }
 
-function bodyOf({ encoding, text, summary }: CheckpointText): RunBody<StoredStep> | undefined {
+function bodyOf({ encoding, text, summary }: CheckpointText): RunBody | undefined {
   return encoding === "json-run" ? parseRunBody(text, summary) : undefined;
 }
 
-function resultOf(body: RunBody<StoredStep> | undefined, { values }: StandingHost): unknown {
+function resultOf(body: RunBody | undefined, { values }: StandingHost): unknown {
   return body?.result === undefined ? undefined : values.valueOf("The result", body.result);
 }
 

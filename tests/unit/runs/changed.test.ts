@@ -1,0 +1,106 @@
+// Changed code, versions, inputs and restarts.
+import { describe, expect, it } from "vitest";
+import { type CheckpointManager, type Run, RunMismatchError, type RunOptions } from "waymark";
+import { managerOn } from "./run-support.js";
+
+/** Ends every attempt as failed after its steps, and keeps which of them ran. */
+function stepsOf(manager: CheckpointManager) {
+  const ran: string[] = [];
+  const attempt = async (names: readonly string[], options: RunOptions<number> = {}) => {
+    ran.length = 0;
+    const running = manager.run(
+      "t",
+      async (run) => {
+        for (const name of names) await run.step(name, () => ran.push(name));
+        throw new Error("stop");
+      },
+      options,
+    );
+    await expect(running).rejects.toThrow("stop");
+    return ran.join();
+  };
+  return attempt;
+}
+
+it("a new step runs, a removed one is left, and an order that changed is no matter", async () => {
+  const { manager } = managerOn();
+  const attempt = stepsOf(manager);
+  expect(await attempt(["a", "b", "c"])).toBe("a,b,c");
+  expect(await attempt(["c", "new", "a"])).toBe("new");
+  expect(await attempt(["a", "b", "c", "new"])).toBe("");
+});
+
+it("recorded steps that the function doesn't ask for are named by an event and the log", async () => {
+  const { manager, logger } = managerOn();
+  const unused: unknown[] = [];
+  manager.on("stepsUnused", (details) => unused.push(details));
+  await stepsOf(manager)(["a", "b", "b"]);
+  await manager.run("t", (run) => run.step("b", () => expect.unreachable()));
+  expect(unused).toEqual([{ taskId: "t", steps: ["a", "b 2"] }]);
+  expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([{ details: { steps: ["a", "b 2"] } }]);
+});
+
+describe("another version", () => {
+  it("is refused with both versions, and nothing runs", async () => {
+    const { manager } = managerOn();
+    const attempt = stepsOf(manager);
+    await attempt(["a"], { version: 1 });
+    for (const version of [2, "1", undefined]) {
+      const refused = manager.run("t", () => expect.unreachable(), { version });
+      await expect(refused).rejects.toThrow(RunMismatchError);
+      const name = version === undefined ? "no version" : `version ${JSON.stringify(version)}`;
+      await expect(refused).rejects.toThrow(new RegExp(`version 1, and .* ${name.replace("version ", "")} now`));
+    }
+    expect(await attempt(["a"], { version: 1 })).toBe("");
+  });
+
+  it("resumes, or begins anew, as onChange says", async () => {
+    const { manager } = managerOn();
+    const attempt = stepsOf(manager);
+    await attempt(["a"], { version: 1 });
+    expect(await attempt(["a", "b"], { version: 2, onChange: "resume" })).toBe("b");
+    expect(await attempt(["a", "b"], { version: 2 })).toBe("");
+    expect(await attempt(["a", "b"], { version: 3, onChange: "restart" })).toBe("a,b");
+    expect((await manager.latest("t"))?.run).toMatchObject({ version: 3, attempt: 1 });
+  });
+});
+
+it("restart begins a completed run anew, with initialState", async () => {
+  const { manager } = managerOn();
+  const options = { initialState: 0 };
+  const program = (restart: boolean) =>
+    manager.run("t", (run) => (run.state === 2 ? `done in attempt ${run.attempt}` : run.next(run.state + 1)), {
+      ...options,
+      restart,
+    });
+  expect(await program(false)).toBe("done in attempt 1");
+  expect(await program(true)).toBe("done in attempt 1");
+  expect((await manager.list("t")).map(({ label }) => label)).toEqual([
+    "Run completed",
+    undefined,
+    undefined,
+    "Run completed",
+    undefined,
+    undefined,
+  ]);
+});
+
+it("a run keeps the input that it began with, and another one is refused", async () => {
+  const { manager } = managerOn();
+  const seen: unknown[] = [];
+  const program = (options: RunOptions<{ url: URL }, undefined>) =>
+    manager.run(
+      "t",
+      (run: Run<undefined, unknown, { url: URL }>) => {
+        seen.push(run.input);
+        if (seen.length < 3) throw new Error("stop");
+      },
+      options,
+    );
+  const input = { url: new URL("https://example.com/a") };
+  await expect(program({ input })).rejects.toThrow("stop");
+  await expect(program({ input })).rejects.toThrow("stop");
+  await expect(program({ input: { url: new URL("https://example.com/b") } })).rejects.toThrow(RunMismatchError);
+  await program({});
+  expect(seen).toEqual([input, input, input]);
+});

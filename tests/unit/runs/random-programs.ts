@@ -1,0 +1,171 @@
+import fc from "fast-check";
+import { expect } from "vitest";
+import { type CheckpointManager, type StorageAdapter, StorageError } from "waymark";
+import { isPassing } from "waymark/adapter";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { managerOn } from "./run-support.js";
+
+type Leaf = { readonly kind: "step" | "caught" | "flaky"; readonly name: string };
+type Part =
+  | Leaf
+  | { readonly kind: "save" }
+  | { readonly kind: "all"; readonly steps: readonly Leaf[] }
+  | { readonly kind: "loop"; readonly times: number; readonly body: readonly Part[] }
+  | { readonly kind: "if"; readonly odd: readonly Part[]; readonly even: readonly Part[] };
+/** The parts of each pass. */
+type Program = readonly (readonly Part[])[];
+
+const leaf: fc.Arbitrary<Leaf> = fc.record({
+  kind: fc.constantFrom("step", "step", "step", "caught", "flaky"),
+  name: fc.constantFrom("a", "b", "c"),
+});
+const { parts } = fc.letrec<{ part: Part; parts: readonly Part[] }>((tie) => ({
+  part: fc.oneof(
+    { depthSize: "small" },
+    leaf,
+    fc.constant({ kind: "save" as const }),
+    fc.record({ kind: fc.constant("all" as const), steps: fc.array(leaf, { minLength: 1, maxLength: 4 }) }),
+    fc.record({ kind: fc.constant("loop" as const), times: fc.integer({ min: 0, max: 3 }), body: tie("parts") }),
+    fc.record({ kind: fc.constant("if" as const), odd: tie("parts"), even: tie("parts") }),
+  ),
+  parts: fc.array(tie("part"), { maxLength: 4 }),
+}));
+export const programs: fc.Arbitrary<Program> = fc.array(parts, { minLength: 1, maxLength: 3 });
+
+/** Where the storage dies in each attempt, after so many appends, and whether the last one was stored. */
+export const kills = fc.array(fc.record({ after: fc.nat(8), isStored: fc.boolean() }), { maxLength: 8 });
+type Kill = { readonly after: number; readonly isStored: boolean };
+
+/** What a program does its steps and saves with: a run, or the interpreter. */
+interface Machine {
+  step(kind: Leaf["kind"], name: string): Promise<string>;
+  save(trace: readonly string[]): Promise<unknown>;
+}
+
+/** Takes one pass. What it has seen is its trace. */
+async function walk(partsOfPass: readonly Part[], machine: Machine, trace: string[]): Promise<void> {
+  const take = async ({ kind, name }: Leaf) => {
+    if (kind !== "caught") return machine.step(kind, name);
+    return machine.step(kind, name).catch((error: unknown) => {
+      if (error instanceof RangeError) return `caught ${error.message}`;
+      throw error;
+    });
+  };
+  for (const part of partsOfPass) {
+    if (part.kind === "save") await machine.save(trace);
+    else if (part.kind === "all") {
+      const steps = part.steps.map(({ kind, name }, at) => take({ kind, name: `${name} of ${at}` }));
+      trace.push(...(await Promise.all(steps)));
+    } else if (part.kind === "loop") {
+      for (let time = 0; time < part.times; time++) await walk(part.body, machine, trace);
+    } else if (part.kind === "if") await walk(trace.length % 2 === 1 ? part.odd : part.even, machine, trace);
+    else trace.push(await take(part));
+  }
+}
+
+/** What the program gives, and the states that it saves, if nothing ever fails. */
+async function interpreted(program: Program) {
+  const milestones: string[][] = [];
+  const trace: string[] = [];
+  for (const [pass, partsOfPass] of program.entries()) {
+    const counts = new Map<string, number>();
+    const machine: Machine = {
+      step: async (kind, name) => {
+        const count = (counts.get(name) ?? 0) + 1;
+        counts.set(name, count);
+        const value = `${pass} ${name} ${count}`;
+        if (kind === "caught") throw new RangeError(value);
+        return value;
+      },
+      save: async (saved) => milestones.push([...saved]),
+    };
+    await walk(partsOfPass, machine, trace);
+    if (pass < program.length - 1) milestones.push([...trace]);
+  }
+  return { trace, milestones };
+}
+
+/** Runs the program on the storage; throws what its run throws. */
+async function attempt(program: Program, manager: CheckpointManager, world: World): Promise<string[]> {
+  return manager.run(
+    "t",
+    async (run) => {
+      const { pass, trace } = run.state;
+      const counts = new Map<string, number>();
+      const machine: Machine = {
+        step: async (kind, name) => {
+          const count = (counts.get(name) ?? 0) + 1;
+          counts.set(name, count);
+          const value = `${pass} ${name} ${count}`;
+          const result = await run.step(name, async () => {
+            expect(world.acknowledged, "an acknowledged step ran again").not.toContain(value);
+            if (count % 2 === 0) await new Promise((resolve) => setImmediate(resolve));
+            if (kind === "caught") throw new RangeError(value);
+            if (kind === "flaky" && !world.flaked.has(value)) {
+              world.flaked.add(value);
+              throw new TypeError(value);
+            }
+            return value;
+          });
+          world.acknowledged.add(value);
+          return result;
+        },
+        save: (saved) => run.save({ pass, trace: [...saved] }),
+      };
+      await walk(program[pass] ?? [], machine, trace);
+      return pass === program.length - 1 ? trace : run.next({ pass: pass + 1, trace });
+    },
+    { initialState: { pass: 0, trace: [] as string[] } },
+  );
+}
+
+/** What the steps have done outside of the run. */
+interface World {
+  readonly acknowledged: Set<string>;
+  readonly flaked: Set<string>;
+}
+
+function dying(storage: StorageAdapter, { after, isStored }: Kill): StorageAdapter {
+  let left = after;
+  return new Proxy(storage, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== "function") return value;
+      if (key !== "append") return value.bind(target);
+      return async (...args: Parameters<StorageAdapter["append"]>) => {
+        left -= 1;
+        if (left === 0 && isStored) await target.append(...args);
+        if (left <= 0) throw new StorageError("killed");
+        return target.append(...args);
+      };
+    },
+  });
+}
+
+/** Runs the program until it is done, through all kills, and compares it with the interpreter. */
+export async function checkProgram(
+  program: Program,
+  killed: readonly Kill[],
+  storage: StorageAdapter = new MemoryAdapter(),
+) {
+  const expected = await interpreted(program);
+  const world: World = { acknowledged: new Set(), flaked: new Set() };
+  let result: string[] | undefined;
+  for (let attempts = 0; result === undefined; attempts++) {
+    const kill = killed[attempts];
+    const { manager } = managerOn(kill === undefined ? storage : dying(storage, kill));
+    result = await attempt(program, manager, world).catch((error: unknown) => {
+      if (error instanceof StorageError || (error instanceof TypeError && world.flaked.has(error.message)))
+        return undefined;
+      throw error;
+    });
+  }
+  expect(result).toEqual(expected.trace);
+  const { manager } = managerOn(storage);
+  const milestones: unknown[] = [];
+  for await (const checkpoint of manager.history("t", { order: "oldest" })) {
+    if (isPassing(checkpoint) || checkpoint.status !== "running") continue;
+    milestones.push((checkpoint.state as { trace: string[] }).trace);
+  }
+  expect(milestones).toEqual(expected.milestones);
+}

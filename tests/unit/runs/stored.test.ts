@@ -1,0 +1,258 @@
+// What is stored of a run: on every storage, under transforms, redaction, migrations and retention, and in copies.
+import { randomBytes } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type CheckpointManagerOptions, encrypt, gzip, StorageError } from "waymark";
+import { isCorrupt, isPassing } from "waymark/adapter";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { z } from "zod";
+import { tempFolder } from "../../support/temp-folder.js";
+import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
+
+const keys = { k1: randomBytes(32) };
+const WAYS: Record<string, Partial<CheckpointManagerOptions>> = {
+  "as they are": {},
+  compressed: { transforms: [gzip()] },
+  "compressed and encrypted": { transforms: [gzip(), encrypt({ keys, current: "k1" })] },
+};
+
+describe.each(Object.entries(WAYS))("runs that are stored %s", (_way, options) => {
+  it("resume after any save, also when the answer of one was lost", async () => {
+    for (let saves = 1; saves <= 4; saves++) {
+      const storage = new MemoryAdapter();
+      const append = storage.append.bind(storage);
+      let appends = 0;
+      storage.append = async (...args) => {
+        const sequence = await append(...args);
+        appends += 1;
+        if (appends === saves) throw new StorageError("no answer", { retryable: true });
+        return sequence;
+      };
+      const { manager } = managerOn(storage, options);
+      const result = await manager.run("t", async (run) => {
+        await run.step("a", () => new Map([[1, new Date(5)]]));
+        if (run.state === undefined) return run.next({ n: 1n });
+        return run.state;
+      });
+      expect(result).toEqual({ n: 1n });
+      expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
+      const resumed = managerOn(dyingAfter(0, storage), options).manager;
+      expect(await resumed.run("t", () => expect.unreachable())).toEqual({ n: 1n });
+      const report = await manager.verify();
+      expect(report.findings).toEqual([]);
+    }
+  });
+});
+
+it("json-file keeps the user's state where jq finds it", async () => {
+  const root = await tempFolder();
+  const { manager } = managerOn(new JsonFileAdapter({ path: root }));
+  await manager.run("t", (run) => run.step("a", () => ({ ok: true })), { initialState: { n: 1 } });
+  const folder = join(root, "t");
+  const [file] = (await readdir(folder)).filter((name) => name.endsWith(".json") && !name.startsWith("."));
+  const json = JSON.parse(await readFile(join(folder, file!), "utf8"));
+  expect(json).toMatchObject({ encoding: "json-run", state: { state: { n: 1 }, run: { result: { ok: true } } } });
+});
+
+it("a version that doesn't know runs refuses them, and leaves them untouched", async () => {
+  const { manager, storage } = managerOn();
+  await manager.run("t", (run) => run.step("a", () => 1));
+  for await (const record of storage.read({ taskId: "t", order: "newest" })) {
+    expect(isCorrupt(record) || record.payload.encoding).toBe("json-run");
+  }
+});
+
+it("redaction reaches results, errors and labels of steps, in the first run, too", async () => {
+  const paths = ["step.model.token", 'step["tool 7"]', "step.*.password", "error.message", "label"];
+  const { manager, storage } = managerOn(undefined, { redact: { paths } });
+  const running = manager.run("t", async (run) => {
+    expect(await run.step("model", () => ({ token: "secret", n: 1 }))).toEqual({ token: "[redacted]", n: 1 });
+    expect(await run.step("tool 7", () => "secret")).toBe("[redacted]");
+    expect(await run.step("other", () => ({ password: "secret", token: "kept" }))).toEqual({
+      password: "[redacted]",
+      token: "kept",
+    });
+    await run.step("fails", () => Promise.reject(Object.assign(new Error("secret"), { password: "secret" })));
+  });
+  await expect(running).rejects.toMatchObject({ message: "[redacted]", password: "[redacted]" });
+  for await (const record of storage.read({ taskId: "t", order: "newest" })) {
+    expect(JSON.stringify(record)).not.toContain("secret");
+  }
+});
+
+it("redaction of whole errors leaves nothing of them", async () => {
+  const { manager, storage } = managerOn(undefined, { redact: { paths: ["error"] } });
+  const running = manager.run("t", async (run) => {
+    await run.step("a", () => Promise.reject(new TypeError("secret"))).catch(() => undefined);
+    await run.step("b", () => 1);
+    throw new Error("secret");
+  });
+  await expect(running).rejects.toThrow("secret");
+  for await (const record of storage.read({ taskId: "t", order: "newest" })) {
+    expect(JSON.stringify(record)).not.toContain("secret");
+  }
+});
+
+it("a run's state and its pass's beginning are migrated, and its steps stay", async () => {
+  const storage = new MemoryAdapter();
+  const old = managerOn(storage).manager;
+  const stopped = old.run(
+    "t",
+    async (run) => {
+      await run.step("a", () => "recorded");
+      await run.save({ name: "saved" });
+      throw new Error("stop");
+    },
+    { initialState: { name: "begun" } },
+  );
+  await expect(stopped).rejects.toThrow("stop");
+  const schema = z.object({ title: z.string() });
+  const migrations = { 1: (state: unknown) => ({ title: (state as { name: string }).name }) };
+  const { manager } = managerOn(storage, { schema, stateVersion: 2, migrations });
+  expect((await manager.latest("t"))?.state).toEqual({ title: "saved" });
+  const result = await manager.run("t", async (run) => {
+    const a = await run.step("a", () => expect.unreachable());
+    await run.step("b", () => 1);
+    expect(await manager.latest("t")).toMatchObject({ state: { title: "saved" }, stateVersion: 2 });
+    return [a, run.state];
+  });
+  expect(result).toEqual(["recorded", { title: "begun" }]);
+});
+
+describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
+  it("takes the space of one record, and a policy counts its milestones", async () => {
+    const storage = await open();
+    onTestFinished(() => storage.close());
+    const { manager } = managerOn(storage, { retention: { keepLast: 2 } });
+    let most = 0;
+    await manager.run(
+      "t",
+      async (run) => {
+        for (let n = 0; n < 3; n++) {
+          await run.step("a", () => n);
+          most = Math.max(most, (await manager.list("t")).filter(isPassing).length);
+        }
+        return run.state === 3 ? "done" : run.next(run.state + 1);
+      },
+      { initialState: 0 },
+    );
+    expect(most).toBe(1);
+    expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
+    expect((await manager.latest("t"))?.run?.steps).toHaveLength(3);
+  });
+});
+
+it("a fork goes on where its checkpoint was, in the middle of a pass, and the original isn't harmed", async () => {
+  const { manager, storage } = managerOn();
+  const ran: string[] = [];
+  const program = (taskId: string, on = manager) =>
+    on.run(taskId, async (run) => {
+      await run.step("a", () => ran.push("a"));
+      await run.step("b", () => ran.push("b"));
+      return `${run.attempt} ${ran.join()}`;
+    });
+  await expect(program("t", managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
+  const newest = (await manager.latest("t"))!;
+  const fork = await manager.fork("t", newest.id, "fork", { metadata: { by: "me" } });
+  expect(isPassing(fork)).toBe(false);
+  await expect(manager.autoSave("fork", () => 1).stop()).rejects.toThrow(TypeError);
+  expect(await program("fork")).toBe("1 a,b,b");
+  expect((await manager.latest("t"))?.id).toBe(newest.id);
+  expect(await program("t")).toBe("2 a,b,b,b");
+});
+
+it("a rewind to a milestone goes on with its state, and diff compares the users' states", async () => {
+  const { manager } = managerOn();
+  const seen: number[] = [];
+  const program = () =>
+    manager.run(
+      "t",
+      async (run) => {
+        seen.push(run.state.turn);
+        await run.step("a", () => 1);
+        return run.state.turn === 3 ? "done" : run.next({ turn: run.state.turn + 1 });
+      },
+      { initialState: { turn: 0 } },
+    );
+  await program();
+  const [first, second] = await manager.list("t", { order: "oldest" });
+  expect(await manager.diff("t", first!.id, second!.id)).toMatchObject([{ from: 1, to: 2 }]);
+  await manager.rewind("t", first!.id);
+  expect(await program()).toBe("done");
+  expect(seen).toEqual([0, 1, 2, 3, 1, 2, 3]);
+});
+
+it("a person's edit is a plain save: the run goes on with it", async () => {
+  const { manager } = managerOn();
+  const program = () =>
+    manager.run(
+      "t",
+      async (run) => {
+        if (run.state.approved) return `${run.attempt} ${run.state.text}`;
+        await run.step("ask", () => 1);
+        throw new Error("waits for a person");
+      },
+      { initialState: { text: "draft", approved: false } },
+    );
+  await expect(program()).rejects.toThrow("waits");
+  await manager.save("t", { text: "better", approved: true });
+  expect(await program()).toBe("2 better");
+});
+
+it("the newest intact checkpoint is gone on from, if the newest one is damaged", async () => {
+  const { manager, storage } = managerOn();
+  const ran: string[] = [];
+  const program = () =>
+    manager.run("t", async (run) => {
+      if (run.state === undefined) return run.next(1);
+      await run.step("a", () => ran.push("a"));
+      if (ran.length < 2) throw new Error("stop");
+      return ran.join();
+    });
+  await expect(program()).rejects.toThrow("stop");
+  const read = storage.read.bind(storage);
+  storage.read = async function* (query) {
+    for await (const record of read(query)) {
+      const isDamaged = !isCorrupt(record) && record.status === "failed";
+      yield isDamaged ? { ...record, seal: "0".repeat(64) } : record;
+    }
+  };
+  expect(await program()).toBe("a,a");
+});
+
+it("events tell of a run from its beginning to its end", async () => {
+  const { manager } = managerOn();
+  const told: unknown[] = [];
+  for (const event of ["runStarted", "stepStarted", "stepEnded", "stepReused", "runPaused", "runEnded"] as const) {
+    manager.on(event, (details) => told.push([event, details]));
+  }
+  let isSecond = false;
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("a", () => 1);
+      await run.step("a", () => {
+        if (!isSecond) throw new Error("no");
+      });
+    });
+  await expect(program()).rejects.toThrow("no");
+  isSecond = true;
+  await program();
+  const step = { taskId: "t", pass: 1 };
+  const error = expect.objectContaining({ message: "no" });
+  const ended = { durationMs: expect.any(Number), attempts: 1 };
+  expect(told).toEqual([
+    ["runStarted", { taskId: "t", attempt: 1, pass: 1, recordedSteps: 0 }],
+    ["stepStarted", { ...step, step: "a" }],
+    ["stepEnded", { ...step, step: "a", ...ended }],
+    ["stepStarted", { ...step, step: "a 2" }],
+    ["stepEnded", { ...step, step: "a 2", ...ended, error }],
+    ["runEnded", { taskId: "t", status: "failed", error }],
+    ["runStarted", { taskId: "t", attempt: 2, pass: 1, recordedSteps: 1 }],
+    ["stepReused", { ...step, step: "a" }],
+    ["stepStarted", { ...step, step: "a 2" }],
+    ["stepEnded", { ...step, step: "a 2", ...ended }],
+    ["runEnded", { taskId: "t", status: "completed" }],
+  ]);
+});
