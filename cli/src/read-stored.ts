@@ -1,4 +1,4 @@
-import type { CheckpointSummary, CorruptRecord } from "waymark";
+import type { Checkpoint, CheckpointSummary, CorruptRecord } from "waymark";
 import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -23,7 +23,12 @@ export async function readableSummaries(
  * @throws {DamagedCheckpointError} It can't be read.
  * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
  */
-export async function readStored(
+export async function readStored(...args: Parameters<typeof readCheckpoint>): Promise<unknown> {
+  return (await readCheckpoint(...args)).state;
+}
+
+/** The same, with the record of its run. */
+export async function readCheckpoint(
   { storage, config, damage }: Pick<Session, "storage" | "config" | "damage">,
   {
     taskId,
@@ -33,7 +38,7 @@ export async function readStored(
   }: Pick<CheckpointSummary, "taskId" | "id" | "stateVersion"> & {
     readonly sequence?: number;
   },
-): Promise<unknown> {
+): Promise<Checkpoint> {
   // With the stored version, so no migration is needed.
   const manager = managerOf(storage, await config(), damage, { stateVersion });
   let damaged: CorruptRecord | undefined;
@@ -41,7 +46,7 @@ export async function readStored(
     damaged = record;
   });
   try {
-    return (await manager.restore(taskId, id)).state;
+    return await manager.restore(taskId, id);
   } catch (error) {
     if (damaged === undefined) throw error;
     const which = sequence === undefined ? id : `@${sequence}`;

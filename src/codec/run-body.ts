@@ -47,7 +47,7 @@ export interface StepHead extends Omit<StepRecord, "result" | "error"> {
 }
 
 /** A step as its text. @param value - The text of its result, or of its error. */
-export function stepText(head: StepHead, value: string | undefined): string {
+export function textOfStep(head: StepHead, value: string | undefined): string {
   const text = JSON.stringify(head);
   if (value === undefined) return text;
   return `${text.slice(0, -1)},"${head.status === "failed" ? "error" : "result"}":${value}}`;
@@ -56,7 +56,7 @@ export function stepText(head: StepHead, value: string | undefined): string {
 /**
  * The text that {@link parseRunBody} and {@link decodeRunBody} read.
  *
- * @param steps - Texts of {@link stepText}, with commas between them.
+ * @param steps - Texts of {@link textOfStep}, with commas between them.
  */
 export function runText({ head, state, begin, input, result }: RunParts, steps: string): EncodedState {
   const run = [
@@ -81,7 +81,7 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
   const { state, run } = bodyOf(text, owner);
   const { input, begin, result, steps, ...head } = run;
   return {
-    // The payload's digest holds, so heads are what `runText` and `stepText` were given.
+    // The payload's digest holds, so heads are what `runText` and `textOfStep` were given.
     head: head as unknown as RunHead,
     state: textOf(state),
     begin: textOf(begin),

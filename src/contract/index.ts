@@ -95,4 +95,5 @@ export {
   type TimedLease,
 } from "./leases.js";
 export { parseSummary, type StoredFields } from "./parse-summary.js";
-export { isPassing, passingMetadata, replacedBy } from "./passing.js";
+export { isOfRun, isPassing, passingMetadata, replacedBy } from "./passing.js";
+export { type RunRecord, type StepRecord, stepText } from "./run-record.js";

@@ -10,6 +10,8 @@ export interface StepRecord {
   /** From the first attempt's beginning to the last one's end. */
   readonly durationMs?: number;
   readonly attempts?: number;
+  /** Which attempt of the run has recorded it. */
+  readonly runAttempt: number;
   /** Of a completed step, as it is stored: no schema has decoded it. Once the pass is over, it is left out. */
   readonly result?: unknown;
   /** Of a failed step. Once the pass is over, it is left out. */
@@ -37,4 +39,19 @@ export interface RunRecord {
 /** A step's place in its pass as people read it: `model`, `model 2`. */
 export function stepTitle(name: string, occurrence: number): string {
   return occurrence === 1 ? name : `${name} ${occurrence}`;
+}
+
+/** A step for people: `model 2 · 3.1 s`. */
+export function stepText({
+  name,
+  occurrence,
+  durationMs,
+  status,
+}: Omit<StepRecord, "runAttempt" | "startedAt">): string {
+  const title = stepTitle(name, occurrence);
+  const time =
+    durationMs === undefined
+      ? ""
+      : ` · ${durationMs < 1000 ? `${durationMs} ms` : `${(durationMs / 1000).toFixed(1)} s`}`;
+  return `${title}${time}${status === "failed" ? " · failed" : ""}`;
 }

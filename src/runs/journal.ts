@@ -1,7 +1,8 @@
 import { setTimeout as pause, setImmediate as turn } from "node:timers/promises";
-import { type RunBody, type RunHead, runText, type StepHead, type StoredStep, stepText } from "../codec/run-body.js";
+import { type RunBody, type RunHead, runText, type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
+import { stepText, stepTitle } from "../contract/run-record.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
@@ -68,7 +69,7 @@ export class RunJournal {
   /** The texts of all entries, with commas between them. */
   #text = "";
   #otherBytes = 0;
-  /** The titles of the steps that the next save is the first to have. */
+  /** The steps that the next save is the first to have, for its label. */
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #yieldedMs = performance.now();
@@ -115,6 +116,12 @@ export class RunJournal {
     return { steps: this.#entries.size, bytes: this.#stepBytes };
   }
 
+  /** Where it stands, for a label: `Run failed after plan`. */
+  after(what: string): string {
+    const last = this.entries().at(-1)?.head;
+    return last === undefined ? what : `${what} after ${stepTitle(last.name || "a save", last.occurrence)}`;
+  }
+
   entries(): readonly Entry[] {
     return [...this.#entries.values()];
   }
@@ -126,20 +133,20 @@ export class RunJournal {
   /**
    * Adds a step to the record, for the next save.
    *
-   * @param title - The step's, for the checkpoint's label.
    * @throws {PayloadTooLargeError} The record would be too large with it. It isn't added.
    */
-  note(head: StepHead, value: string | undefined, title: string): Entry {
+  note(head: StepHead, value: string | undefined): Entry {
     const entry = { ...entryOf({ head, value }), isUsed: true };
     const bytes = bytesOfText(entry.text);
     if (this.#otherBytes + this.#stepBytes + bytes > this.#host.maxPayloadBytes) {
+      const title = stepTitle(head.name, head.occurrence);
       throw this.#tooLarge(`Step ${JSON.stringify(title)}`, `its result has ${bytesOfText(value)} bytes`);
     }
     const key = keyOf(head);
     // It stands where it ended, not where it started.
     if (this.#entries.delete(key)) this.#count();
     this.#add(key, entry);
-    this.#unsaved.push(title);
+    this.#unsaved.push(stepText(head));
     return entry;
   }
 
@@ -253,7 +260,7 @@ export class RunJournal {
           result,
         },
         // A pass that is over needs no results.
-        isPassOver ? this.#joined(({ head }) => stepText(head, undefined)) : this.#text,
+        isPassOver ? this.#joined(({ head }) => textOfStep(head, undefined)) : this.#text,
       );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
@@ -309,16 +316,16 @@ export class RunJournal {
 const UNDEFINED = '{"$waymark":"undefined"}';
 
 function entryOf({ head, value }: StoredStep): Entry {
-  return { head, value, text: stepText(head, value), isUsed: false };
+  return { head, value, text: textOfStep(head, value), isUsed: false };
 }
 
 function keyOf({ name, occurrence, status }: Pick<StepHead, "name" | "occurrence" | "status">): string {
   return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
 }
 
-/** The first titles of some steps. */
-function labelOf(titles: readonly string[]): string | undefined {
-  if (titles.length === 0) return undefined;
-  const more = titles.length > 3 ? ` and ${titles.length - 3} more` : "";
-  return `${titles.slice(0, 3).join(", ")}${more}`;
+/** The first of some steps. */
+function labelOf(steps: readonly string[]): string | undefined {
+  if (steps.length === 0) return undefined;
+  const more = steps.length > 3 ? ` and ${steps.length - 3} more` : "";
+  return `${steps.slice(0, 3).join(", ")}${more}`;
 }

@@ -114,7 +114,11 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       return { id: saved.head.id ?? "" };
     }
     this.signal.throwIfAborted();
-    const saving = journal.show(text, { name, occurrence, status: "saved", startedAt: this.#now() }, options);
+    const saving = journal.show(
+      text,
+      { name, occurrence, status: "saved", startedAt: this.#now(), runAttempt: this.attempt },
+      options,
+    );
     this.#underWay.add(saving);
     try {
       return { id: await saving };
@@ -220,9 +224,16 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const { name, occurrence, title } = step;
     const { atMostOnce = false, schema } = options;
     const startedAt = this.#now();
-    const begun = { name, occurrence, startedAt, ...(input && { input }), ...(atMostOnce && ONCE) };
+    const begun = {
+      name,
+      occurrence,
+      startedAt,
+      runAttempt: this.attempt,
+      ...(input && { input }),
+      ...(atMostOnce && ONCE),
+    };
     if (atMostOnce) {
-      const noted = journal.note({ ...begun, status: "started" }, undefined, title);
+      const noted = journal.note({ ...begun, status: "started" }, undefined);
       await journal.stored();
       // It won't start now.
       if (signal.aborted) journal.forget((each) => each === noted);
@@ -243,10 +254,10 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       // It was interrupted, which says nothing of the step.
       if (signal.aborted) throw signal.reason;
       const text = values.textOfError(name, title, end.error);
-      entry = journal.note({ ...ended, status: "failed" }, text, title);
+      entry = journal.note({ ...ended, status: "failed" }, text);
     } else {
       const text = values.textOfResult(name, title, end.result, schema);
-      entry = journal.note({ ...ended, status: "completed" }, text, title);
+      entry = journal.note({ ...ended, status: "completed" }, text);
     }
     await journal.stored();
     this.#warnIfLong();

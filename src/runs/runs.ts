@@ -240,14 +240,14 @@ class Attempt<Schema extends StateSchema> {
     const { events, options } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     if (!signal.aborted) {
-      await this.#record({ status: "failed", error: thrown, label: "Run failed" });
+      await this.#record({ status: "failed", error: thrown, label: this.#journal.after("Run failed") });
       options.logger.debug({ taskId, error: thrown }, "A run failed");
       events.emit("runEnded", { taskId, status: "failed", error: thrown });
       return thrown;
     }
     const reason: unknown = signal.reason;
     if (reason instanceof RunPausedError) {
-      await this.#record({ isPassing: true, status: "paused", label: "Run paused" });
+      await this.#record({ isPassing: true, status: "paused", label: this.#journal.after("Run paused") });
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
     return reason;

@@ -1,9 +1,11 @@
+import { Option } from "@commander-js/extra-typings";
 import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { JsonArrayPrinter } from "../json-array.js";
 import { type DescribedCheckpoint, describeCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
+import { timelineOf } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
 import { SCREEN_ROWS, TablePrinter } from "../table.js";
 import { bytesText, countArgument, timeText } from "../words.js";
@@ -22,10 +24,20 @@ export const list: CommandFile = {
       .option("--stage <stage>", "only those of this stage")
       .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
       .option("--oldest", "the oldest first")
+      .addOption(
+        new Option("--timeline", "the steps of its runs instead, each as a bar").conflicts([
+          "incomplete",
+          "status",
+          "stage",
+          "limit",
+          "oldest",
+        ]),
+      )
       .option("--json", "for programs: a JSON array, one checkpoint per line")
       .action((task, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTask(session, task);
+          if (options.timeline) return printTimeline(session, taskId, options.json === true);
           const isWhole = await wholeIn(session, taskId);
           const printer = options.json ? jsonOf(session) : tableOf(session, options.limit);
           for await (const checkpoint of session.storage.list({
@@ -44,6 +56,25 @@ export const list: CommandFile = {
       );
   },
 };
+
+async function printTimeline(session: Session, taskId: string, isJson: boolean): Promise<void> {
+  const steps = await timelineOf(session, taskId);
+  if (isJson) {
+    const array = new JsonArrayPrinter(session.output);
+    for (const { bar: _bar, ...step } of steps) await array.add(step);
+    return array.end();
+  }
+  if (steps.length === 0) return session.errors.line(`No run has recorded a step of this task.`);
+  const columns = [
+    { head: "STARTED" },
+    { head: "PASS", align: "right" },
+    { head: "TIME" },
+    { head: "STEP", flexible: true },
+  ] as const;
+  const table = new TablePrinter(session.output, columns, Number.POSITIVE_INFINITY);
+  for (const { startedAt, pass, bar, step } of steps) await table.add(timeText(startedAt), String(pass), bar, step);
+  return table.end();
+}
 
 function jsonOf({ output }: Session) {
   const array = new JsonArrayPrinter(output);

@@ -9,10 +9,14 @@ import { describeCheckpoint, readState, shownStatus } from "../langgraph/thread-
 import { holderText, LeaseReader, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
+import { readRun, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
 import { agoText, bytesText, secondsText, timeText } from "../words.js";
+
+/** The last steps of a pass; `waymark list --timeline` has all. */
+const SHOWN_STEPS = 20;
 
 export const show: CommandFile = {
   example: 'waymark show build-42 --path "files[0]"',
@@ -103,6 +107,11 @@ async function print(session: Session, leases: LeaseReader, stored: CheckpointSu
   row("label", label);
   row("goes on from", parentId);
   row("metadata", metadata && jsonText(metadata));
+  const run = await readRun(session, stored);
+  row("run", run && runText(run));
+  for (const [index, step] of (run?.steps ?? []).slice(-SHOWN_STEPS).entries()) {
+    block.add(index === 0 ? "steps" : "", run === undefined ? "" : stepLine(step, run));
+  }
   row("state", state);
   await block.end();
 }
