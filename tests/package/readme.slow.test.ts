@@ -1,4 +1,4 @@
-// Everything that README, docs/systems.md, docs/langgraph.md and docs/postgres.md show is run here, and what docs/security.md shows is checked
+// Everything that README, docs/systems.md, docs/langgraph.md, docs/postgres.md and docs/runs.md show is run here, and what docs/security.md shows is checked
 // by the compiler.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -14,7 +14,8 @@ const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
 const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
 const postgres = readFileSync(join(root, "docs", "postgres.md"), "utf8");
-const blocks = [readme, systems, langgraph, postgres].flatMap(programsIn);
+const runs = readFileSync(join(root, "docs", "runs.md"), "utf8");
+const blocks = [readme, systems, langgraph, postgres, runs].flatMap(programsIn);
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
@@ -94,12 +95,15 @@ describe("the README", () => {
     expect(messages).toEqual([]);
   });
 
-  it("begins with a program that starts, and does nothing the second time, since the build is completed", () => {
-    const script = join(folder, "first.mjs");
-    const own = readme.match(/```ts\n(.*?)```/s)?.[1] ?? "";
-    writeFileSync(script, withoutTypes(own.replace(".waymark/checkpoints.db", "first.db")));
+  it.each([
+    [0, ["It arrives on Friday.\n", "It arrives on Friday.\n"]],
+    [1, ["starting\n", "build-42 is completed: nothing to do\n"]],
+  ])("program %i says the same or less when it is started again, since its task is completed", (index, said) => {
+    const script = join(folder, `first-${index}.mjs`);
+    const own = programsIn(readme)[index] ?? "";
+    writeFileSync(script, withoutTypes(own.replace(".waymark/checkpoints.db", `first-${index}.db`)));
     const run = () => execFileSync(process.execPath, [script], { cwd: folder, encoding: "utf8" });
-    expect([run(), run()]).toEqual(["starting\n", "build-42 is completed: nothing to do\n"]);
+    expect([run(), run()]).toEqual(said);
   });
 
   it.each(blocks.map((code, i) => [code.split("\n").find((line) => line.includes("waymark")) ?? "", i] as const))(
