@@ -13,6 +13,7 @@ import { benchLanggraph } from "./langgraph.mjs";
 import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
 import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
+import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
 
 const benchmarks = {
@@ -23,6 +24,7 @@ const benchmarks = {
   histories: benchHistories,
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
+  runs: benchRuns,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
 };

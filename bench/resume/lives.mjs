@@ -27,10 +27,10 @@ export function newPlace(cache) {
  * @param {import("./peers.mjs").Peer} peer
  * @param {import("./peers.mjs").Place} place
  * @param {string} url
- * @param {{ kill?: string, change?: string }} [told]
+ * @param {{ kill?: string, change?: string, isTimed?: boolean }} [told]
  * @returns {Promise<Life>}
  */
-export async function live(peer, place, url, { kill = "", change = "" } = {}) {
+export async function live(peer, place, url, { kill = "", change = "", isTimed = false } = {}) {
   const ledger = join(place.folder, "ledger");
   const before = linesIn(ledger).length;
   const startedMs = Date.now();
@@ -42,6 +42,7 @@ export async function live(peer, place, url, { kill = "", change = "" } = {}) {
     RESUME_URL: url,
     RESUME_KILL: kill,
     RESUME_CHANGE: change,
+    RESUME_TIMED: isTimed ? "1" : "",
   };
   const child = spawn(process.execPath, [join(import.meta.dirname, peer.file)], {
     env,

@@ -4,7 +4,9 @@
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const { RESUME_LEDGER = "", RESUME_KILL = "", RESUME_CHANGE = "" } = process.env;
+const { RESUME_LEDGER = "", RESUME_KILL = "", RESUME_CHANGE = "", RESUME_TIMED = "" } = process.env;
+/** So many steps are timed. */
+const TIMED = 100;
 const SLOW_MS = 300;
 
 /** The names of the steps, in the order in which they are recorded. */
@@ -16,6 +18,7 @@ export const CHANGED_IN = "build";
 
 /** @param {Step} step */
 export async function program(step) {
+  if (RESUME_TIMED !== "") return timed(step);
   const results = [];
   const one = async (/** @type {string} */ name) => {
     const result = await step(name, () => work(name));
@@ -32,6 +35,18 @@ export async function program(step) {
   for (let turn = 1; turn <= 4; turn++) results.push(await one(`turn ${turn}`));
   results.push(await one("report"));
   return results.length;
+}
+
+/** Notes how long a step of 1 KB takes that does nothing. @param {Step} step */
+async function timed(step) {
+  const times = [];
+  for (let index = 0; index < TIMED; index++) {
+    const start = performance.now();
+    await step(`timed ${index}`, async () => resultOf(`timed ${index}`));
+    times.push(performance.now() - start);
+  }
+  note(`took ${times.toSorted((a, b) => a - b)[TIMED / 2]}`);
+  return TIMED;
 }
 
 /** A step's work, which leaves a trace: once in the ledger when it begins, and once when it has ended. @param {string} name */

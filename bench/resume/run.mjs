@@ -68,6 +68,9 @@ async function cellsOf(peer) {
   if (undisturbed.ended !== "done") throw new Error(`${peer.name} doesn't run: ${undisturbed.message}`);
   const bytes = await peer.bytes(whole, { url: server.url, query });
 
+  const timed = await live(peer, newPlace(cache), server.url, { isTimed: true });
+  const stepMs = Number(timed.lines.find(({ what }) => what.startsWith("took "))?.what.slice("took ".length));
+
   const kills = STEPS.flatMap((step) => [`in ${step}`, `after ${step}`]);
   const killed = await atOnce(kills, async (kill) => {
     const place = newPlace(cache);
@@ -94,6 +97,7 @@ async function cellsOf(peer) {
     "until it goes on, median": time(onMs[Math.floor(onMs.length / 2)] ?? Number.NaN),
     "until it goes on, longest": time(onMs.at(-1) ?? Number.NaN),
     ...Object.fromEntries(changes.map(([change, what]) => [`a step ${change}`, String(what)])),
+    "a step of 1 KB": time(stepMs),
     "bytes of the whole run": size(bytes),
     lines: String(source.filter((line) => line !== "" && !/^\s*\/\/|program\.mjs/.test(line)).length),
     "beside the program": peer.services,
