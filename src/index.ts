@@ -34,7 +34,7 @@ export {
 } from "./contract/errors.js";
 export type { RunRecord, StepRecord } from "./contract/run-record.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
-export type { CheckpointEvents } from "./manager/events.js";
+export type { CheckpointEvents, StepOfRun } from "./manager/events.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
@@ -54,4 +54,14 @@ export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./runs/lease.js";
-export type { NextPass, Run, RunOptions, RunSaveOptions, StepCall, StepOptions, StepRetry } from "./runs/run.js";
+export type {
+  NextPass,
+  Run,
+  RunFunction,
+  RunOptions,
+  RunSaveOptions,
+  RunStateOf,
+  StepCall,
+  StepOptions,
+  StepRetry,
+} from "./runs/run.js";

@@ -43,7 +43,8 @@ export interface CheckpointEvents {
   };
 }
 
-interface StepOfRun {
+/** A step of a run. */
+export interface StepOfRun {
   readonly taskId: string;
   readonly pass: number;
   readonly step: string;

@@ -1,5 +1,5 @@
 // `waymark/langgraph/records`: reads, copies and removes stored threads. It needs no package of LangGraph.
-export { copyThread } from "./copying.js";
+export { type CopyPlace, copyThread } from "./copying.js";
 export { unmarked } from "./marks.js";
 export {
   CHANNELS,
@@ -8,10 +8,14 @@ export {
   holdersOf,
   isWhole,
   type KnownSummaries,
+  type MarkedWrite,
   type MarkedWritesRecord,
   metadataOf,
+  type RecordMetadata,
   readableValue,
+  type StoredJson,
   type StoredValue,
+  type StoredWrite,
   summaryOfWrites,
   textOf,
   WRITES_STAGE,
@@ -29,8 +33,10 @@ export {
 export {
   bytesOf,
   type FoundThread,
+  type RecordPlace,
   removeThread,
   type ThreadQuery,
   type ThreadsPlace,
+  type ThreadTask,
   threadBatches,
 } from "./threads.js";
