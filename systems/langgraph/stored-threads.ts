@@ -10,6 +10,7 @@ export {
   type KnownSummaries,
   type MarkedWrite,
   type MarkedWritesRecord,
+  type Marks,
   metadataOf,
   type RecordMetadata,
   readableValue,
