@@ -57,6 +57,21 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
     }
     await manager.close();
   });
+
+  it("may be gone on from by a run", async () => {
+    const storage = await STORES[name]!();
+    const manager = new CheckpointManager({ storage });
+    for (const [taskId, states] of tasks.filter(([task]) => task !== "secret")) {
+      const { status } = (await manager.latest(taskId))!;
+      const restart = { restart: status === "completed" };
+      const run = manager.run(taskId, (run) => run.step("look", () => run.state), restart);
+      // A restart begins without a state.
+      expect(await run).toEqual(restart.restart ? undefined : states.at(-1));
+      expect((await manager.latest(taskId))?.status).toBe("completed");
+    }
+    expect((await manager.verify()).findings).toEqual([]);
+    await manager.close();
+  });
 });
 
 async function statesOf(manager: CheckpointManager, taskId: string): Promise<unknown[]> {

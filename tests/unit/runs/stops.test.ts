@@ -1,15 +1,15 @@
 // What stops a run: signals, a lost lease, another writer, the manager's end.
+import { once } from "node:events";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError } from "waymark";
 import { deferred } from "../../support/deferred.js";
 import { managerOn } from "./run-support.js";
 
 /** A step that ends when its signal aborts, as `fetch` does. */
-const untilAborted = ({ signal }: { readonly signal: AbortSignal }) =>
-  new Promise<never>((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
+async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
+  if (!signal.aborted) await once(signal, "abort");
+  throw signal.reason;
+}
 
 it("a signal from outside pauses the run, and the next run goes on", async () => {
   const { manager } = managerOn();
