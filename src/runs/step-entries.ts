@@ -3,7 +3,6 @@ import { bytesOfText } from "./step-values.js";
 
 /** A recorded step of the pass. */
 export interface Entry extends StoredStep {
-  readonly text: string;
   /** The function has come to it in this attempt. */
   isUsed: boolean;
 }
@@ -12,14 +11,12 @@ type Key = Pick<StepHead, "name" | "occurrence" | "status">;
 
 /** The recorded steps of a pass, in the order of their ends, with their texts. */
 export class StepEntries {
-  #entries: Map<string, Entry>;
-  #bytes = 0;
-  /** Grows by each step, so that a save doesn't join them all again. */
-  #text = "";
+  readonly #entries: Map<string, Entry>;
+  /** Made when a save needs it: a resume may save nothing. Then it grows by each step. */
+  #joined: { readonly text: string; readonly bytes: number } | undefined;
 
   constructor(steps: readonly StoredStep[]) {
-    this.#entries = new Map(steps.map((step) => [keyOf(step.head), entryOf(step, false)]));
-    this.#join();
+    this.#entries = new Map(steps.map((step) => [keyOf(step.head), { ...step, isUsed: false }]));
   }
 
   get size(): number {
@@ -27,12 +24,12 @@ export class StepEntries {
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#join().bytes;
   }
 
   /** The texts of all steps, with commas between them. */
   get text(): string {
-    return this.#text;
+    return this.#join().text;
   }
 
   /** The same without results. */
@@ -52,30 +49,30 @@ export class StepEntries {
 
   /** Adds one that the function has come to, in the place of the one that had only started. */
   add(step: StoredStep): Entry {
-    const entry = entryOf(step, true);
+    const entry = { ...step, isUsed: true };
     const key = keyOf(step.head);
     // It stands where it ended, not where it started.
-    if (this.#entries.delete(key)) this.#join();
+    if (this.#entries.delete(key)) this.#joined = undefined;
+    const { text: before, bytes } = this.#join();
+    const text = textOfStep(step.head, step.value);
     this.#entries.set(key, entry);
-    this.#bytes += bytesOfText(entry.text);
-    this.#text += this.#text === "" ? entry.text : `,${entry.text}`;
+    this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + bytesOfText(text) + 1 };
     return entry;
   }
 
   forget(is: (entry: Entry) => boolean): void {
     for (const [key, entry] of this.#entries) if (is(entry)) this.#entries.delete(key);
-    this.#join();
+    this.#joined = undefined;
   }
 
-  #join(): void {
-    const texts = this.all().map(({ text }) => text);
-    this.#bytes = texts.reduce((sum, text) => sum + bytesOfText(text), 0);
-    this.#text = texts.join(",");
+  #join(): { readonly text: string; readonly bytes: number } {
+    if (this.#joined !== undefined) return this.#joined;
+    const text = this.all()
+      .map(({ head, value }) => textOfStep(head, value))
+      .join(",");
+    this.#joined = { text, bytes: bytesOfText(text) };
+    return this.#joined;
   }
-}
-
-function entryOf({ head, value }: StoredStep, isUsed: boolean): Entry {
-  return { head, value, text: textOfStep(head, value), isUsed };
 }
 
 function keyOf({ name, occurrence, status }: Key): string {

@@ -175,3 +175,22 @@ it("a task has either a run or an auto-save", async () => {
     await expect(other.stop()).rejects.toThrow(TypeError);
   });
 });
+
+it("a run gives way to timers, however fast its storage saves: its lease must renew itself", async () => {
+  const { manager } = managerOn();
+  let turns = 0;
+  await manager.run("t", async (run) => {
+    const count = (): void => {
+      turns += 1;
+      if (!run.signal.aborted && turns < 1000) setImmediate(count);
+    };
+    setImmediate(count);
+    for (let n = 0; n < 10; n++) {
+      await run.step(`s${n}`, () => {
+        const until = performance.now() + 10;
+        while (performance.now() < until);
+      });
+    }
+    expect(turns).toBeGreaterThan(1);
+  });
+});
