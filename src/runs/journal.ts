@@ -1,5 +1,5 @@
 import { setTimeout as pause, setImmediate as turn } from "node:timers/promises";
-import { type RunBody, type RunHead, runText, type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
+import { type RunBody, type RunHead, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
@@ -8,6 +8,7 @@ import type { StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import type { Lease } from "./lease.js";
 import type { RunSaveOptions } from "./run.js";
+import { type Entry, StepEntries } from "./step-entries.js";
 import { bytesOfText } from "./step-values.js";
 
 /** What a journal gets from its manager. */
@@ -29,13 +30,6 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
   readonly passingId: string | undefined;
 }
 
-/** A step of this pass that is recorded. */
-export interface Entry extends StoredStep {
-  readonly text: string;
-  /** The function has come to it in this attempt. */
-  isUsed: boolean;
-}
-
 /** What a checkpoint of a run says beside its steps. */
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
   readonly isPassing?: boolean;
@@ -48,7 +42,7 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
 /** So long, at most, saves follow each other without a turn of the event loop. */
 const YIELD_MS = 20;
-/** About what a record has beside the values. */
+/** About what a record, and a step, have beside the values. */
 const HEAD_BYTES = 256;
 
 /** The record of a run, and its saves: one at a time, each with all that was noted before it. */
@@ -64,10 +58,7 @@ export class RunJournal {
   #stage: string | undefined;
   #sequence: number | undefined;
   #passingId: string | undefined;
-  #entries: Map<string, Entry>;
-  #stepBytes = 0;
-  /** The texts of all entries, with commas between them. */
-  #text = "";
+  #steps: StepEntries;
   #otherBytes = 0;
   /** The steps that the next save is the first to have, for its label. */
   #unsaved: string[] = [];
@@ -94,7 +85,7 @@ export class RunJournal {
     this.#stage = stage;
     this.#sequence = sequence;
     this.#passingId = passingId;
-    this.#entries = new Map(steps.map((step) => [keyOf(step.head), entryOf(step)]));
+    this.#steps = new StepEntries(steps);
     this.#count();
   }
 
@@ -113,7 +104,7 @@ export class RunJournal {
 
   /** How many steps this pass has, and how many bytes their results have. */
   get size(): { readonly steps: number; readonly bytes: number } {
-    return { steps: this.#entries.size, bytes: this.#stepBytes };
+    return { steps: this.#steps.size, bytes: this.#steps.bytes };
   }
 
   /** Where it stands, for a label: `Run failed after plan`. */
@@ -123,11 +114,11 @@ export class RunJournal {
   }
 
   entries(): readonly Entry[] {
-    return [...this.#entries.values()];
+    return this.#steps.all();
   }
 
   find(head: Pick<StepHead, "name" | "occurrence" | "status">): Entry | undefined {
-    return this.#entries.get(keyOf(head));
+    return this.#steps.find(head);
   }
 
   /**
@@ -136,24 +127,18 @@ export class RunJournal {
    * @throws {PayloadTooLargeError} The record would be too large with it. It isn't added.
    */
   note(head: StepHead, value: string | undefined): Entry {
-    const entry = { ...entryOf({ head, value }), isUsed: true };
-    const bytes = bytesOfText(entry.text);
-    if (this.#otherBytes + this.#stepBytes + bytes > this.#host.maxPayloadBytes) {
+    const bytes = this.#otherBytes + this.#steps.bytes + HEAD_BYTES + bytesOfText(value);
+    if (bytes > this.#host.maxPayloadBytes) {
       const title = stepTitle(head.name, head.occurrence);
       throw this.#tooLarge(`Step ${JSON.stringify(title)}`, `its result has ${bytesOfText(value)} bytes`);
     }
-    const key = keyOf(head);
-    // It stands where it ended, not where it started.
-    if (this.#entries.delete(key)) this.#count();
-    this.#add(key, entry);
     this.#unsaved.push(stepText(head));
-    return entry;
+    return this.#steps.add({ head, value });
   }
 
   /** Forgets the steps for which `is` holds; the next save leaves them out. */
   forget(is: (entry: Entry) => boolean): void {
-    for (const [key, entry] of this.#entries) if (is(entry)) this.#entries.delete(key);
-    this.#count();
+    this.#steps.forget(is);
   }
 
   /** Resolves once all that was noted is stored. Calls of the same moment share a save. */
@@ -182,12 +167,12 @@ export class RunJournal {
    */
   async show(state: string, head: Omit<StepHead, "id">, options: RunSaveOptions): Promise<string> {
     const begin = this.begin ?? UNDEFINED;
-    this.#assertFits(state, bytesOfText(begin) + this.#stepBytes);
+    this.#assertFits(state, bytesOfText(begin) + this.#steps.bytes);
     return this.save(options, (id) => {
       this.#begin = begin;
       this.#state = state;
       this.#count();
-      this.#add(keyOf(head), { ...entryOf({ head: { ...head, id }, value: undefined }), isUsed: true });
+      this.#steps.add({ head: { ...head, id }, value: undefined });
     });
   }
 
@@ -203,7 +188,7 @@ export class RunJournal {
       this.#begin = undefined;
     });
     this.#head = { ...this.#head, pass: this.#head.pass + 1 };
-    this.#entries = new Map();
+    this.#steps = new StepEntries([]);
     this.#count();
   }
 
@@ -260,7 +245,7 @@ export class RunJournal {
           result,
         },
         // A pass that is over needs no results.
-        isPassOver ? this.#joined(({ head }) => textOfStep(head, undefined)) : this.#text,
+        isPassOver ? this.#steps.textOfHeads : this.#steps.text,
       );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
@@ -294,34 +279,14 @@ export class RunJournal {
     }
   }
 
-  #add(key: string, entry: Entry): void {
-    this.#entries.set(key, entry);
-    this.#stepBytes += bytesOfText(entry.text);
-    this.#text += this.#text === "" ? entry.text : `,${entry.text}`;
-  }
-
-  #joined(textOf: (entry: Entry) => string): string {
-    return this.entries().map(textOf).join(",");
-  }
-
   #count(): void {
-    const sizeOf = (texts: readonly (string | undefined)[]) => texts.reduce((sum, text) => sum + bytesOfText(text), 0);
-    this.#otherBytes = HEAD_BYTES + sizeOf([this.#state, this.#begin, this.#input]);
-    this.#stepBytes = sizeOf(this.entries().map(({ text }) => text));
-    this.#text = this.#joined(({ text }) => text);
+    const texts = [this.#state, this.#begin, this.#input];
+    this.#otherBytes = texts.reduce((sum, text) => sum + bytesOfText(text), HEAD_BYTES);
   }
 }
 
 /** The text of `undefined`. */
 const UNDEFINED = '{"$waymark":"undefined"}';
-
-function entryOf({ head, value }: StoredStep): Entry {
-  return { head, value, text: textOfStep(head, value), isUsed: false };
-}
-
-function keyOf({ name, occurrence, status }: Pick<StepHead, "name" | "occurrence" | "status">): string {
-  return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
-}
 
 /** The first of some steps. */
 function labelOf(steps: readonly string[]): string | undefined {

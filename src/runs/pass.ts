@@ -1,16 +1,18 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { hash } from "node:crypto";
-import { isError, StepInterruptedError } from "../contract/errors.js";
+import { StepInterruptedError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
 import { checkId } from "../manager/arguments.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
-import type { Entry, RunJournal } from "./journal.js";
+import type { RunJournal } from "./journal.js";
+import { assertOutside, within } from "./nesting.js";
 import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkRunSaveOptions, checkStepOptions } from "./run-options.js";
 import { attemptStep } from "./step-attempts.js";
+import type { Entry } from "./step-entries.js";
 import type { StepValues } from "./step-values.js";
+import { ThrownErrors } from "./thrown-errors.js";
 
 /** What a pass gets from its run. */
 export interface PassHost<Saved> {
@@ -31,14 +33,6 @@ const MANY_BYTES = 1_000_000;
 
 const ONCE = { isOnce: true } as const;
 
-/** The steps around a call, from the innermost out: those of a parent's run too. */
-interface InStep {
-  readonly pass: object;
-  readonly title: string;
-  readonly outer: InStep | undefined;
-}
-const STEP = new AsyncLocalStorage<InStep>();
-
 /** One way of a run's function from its top. */
 export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly taskId: string;
@@ -53,8 +47,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   /** The names that are under way. */
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
-  /** The steps whose errors the function was given. */
-  readonly #thrown = new Map<unknown, Entry>();
+  readonly #thrown = new ThrownErrors();
   /** What `next` gave. */
   #next: NextPass | undefined;
   #isOver = false;
@@ -157,19 +150,10 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     events.emit("stepsUnused", { taskId, steps: unused });
   }
 
-  /**
-   * @internal Forgets the error that ended the run, and those of steps that ended after it: their program came to its end
-   * before it could use them. So the next run tries these steps again.
-   */
+  /** @internal Forgets the error that ended the run: the next run tries its step again. */
   forgetErrorsOf(thrown: unknown): void {
     const { journal } = this.#host;
-    const fatal = new Set(partsOf(thrown).flatMap((part) => this.#thrown.get(part) ?? []));
-    let isAfter = false;
-    const gone = new Set<Entry>();
-    for (const entry of journal.entries()) {
-      isAfter ||= fatal.has(entry);
-      if (isAfter && entry.head.status === "failed" && !entry.head.isOnce) gone.add(entry);
-    }
+    const gone = this.#thrown.toRetryAfter(thrown, journal.entries());
     if (gone.size > 0) journal.forget((entry) => gone.has(entry));
   }
 
@@ -188,7 +172,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#names.add(name);
     try {
       // Also for a recorded one: names that overlap are an error on a resume, too.
-      await undefined;
+      await Promise.resolve();
       const occurrence = this.#count(`step ${name}`);
       return await this.#recordedOrRun({ name, occurrence, title: stepTitle(name, occurrence) }, fn, options);
     } finally {
@@ -243,9 +227,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const told = { taskId, pass: this.#number, step: title };
     events.emit("stepStarted", told);
     const startedMs = performance.now();
-    const inStep: InStep = { pass: this, title, outer: STEP.getStore() };
     const call = { title, key: this.#keyOf(name, occurrence), signal };
-    const end = await STEP.run(inStep, () => attemptStep(fn, options, call));
+    const end = await within(this, title, () => attemptStep(fn, options, call));
     const { attempts } = end;
     const durationMs = Math.round(performance.now() - startedMs);
     const ended = { ...begun, durationMs, attempts };
@@ -270,7 +253,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   /** The error that is recorded, decoded. It is known again when it ends the run. */
   #errorOf(entry: Entry, title: string): unknown {
     const error = this.#host.values.error(title, entry.value ?? "null");
-    this.#thrown.set(error, entry);
+    this.#thrown.add(error, entry);
     return error;
   }
 
@@ -321,13 +304,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
         `${what} was called after its pass was over. Await every step, and return what run.next gives.`,
       );
     }
-    for (let inStep = STEP.getStore(); inStep !== undefined; inStep = inStep.outer) {
-      if (inStep.pass !== this) continue;
-      throw new TypeError(
-        `${what} was called within the step ${JSON.stringify(inStep.title)}: call it after the step, or begin a run of its own there ` +
-          "with manager.run.",
-      );
-    }
+    assertOutside(this, what);
   }
 
   /** @throws {TypeError} The same, or a step is under way. */
@@ -345,15 +322,6 @@ interface NamedStep {
   readonly name: string;
   readonly occurrence: number;
   readonly title: string;
-}
-
-/** A thrown value, its causes, and the errors that it gathers. */
-function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
-  if (seen.has(thrown)) return [];
-  seen.add(thrown);
-  if (!isError(thrown)) return [thrown];
-  const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
-  return [thrown, ...[thrown.cause, ...errors].flatMap((part) => (part === undefined ? [] : partsOf(part, seen)))];
 }
 
 function hashOf(text: string): string {

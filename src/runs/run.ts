@@ -154,10 +154,13 @@ export class NextPass {
   }
 }
 
-/** The state of a run: of the manager's schema or type, else of `initialState`; `undefined` unless that is given. */
+/** The state of a run: of the manager's schema or type, and `undefined` unless `initialState` is given; else of that. */
 export type RunStateOf<Schema extends StateSchema, Initial> =
-  | (unknown extends StateOf<Schema> ? Initial : StateOf<Schema>)
-  | (undefined extends Initial ? undefined : never);
+  unknown extends StateOf<Schema>
+    ? undefined extends Initial
+      ? unknown
+      : Initial
+    : StateOf<Schema> | (undefined extends Initial ? undefined : never);
 
 /** What a run's function may return: the run's result, or what `run.next` gave. */
 export type RunFunction<Result, State, Saved, Input> = (

@@ -71,6 +71,21 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
     }
     await manager.close();
   });
+
+  it("may be gone on from by a run", async () => {
+    const open = await STORES[name]!();
+    const manager = new CheckpointManager({ storage: open() });
+    for (const [taskId, states] of tasks.filter(([task]) => task !== "secret")) {
+      const { status } = (await manager.latest(taskId))!;
+      const restart = { restart: status === "completed" };
+      const run = manager.run(taskId, (run) => run.step("look", () => run.state), restart);
+      // A restart begins without a state.
+      expect(await run).toEqual(restart.restart ? undefined : states.at(-1));
+      expect((await manager.latest(taskId))?.status).toBe("completed");
+    }
+    expect((await manager.verify()).findings).toEqual([]);
+    await manager.close();
+  });
 });
 
 describe.each(["sqlite", "postgres"])("a history of version 1, %s", (name) => {

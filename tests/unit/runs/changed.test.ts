@@ -91,7 +91,7 @@ it("a run keeps the input that it began with, and another one is refused", async
   const program = (options: RunOptions<{ url: URL }, undefined>) =>
     manager.run(
       "t",
-      (run: Run<undefined, unknown, { url: URL }>) => {
+      (run: Run<unknown, unknown, { url: URL }>) => {
         seen.push(run.input);
         if (seen.length < 3) throw new Error("stop");
       },

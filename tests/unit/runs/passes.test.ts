@@ -199,7 +199,7 @@ it("run.save changes what latest gives and nothing else, and a resume doesn't sa
   expect(milestones.map(({ stage, label }) => [stage, label])).toEqual([
     ["planned", "Planned"],
     ["planned", undefined],
-    ["planned", "Run failed"],
+    ["planned", "Run failed after code"],
     ["planned", "Run completed"],
   ]);
   expect(milestones[0]?.metadata).toMatchObject({ by: "me" });

@@ -137,7 +137,7 @@ it("a run is a task like any other from its beginning", async () => {
     expect(await manager.findIncomplete()).toMatchObject([{ taskId: "t", newest: { status: "running" } }]);
     await run.step("model", () => 1);
     expect(await manager.latest("t")).toMatchObject({
-      label: "model",
+      label: expect.stringMatching(/^model · \d+ ms$/),
       state: undefined,
       run: {
         attempt: 1,

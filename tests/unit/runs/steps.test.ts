@@ -9,7 +9,7 @@ import { dyingAfter, managerOn } from "./run-support.js";
 /** Runs until the storage dies after so many saves, then on. @returns What the second attempt gave. */
 async function resumedAfter<Result>(
   saves: number,
-  program: (run: Run<undefined, unknown, undefined>) => Promise<Result>,
+  program: (run: Run<unknown, unknown, undefined>) => Promise<Result>,
   storage = new MemoryAdapter(),
 ) {
   await expect(managerOn(dyingAfter(saves, storage)).manager.run("t", program)).rejects.toThrow(StorageError);

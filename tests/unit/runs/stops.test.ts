@@ -1,15 +1,15 @@
 // What stops a run: signals, a lost lease, another writer, the manager's end.
+import { once } from "node:events";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError } from "waymark";
 import { deferred } from "../../support/deferred.js";
 import { managerOn } from "./run-support.js";
 
 /** A step that ends when its signal aborts, as `fetch` does. */
-const untilAborted = ({ signal }: { readonly signal: AbortSignal }) =>
-  new Promise<never>((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
+async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
+  if (!signal.aborted) await once(signal, "abort");
+  throw signal.reason;
+}
 
 it("a signal from outside pauses the run, and the next run goes on", async () => {
   const { manager } = managerOn();
@@ -173,5 +173,24 @@ it("a task has either a run or an auto-save", async () => {
     const other = managerOn(storage).manager.autoSave("t", () => 2);
     await expect(other.flush()).rejects.toThrow(/has a run, which saves after each step/);
     await expect(other.stop()).rejects.toThrow(TypeError);
+  });
+});
+
+it("a run gives way to timers, however fast its storage saves: its lease must renew itself", async () => {
+  const { manager } = managerOn();
+  let turns = 0;
+  await manager.run("t", async (run) => {
+    const count = (): void => {
+      turns += 1;
+      if (!run.signal.aborted && turns < 1000) setImmediate(count);
+    };
+    setImmediate(count);
+    for (let n = 0; n < 10; n++) {
+      await run.step(`s${n}`, () => {
+        const until = performance.now() + 10;
+        while (performance.now() < until);
+      });
+    }
+    expect(turns).toBeGreaterThan(1);
   });
 });

@@ -1,0 +1,154 @@
+import { decodeJson } from "../codec/json.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { RunPausedError } from "../contract/errors.js";
+import type { EventHub } from "../manager/events.js";
+import type { ResolvedOptions } from "../manager/options.js";
+import type { CheckpointReader } from "../manager/reader.js";
+import type { SavedStateOf, StateSchema } from "../manager/schema.js";
+import type { CheckpointWriter } from "../manager/writer.js";
+import { RunJournal, type Standing } from "./journal.js";
+import type { Lease } from "./lease.js";
+import { Pass } from "./pass.js";
+import { StepValues } from "./step-values.js";
+import type { StopSignal } from "./stop-signal.js";
+
+/** What an attempt gets from its manager. */
+export interface AttemptHost<Schema extends StateSchema> {
+  readonly options: ResolvedOptions<Schema>;
+  readonly events: EventHub;
+  readonly reader: CheckpointReader<Schema>;
+  readonly writer: CheckpointWriter<Schema>;
+  noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
+}
+
+/** A run's function. `CheckpointManager.run` has checked that it takes such a run; the state's type is the schema's. */
+export type AnyFunction = (run: never) => unknown;
+
+/** How an attempt ended. */
+export type Outcome =
+  | { readonly isFailed: false; readonly result: unknown }
+  | { readonly isFailed: true; readonly error: unknown };
+
+/** One attempt of a run, under a lease. */
+export class Attempt<Schema extends StateSchema> {
+  readonly #host: AttemptHost<Schema>;
+  readonly #taskId: string;
+  readonly #fn: AnyFunction;
+  readonly #stop: StopSignal;
+  readonly #isNew: boolean;
+  readonly #values: StepValues;
+  readonly #journal: RunJournal;
+
+  constructor(
+    host: AttemptHost<Schema>,
+    {
+      taskId,
+      fn,
+      lease,
+      stop,
+      found,
+    }: {
+      readonly taskId: string;
+      readonly fn: AnyFunction;
+      readonly lease: Lease;
+      readonly stop: StopSignal;
+      readonly found: { readonly isNew: boolean; readonly standing: Standing };
+    },
+  ) {
+    const { writer, options, noted } = host;
+    const { maxPayloadBytes } = options;
+    this.#host = host;
+    this.#taskId = taskId;
+    this.#fn = fn;
+    this.#stop = stop;
+    this.#isNew = found.isNew;
+    this.#values = new StepValues(taskId, options);
+    const journalHost = { writer, maxPayloadBytes, noted };
+    this.#journal = new RunJournal(taskId, journalHost, lease, found.standing, (error) => stop.stop(error));
+  }
+
+  async run(): Promise<Outcome> {
+    const { events } = this.#host;
+    const taskId = this.#taskId;
+    try {
+      if (this.#isNew) await this.#journal.save({ isPassing: true, label: "Run started" });
+      const { attempt, pass } = this.#journal.head;
+      events.emit("runStarted", { taskId, attempt, pass, recordedSteps: this.#journal.size.steps });
+      const result = await this.#passes();
+      events.emit("runEnded", { taskId, status: "completed" });
+      return { isFailed: false, result };
+    } catch (thrown) {
+      const error = await this.#ended(thrown);
+      return { isFailed: true, error };
+    }
+  }
+
+  /** @throws What the function throws, and what a save throws. */
+  async #passes(): Promise<unknown> {
+    for (;;) {
+      const pass = this.#pass();
+      let returned: unknown;
+      try {
+        returned = await this.#fn(pass as never);
+      } catch (error) {
+        await pass.end();
+        pass.forgetErrorsOf(error);
+        throw error;
+      }
+      await pass.end();
+      const next = pass.nextOf(returned);
+      pass.tellUnused();
+      if (next === undefined) return await this.#complete(returned);
+      await this.#journal.next(next.state, next.options);
+      this.#stop.signal.throwIfAborted();
+    }
+  }
+
+  #pass(): Pass<unknown, SavedStateOf<Schema>, unknown> {
+    const { events, reader, writer, options } = this.#host;
+    const { logger, clock } = options;
+    const [taskId, journal, values] = [this.#taskId, this.#journal, this.#values];
+    const textOfState = (state: SavedStateOf<Schema>) => writer.stateText(taskId, state);
+    const host = { taskId, journal, values, events, logger, signal: this.#stop.signal, clock, textOfState };
+    const { begin, input, head } = journal;
+    return new Pass(host, {
+      state:
+        begin === undefined
+          ? undefined
+          : reader.decoded({ taskId, id: head.generation }, decodeJson("json-tagged", begin)),
+      input: input === undefined ? undefined : values.valueOf("The input", input),
+    });
+  }
+
+  async #complete(returned: unknown): Promise<unknown> {
+    const result = this.#values.textOf("The result", returned);
+    await this.#journal.save({ status: "completed", isPassOver: true, result, label: "Run completed" });
+    return this.#values.valueOf("The result", result);
+  }
+
+  /** Records how the attempt ended, if it may. Returns the error for the caller. */
+  async #ended(thrown: unknown): Promise<unknown> {
+    const { events, options } = this.#host;
+    const [taskId, { signal }] = [this.#taskId, this.#stop];
+    if (!signal.aborted) {
+      await this.#record({ status: "failed", error: thrown, label: this.#journal.after("Run failed") });
+      options.logger.debug({ taskId, error: thrown }, "A run failed");
+      events.emit("runEnded", { taskId, status: "failed", error: thrown });
+      return thrown;
+    }
+    const reason: unknown = signal.reason;
+    if (reason instanceof RunPausedError) {
+      await this.#record({ isPassing: true, status: "paused", label: this.#journal.after("Run paused") });
+      events.emit("runPaused", { taskId, error: reason });
+    } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
+    return reason;
+  }
+
+  async #record(saving: Parameters<RunJournal["save"]>[0]): Promise<void> {
+    try {
+      await this.#journal.save(saving);
+    } catch (error) {
+      this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
+    }
+  }
+}

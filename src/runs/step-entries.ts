@@ -1,0 +1,80 @@
+import { type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
+import { bytesOfText } from "./step-values.js";
+
+/** A recorded step of the pass. */
+export interface Entry extends StoredStep {
+  /** The function has come to it in this attempt. */
+  isUsed: boolean;
+}
+
+type Key = Pick<StepHead, "name" | "occurrence" | "status">;
+
+/** The recorded steps of a pass, in the order of their ends, with their texts. */
+export class StepEntries {
+  readonly #entries: Map<string, Entry>;
+  /** Made when a save needs it: a resume may save nothing. Then it grows by each step. */
+  #joined: { readonly text: string; readonly bytes: number } | undefined;
+
+  constructor(steps: readonly StoredStep[]) {
+    this.#entries = new Map(steps.map((step) => [keyOf(step.head), { ...step, isUsed: false }]));
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get bytes(): number {
+    return this.#join().bytes;
+  }
+
+  /** The texts of all steps, with commas between them. */
+  get text(): string {
+    return this.#join().text;
+  }
+
+  /** The same without results. */
+  get textOfHeads(): string {
+    return this.all()
+      .map(({ head }) => textOfStep(head, undefined))
+      .join(",");
+  }
+
+  all(): readonly Entry[] {
+    return [...this.#entries.values()];
+  }
+
+  find(key: Key): Entry | undefined {
+    return this.#entries.get(keyOf(key));
+  }
+
+  /** Adds one that the function has come to, in the place of the one that had only started. */
+  add(step: StoredStep): Entry {
+    const entry = { ...step, isUsed: true };
+    const key = keyOf(step.head);
+    // It stands where it ended, not where it started.
+    if (this.#entries.delete(key)) this.#joined = undefined;
+    const { text: before, bytes } = this.#join();
+    const text = textOfStep(step.head, step.value);
+    this.#entries.set(key, entry);
+    this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + bytesOfText(text) + 1 };
+    return entry;
+  }
+
+  forget(is: (entry: Entry) => boolean): void {
+    for (const [key, entry] of this.#entries) if (is(entry)) this.#entries.delete(key);
+    this.#joined = undefined;
+  }
+
+  #join(): { readonly text: string; readonly bytes: number } {
+    if (this.#joined !== undefined) return this.#joined;
+    const text = this.all()
+      .map(({ head, value }) => textOfStep(head, value))
+      .join(",");
+    this.#joined = { text, bytes: bytesOfText(text) };
+    return this.#joined;
+  }
+}
+
+function keyOf({ name, occurrence, status }: Key): string {
+  return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
+}

@@ -1,0 +1,59 @@
+import { RunPausedError } from "../contract/errors.js";
+import { onTermination } from "../manager/termination.js";
+import type { RunOptions } from "./run.js";
+
+/** Why a run must stop: the first of the reasons that there may be. */
+export class StopSignal {
+  readonly #taskId: string;
+  readonly #controller = new AbortController();
+  readonly #ended = new AbortController();
+  readonly #unsubscribe: () => void;
+  #end: () => void = () => undefined;
+  /** A signal of the process has come, which ends it. */
+  isFinal = false;
+
+  constructor(taskId: string, closing: AbortSignal, { signal, pauseOnSignal = false }: RunOptions) {
+    this.#taskId = taskId;
+    this.#on(closing, (cause) => this.#pause("the manager is closing", cause));
+    if (signal !== undefined) this.#on(signal, (cause) => this.#pause("its signal was aborted", cause));
+    const ended = new Promise<void>((resolve) => {
+      this.#end = resolve;
+    });
+    this.#unsubscribe = pauseOnSignal
+      ? onTermination((name, isFinal) => {
+          this.isFinal = isFinal;
+          this.#pause(`the process got ${name}`);
+          return ended;
+        })
+      : () => undefined;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  stop(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Stops with the reason of another signal. */
+  follow(signal: AbortSignal): void {
+    this.#on(signal, (reason) => this.stop(reason));
+  }
+
+  /** The run is over, and its lease released. */
+  end(): void {
+    this.#ended.abort();
+    this.#end();
+    this.#unsubscribe();
+  }
+
+  #pause(why: string, ...cause: readonly [unknown?]): void {
+    this.stop(new RunPausedError(this.#taskId, why, cause.length === 0 ? {} : { cause: cause[0] }));
+  }
+
+  #on(signal: AbortSignal, call: (reason: unknown) => void): void {
+    if (signal.aborted) call(signal.reason);
+    else signal.addEventListener("abort", () => call(signal.reason), { once: true, signal: this.#ended.signal });
+  }
+}

@@ -1,0 +1,31 @@
+import { isError } from "../contract/errors.js";
+import type { Entry } from "./step-entries.js";
+
+/** The errors of recorded steps that a run's function was given. */
+export class ThrownErrors {
+  readonly #entries = new Map<unknown, Entry>();
+
+  add(error: unknown, entry: Entry): void {
+    this.#entries.set(error, entry);
+  }
+
+  /**
+   * The failed steps to try again after this error has ended the run: those whose errors it is made of, and those that ended
+   * after them, which the function has had no use for. Not those with `atMostOnce`.
+   */
+  toRetryAfter(thrown: unknown, entries: readonly Entry[]): ReadonlySet<Entry> {
+    const fatal = new Set(partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []));
+    const first = entries.findIndex((entry) => fatal.has(entry));
+    const after = first === -1 ? [] : entries.slice(first);
+    return new Set(after.filter(({ head }) => head.status === "failed" && !head.isOnce));
+  }
+}
+
+/** A thrown value, its causes, and the errors that it gathers. */
+function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
+  if (seen.has(thrown)) return [];
+  seen.add(thrown);
+  if (!isError(thrown)) return [thrown];
+  const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
+  return [thrown, ...[thrown.cause, ...errors].flatMap((part) => (part === undefined ? [] : partsOf(part, seen)))];
+}

@@ -1,0 +1,93 @@
+// What the command says of runs and their steps.
+import { expect, it } from "vitest";
+import { newPlace } from "./waymark.js";
+
+/** A task whose run failed in its first attempt and was stopped in the second. */
+async function placeWithRun() {
+  const place = await newPlace();
+  const { manager } = place;
+  for (const attempt of [1, 2]) {
+    const running = manager.run(
+      "agent",
+      async (run) => {
+        if (run.state === 0) {
+          await run.step("plan", () => 1);
+          return run.next(1, { stage: "planned" });
+        }
+        await run.step("model", () => "x");
+        await run.save(1, { stage: "asked" });
+        if (attempt === 2) await run.step("model", () => "y");
+        throw new Error("the model is overloaded");
+      },
+      { initialState: 0, version: "v1" },
+    );
+    await expect(running).rejects.toThrow("overloaded");
+  }
+  return place;
+}
+
+it("tasks, list and resume name the step that a run has come to", async () => {
+  const { run } = await placeWithRun();
+  expect((await run("tasks")).stdout).toContain("Run failed after model 2");
+  expect((await run("resume")).stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
+  const { stdout } = await run("list", "agent");
+  expect(stdout).toContain("Run failed after");
+  expect(stdout).toContain("planned");
+});
+
+it("tasks names the step that a killed run has finished last, and how long it took", async () => {
+  const { manager, run } = await newPlace();
+  await manager.run("t", async (step) => {
+    await step.step("model", () => 1);
+    expect((await run("tasks")).stdout).toMatch(/model · \d+ ms/);
+  });
+});
+
+it("show lists the steps of the pass, and which of them came from storage", async () => {
+  const { run } = await placeWithRun();
+  const { stdout } = await run("show", "agent");
+  expect(stdout).toMatch(/run +attempt 2, pass 2, version v1\n/);
+  expect(stdout).toMatch(/steps +model · \d+ ms · from storage\n/);
+  expect(stdout).toMatch(/\n\S* +model 2 · \d+ ms\n/);
+  expect((await run("show", "agent", "--state")).stdout).toBe("1\n");
+});
+
+it("list --timeline draws all steps of a task's runs as bars", async () => {
+  const { run } = await placeWithRun();
+  const { code, stdout } = await run("list", "agent", "--timeline");
+  expect(code).toBe(0);
+  const steps = stdout.split("\n").slice(1, -1);
+  expect(steps.map((line) => line.replace(/^\S+ \S+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
+    expect.stringMatching(/^1 +BAR +plan · \d+ ms$/),
+    expect.stringMatching(/^2 +BAR +model · \d+ ms$/),
+    expect.stringMatching(/^2 +BAR +saved asked$/),
+    expect.stringMatching(/^2 +BAR +model 2 · \d+ ms$/),
+  ]);
+  const json: unknown = JSON.parse((await run("list", "agent", "--timeline", "--json")).stdout);
+  expect(json).toMatchObject([{ pass: 1 }, { pass: 2 }, { pass: 2 }, { pass: 2 }]);
+});
+
+it("list --timeline says so if there is no run", async () => {
+  const { manager, run } = await newPlace();
+  await manager.save("plain", 1);
+  expect(await run("list", "plain", "--timeline")).toMatchObject({
+    stdout: "",
+    stderr: "No run has recorded a step of this task.\n",
+  });
+});
+
+it("copy and export keep a run, which goes on from there", async () => {
+  const { manager, run } = await newPlace();
+  const ran: string[] = [];
+  const program = (taskId: string) =>
+    manager.run(taskId, async (on) => {
+      await on.step("a", () => ran.push("a"));
+      if (ran.length < 2) await on.step("b", () => Promise.reject(new Error("stop")));
+      return on.step("c", () => ran.push("c"));
+    });
+  await expect(program("t")).rejects.toThrow("stop");
+  ran.push("between");
+  expect((await run("fork", "t", "@latest", "copy")).code).toBe(0);
+  expect(await program("copy")).toBe(3);
+  expect(ran).toEqual(["a", "between", "c"]);
+});
