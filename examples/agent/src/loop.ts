@@ -1,0 +1,31 @@
+import { generateText, type LanguageModel, type ModelMessage, modelMessageSchema } from "ai";
+import type { NextPass, Run } from "waymark";
+import { z } from "zod";
+import { type Perform, tools } from "./tools.js";
+
+export type Chat = { messages: ModelMessage[] };
+
+/** The state of a run. The AI SDK knows what a message is, so a damaged chat is refused. */
+export const Chat = z.object({ messages: z.array(modelMessageSchema) });
+
+/** One turn: the model speaks, its tools run side by side, and the next turn begins with the longer chat. */
+export function agent(model: LanguageModel, perform: Perform) {
+  return async (run: Run<Chat>): Promise<string | NextPass> => {
+    const { messages } = run.state;
+    const reply = await run.step("model", async ({ signal }) => {
+      const { text, toolCalls, response } = await generateText({ model, tools, messages, abortSignal: signal });
+      // Copies: a call of the AI SDK has a hidden property, and hidden properties are not stored but refused.
+      return { text, toolCalls: toolCalls.map((call) => ({ ...call })), messages: response.messages };
+    });
+    messages.push(...reply.messages);
+    if (reply.toolCalls.length === 0) {
+      await run.save({ messages }, { stage: "answer" });
+      return reply.text;
+    }
+    const content = await Promise.all(
+      reply.toolCalls.map((call) => run.step(`${call.toolName} ${call.toolCallId}`, ({ key }) => perform(call, key))),
+    );
+    messages.push({ role: "tool", content });
+    return run.next({ messages }, { stage: "turn" });
+  };
+}
