@@ -18,7 +18,7 @@ interface Caller {
 export class GroupCommit {
   readonly #commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>;
   #appends: Append[] = [];
-  /** Of each append. By themselves: what is stored needn't stay in memory until the program waits. */
+  /** The caller of each append. Kept apart from the drafts, so that stored drafts can be freed. */
   #callers: Caller[] = [];
   #bytes = 0;
 
