@@ -30,9 +30,9 @@ export interface RunBody extends RunParts {
   readonly steps: readonly StoredStep[];
 }
 
-/** What of {@link RunParts} needs no codec. */
+/** The part of {@link RunParts} that needs no codec. */
 export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version"> {
-  /** The checkpoint's own id. In a copy (a fork, a rewind) it is another one's. */
+  /** The checkpoint's own id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
 }
 
