@@ -13,7 +13,7 @@ export interface Checkpoint<Task = unknown> {
   metadata: Record<string, unknown>;
 }
 
-/** What a build has come to. */
+/** A build's progress. */
 export interface BuildProgress<Task = unknown> {
   /** Where it is given beside a build's id, it must be that id. */
   readonly buildId?: string | undefined;

@@ -99,7 +99,7 @@ async function decoded(text: string): Promise<unknown> {
 
 /** Why a serializer's JSON isn't the value; `undefined` if it is. */
 function lossIn(text: string, value: unknown): string | undefined {
-  // What JSON has no text for.
+  // JSON has no text for the value.
   if (text === "") return `a ${typeof value}`;
   if (text === UNABLE && typeof value !== "string") return "a value that the `serde` is unable to serialize";
   return text.includes('"[Circular]"') && hasCycle(value) ? "a value with a cycle" : undefined;

@@ -100,7 +100,7 @@ function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictE
   const since = parentId === "" ? "it was found empty" : `checkpoint ${parentId} was read`;
   return new CheckpointConflictError(
     `Another run, or an updateState, has continued this thread since ${since}, or the thread was deleted ` +
-      `(task ${JSON.stringify(taskId)}). What was stored meanwhile is untouched, and no checkpoint of this run was stored since. ` +
+      `(task ${JSON.stringify(taskId)}). The thread's new records are untouched, and this run has stored no checkpoint since. ` +
       "Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );

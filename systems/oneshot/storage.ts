@@ -29,7 +29,7 @@ export interface WriteCondition {
 export interface SetAside {
   readonly path: string;
   readonly movedTo: string;
-  /** What is wrong with it. */
+  /** The damage, in words. */
   readonly reason: string;
 }
 
@@ -165,7 +165,7 @@ export class FeatureCheckpoints {
   }
 
   /**
-   * What is wrong with a feature's file; `undefined` if it can be read, or isn't there.
+   * The damage of a feature's file, in words; `undefined` if it can be read, or isn't there.
    *
    * @throws {UnsupportedFormatError} Another program wrote it.
    */

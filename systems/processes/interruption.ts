@@ -4,7 +4,7 @@ import { onTermination } from "../../src/manager/termination.js";
 export interface InterruptionOptions {
   /** Ends the work too. */
   readonly signal: AbortSignal | undefined;
-  /** What the work's signal aborts with on SIGINT, SIGTERM or SIGHUP. */
+  /** The reason with which the work's signal aborts on SIGINT, SIGTERM or SIGHUP. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
