@@ -7,8 +7,8 @@ import { resumeLine } from "./resume-line.js";
 /** A run of a feature or of a PRP: what it did is saved, and `--resume` continues it. */
 export interface PausableRun<Result> {
   /**
-   * What shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live one, which other lines
-   * would tear, shows them itself.
+   * Shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live view shows other lines
+   * itself: they would tear it otherwise.
    */
   readonly view?: { end(): Promise<void>; readonly live?: { say(line: string): void } | undefined } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */

@@ -15,7 +15,7 @@ export interface FoundTask extends TaskSummary {
 interface FoundThread {
   readonly id: string;
   readonly namespaces: readonly ThreadNamespace[];
-  /** What it asks before it goes on. Only of {@link describedTasks}, and `undefined` if that can't be read. */
+  /** Its questions before it goes on. Only {@link describedTasks} sets them; `undefined` if they can't be read. */
   readonly interrupts?: readonly unknown[] | undefined;
 }
 
@@ -31,12 +31,12 @@ interface Place {
   readonly damage: DamageSink;
 }
 
-/** What the command shows it as, and takes it by. */
+/** The name by which the command shows and takes it. */
 export function nameOf({ taskId, thread }: FoundTask): string {
   return thread?.id ?? taskId;
 }
 
-/** The thread, if the task is that of its graph itself; and what the ids of all its tasks begin with. */
+/** The thread, if the task is that of its graph itself; and the beginning of the ids of all its tasks. */
 export function wholeThread(taskId: string): { readonly id: string; readonly prefix: string } | undefined {
   const thread = threadOf(taskId);
   const prefix = threadPrefixOf(taskId);
