@@ -158,7 +158,7 @@ class JsonFolder implements Task {
     lock: FolderLock,
     replaced: readonly CheckpointFile[] = [],
   ): Promise<void> {
-    // Until a write has ended well, what is known here may no longer be so.
+    // Until the write has ended well, the known names may be out of date.
     this.modified = undefined;
     if (replaced.length === 0) await lock.writeLast(location, renderCheckpoint(record));
     else {

@@ -62,9 +62,9 @@ const LOCK_TIMEOUT_MS = 15_000;
 const MAX_KNOWN_FOLDERS = 10_000;
 
 /**
- * A root folder with a folder for each task: what all adapters on files have in common. Which form a task's checkpoints
- * have in its folder is the subclass's. One write of a task at a time, in call order and under a lock that processes
- * share.
+ * A root folder with a folder for each task: the base of all adapters on files. The subclass decides which form a
+ * task's checkpoints have in its folder. A task's writes are done one at a time, in call order and under a lock that
+ * processes share.
  */
 export abstract class FolderStore implements StorageAdapter {
   readonly name: string;

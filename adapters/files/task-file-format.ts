@@ -71,7 +71,7 @@ export interface TaskFileContent {
   readonly taskId?: string;
   /** The damage to the file as a whole. */
   readonly damage?: string | undefined;
-  /** It must not be written: what it says of itself can't be read. */
+  /** It must not be written, because its own fields can't be read. */
   readonly isRefused?: boolean;
   /** The first line's keys, another program's too. */
   readonly fields: JsonObject;

@@ -78,8 +78,8 @@ export interface PostgresTablesOptions {
 }
 
 /**
- * Checkpoints in a PostgreSQL database, for many machines: what was acknowledged survives what the server's own commits
- * survive. Needs the package pg.
+ * Checkpoints in a PostgreSQL database, for many machines. An acknowledged checkpoint is as durable as the server's own
+ * commits. Needs the package pg.
  *
  * @example
  * ```ts
@@ -312,7 +312,7 @@ function ignore(): void {}
 /** While more calls than these are under way, texts wait as bytes. */
 const FEW = 256;
 
-/** The same draft, its text as UTF-8 outside of V8's heap. That is limited, and one emoji in a text doubles what it takes there. */
+/** The same draft, its text as UTF-8 outside of V8's heap, which is limited: one emoji doubles a text's size there. */
 function compacted(draft: CheckpointDraft): CheckpointDraft {
   const { encoding, sha256, body } = draft.payload;
   if (typeof body !== "string") return draft;

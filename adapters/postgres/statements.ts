@@ -197,8 +197,8 @@ export function statementsOn(schema: string) {
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
     /**
-     * The first row that nothing is filtered from: what most reads want. With a limit that the server doesn't know, it would
-     * plan anew each time.
+     * The first row without a filter, for most reads. With a limit that the server doesn't know, it would plan anew
+     * each time.
      */
     checkpoint: {
       newest: `SELECT ${columns}, ${wholeOrKnown} FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,

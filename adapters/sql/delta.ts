@@ -259,9 +259,9 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
 }
 
 /**
- * Where the text goes on for long as it does anywhere in the base, `at` or elsewhere: short stretches are inserted, since a text
- * of many pieces takes long to read. Looks for anchors at distances that double: a stretch is found if it is about as long as
- * what stands before it.
+ * Looks for a long stretch of the text that stands anywhere in the base, `at` or elsewhere. Short stretches are
+ * inserted, since a text of many pieces takes long to read. Looks for anchors at distances that double: a stretch is
+ * found if it is about as long as the text before it.
  */
 function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
   for (let insert = 0; insert + SURELY <= text.length; insert = Math.max(ANCHOR, insert * 2)) {

@@ -1,7 +1,7 @@
 import { copyOf } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
-/** The most appends of one transaction, and about the most text: what waits takes no more memory. */
+/** The most appends of one transaction, and about the most text: waiting appends take no more memory. */
 const MOST = 256;
 const MOST_BYTES = 4 * 1024 * 1024;
 

@@ -66,7 +66,7 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    // Not `one`: what the payload is made of must be of the same moment.
+    // Not `one`: the pieces of the payload must be read at the same moment as the row.
     for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
     return undefined;
   }
