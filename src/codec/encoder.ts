@@ -316,7 +316,7 @@ function lossOf(tag: string, value: unknown): string {
   return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
 }
 
-/** As {@link kindOf}, fast for most of what a state holds. */
+/** As {@link kindOf}, but fast for the most frequent classes. */
 function classOf(prototype: object | null): string | undefined {
   if (prototype === Object.prototype) return "Object";
   if (prototype === Array.prototype) return "Array";

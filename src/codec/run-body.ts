@@ -70,7 +70,7 @@ export function runText({ head, state, begin, input, result }: RunParts, steps: 
   return { encoding: "json-run", text };
 }
 
-/** A stored step: what is known of it, and the text of its result or error. */
+/** A stored step: its head, and the text of its result or error. */
 export interface StoredStep {
   readonly head: StepHead;
   readonly value: string | undefined;

@@ -142,7 +142,7 @@ export interface StorageAdapter {
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
    * @throws {CheckpointConflictError} The rest of the condition doesn't hold, or the id or the exact
    *   sequence is taken; nothing was stored.
-   * @throws {StorageError} The backend failed; what was acknowledged before is intact.
+   * @throws {StorageError} The backend failed; checkpoints that were acknowledged before are intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
 

@@ -250,7 +250,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#reader.tasks(resolveTasksQuery(query));
   }
 
-  /** The tasks whose newest checkpoint isn't `completed`, most recent first: what "Resume from …?" shows. */
+  /** The tasks whose newest checkpoint isn't `completed`, most recent first: for a prompt like "Resume from …?". */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     this.#assertOpen();
     return this.#reader.tasks(resolveIncompleteQuery(query));
@@ -390,7 +390,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    *
    * @returns The numbers of checkpoints, also of those left if `signal` or `close` stopped it.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
-   * @throws {KeyUnavailableError} A key can't be fetched; what was rewritten before stays.
+   * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before stay so.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {
@@ -402,8 +402,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   /**
    * Saves the task's state every `intervalMs` if the task's newest checkpoint has another one, until `stop()`, which saves
-   * the last change. An auto-save is a passing checkpoint: it takes the place of the one before it, so that a policy counts
-   * what was saved by name. It never reopens a completed task. A failure is an `autoSaveFailed` event and is logged, and the
+   * the last change. An auto-save is a passing checkpoint: it takes the place of the one before it, so that a policy
+   * counts milestones. It never reopens a completed task. A failure is an `autoSaveFailed` event and is logged, and the
    * next tick tries again. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
