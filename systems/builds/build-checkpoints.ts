@@ -61,7 +61,7 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   /**
    * Removes a build's old checkpoints.
    *
-   * @param keepLast - How many stay, from 1. Default: what the retention says, which is 50 unless told.
+   * @param keepLast - How many stay, from 1. Default: as the option `retention` says.
    * @returns How many were removed.
    * @throws {CheckpointCorruptError} None of those to keep can be read; nothing was removed.
    */

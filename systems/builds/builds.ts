@@ -36,7 +36,7 @@ const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 /** The result of a search in a database that isn't there. */
 const NOTHING = { item: undefined, damage: [] };
 
-/** The builds of one database: arguments checked, calls made, what goes on beside them reported. */
+/** The builds of one database. Checks arguments, makes the calls, and logs what else happens. */
 export class Builds {
   readonly #path: string;
   readonly #file: DatabaseFile<BuildStore>;

@@ -41,7 +41,7 @@ const SIZE_OF_REST = 1000;
  * begins with one.
  */
 export class KnownCheckpoints {
-  /** By task, then by id; what was used last comes last. */
+  /** By task, then by id; those used last come last. */
   readonly #byTask = new Map<string, Map<string, KnownCheckpoint>>();
   #size = 0;
 

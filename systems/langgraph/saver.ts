@@ -219,7 +219,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * As LangGraph's own, but what is lost isn't left out.
+   * As LangGraph's own, but throws if a part is lost, which LangGraph's leaves out.
    *
    * @throws {CheckpointCorruptError} A part of the history is damaged, or was removed by pruning.
    */

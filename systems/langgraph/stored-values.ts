@@ -8,8 +8,8 @@ import { LangchainObjects } from "./langchain-objects.js";
 import type { StoredValue } from "./records.js";
 
 /**
- * A value in the form in which it is stored. A text is as `JSON.stringify` writes it; a tagged one has Waymark's tags for
- * what JSON doesn't carry.
+ * A value in the form in which it is stored. A text is as `JSON.stringify` writes it; a tagged one has Waymark's tags
+ * for values that JSON can't hold.
  */
 export type SerializedValue =
   | { readonly text: string; readonly isTagged?: boolean }

@@ -71,7 +71,7 @@ export interface OneshotResult {
  *   `<feature>.json.damaged-<time>`, and says so to the logger.
  * @throws {UnsupportedFormatError} Another program wrote the file of that name. It is left untouched, with `restart` too:
  *   use another `checkpointDir`.
- * @throws {StorageError} A checkpoint could not be saved; what ran was ended.
+ * @throws {StorageError} A checkpoint could not be saved; running workstreams were ended.
  * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
  * @throws The signal's reason, once it aborts.
  */

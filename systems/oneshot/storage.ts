@@ -34,8 +34,8 @@ export interface SetAside {
 }
 
 /**
- * The features' checkpoints below a base folder, one file each, in the spec's format. A `waymark` key holds what the
- * spec has no key for: what a run needs, and a checksum of all the rest.
+ * The features' checkpoints below a base folder, one file each, in the spec's format. The spec has no keys for the
+ * run's own data and for a checksum of all the rest: a `waymark` key holds them.
  *
  * ```
  * { "feature_id": "F01", …, "last_update": "…", "waymark": { …, "sha256": "…" } }

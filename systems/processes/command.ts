@@ -79,7 +79,7 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
   try {
     const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "waymark-watchdog", tries], {
       cwd: "/",
-      // A session of its own: what ends this process or the command's group doesn't reach it.
+      // A session of its own: signals to this process or to the command's group don't reach it.
       detached: true,
       stdio: ["pipe", holds ?? "ignore", "ignore"],
     });
@@ -175,7 +175,7 @@ function killGroup(group: number): void {
   }
 }
 
-/** As in npm's scripts, what the project has installed comes first. */
+/** As in npm's scripts, the project's own programs come first. */
 function pathFrom(cwd: string): string {
   const folders: string[] = [];
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {

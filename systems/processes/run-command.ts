@@ -128,7 +128,7 @@ class Pump {
     });
   }
 
-  /** From now on nothing waits for the terminal: what is left is no more than a pipe holds. */
+  /** From now on nothing waits for the terminal: the rest is no more than a pipe holds. */
   hurry(): void {
     this.#isHurried = true;
     this.#stream.resume();

@@ -70,7 +70,7 @@ export async function callCoder(
   const answered = answerOf(coder, { ...request, signal });
   const late = await Promise.race([answered, aborted(signal)]);
   if (late !== undefined) return late;
-  // A coder that heeds the signal gets time to end; what it finishes by then still counts.
+  // A coder that heeds the signal gets time to end; a result that comes by then still counts.
   const patience = new AbortController();
   const last = await Promise.race([answered, delay(graceMs, undefined, { signal: patience.signal })]);
   patience.abort();

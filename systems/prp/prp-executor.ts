@@ -48,7 +48,7 @@ export interface PrpExecutorOptions {
 }
 
 export interface ExecuteOptions {
-  /** Pauses the execution: what runs is ended, and `execute` rejects with the reason. Execute again to resume. */
+  /** Pauses the execution: ends the running command, and `execute` rejects with the reason. Execute again to resume. */
   readonly signal?: AbortSignal | undefined;
   /** Begins anew, whatever the checkpoints say; a file of them that can't be written is set aside. Default false. */
   readonly restart?: boolean | undefined;

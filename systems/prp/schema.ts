@@ -7,7 +7,7 @@ export type GateStage = `validation-gate-${string}`;
 /** A point of a PRP's execution. The spec's own program reads the gates 1 to 4 alone. */
 export type PrpStage = "pre-execution" | "coder-response" | GateStage | "complete" | "failed";
 
-/** For a regular expression: what {@link PrpStage} names. */
+/** The stages that {@link PrpStage} names, for a regular expression. */
 export const PRP_STAGE_PATTERN =
   "(?:pre-execution|coder-response|validation-gate-\\d+(?:\\.\\d+)?(?:-\\d+)?|complete|failed)";
 const PRP_STAGE = new RegExp(`^${PRP_STAGE_PATTERN}$`);
