@@ -4,7 +4,7 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { resumeLine } from "./resume-line.js";
 
-/** A run of a feature or of a PRP: what it did is saved, and `--resume` continues it. */
+/** A run of a feature or of a PRP. It saves its progress, and `--resume` continues it. */
 export interface PausableRun<Result> {
   /**
    * Shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live view shows other lines

@@ -82,7 +82,7 @@ export function kindOfName(name: string): "files" | "tasks" | undefined {
   return /^\d{12,15}(-.+\.json|\.removed)$/.test(name) ? "files" : undefined;
 }
 
-/** By the size of a database's header: what that begins with, and the application id `WYMK`. */
+/** Reads as much as a database's header, and tells the kind by its beginning and the application id `WYMK`. */
 async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">> {
   const file = await open(path);
   try {

@@ -53,7 +53,7 @@ export async function* tasksOf({ storage, damage }: Place, taskId: string): Asyn
 /**
  * The tasks of a thread need each other: a checkpoint has values from others.
  *
- * @param advice - The end of the sentence: what the user can do instead.
+ * @param advice - A sentence that tells the user what to do instead.
  * @throws {CommandError} It is a thread, or a part of one.
  */
 export function refuseThread(taskId: string, advice: string): void {
@@ -65,8 +65,8 @@ export function refuseThread(taskId: string, advice: string): void {
 /**
  * The tasks that the query finds, each thread as one. Damage is reported.
  *
- * @param query - Its statuses are those of other tasks: what a thread's is, its writes say. Where there are threads, more
- *   than its limit may come.
+ * @param query - Its statuses filter other tasks only: a thread's status is in its writes. If there are threads, more
+ *   tasks than its limit may come.
  */
 export async function* findTasks(
   place: Place,

@@ -55,7 +55,7 @@ export async function importThreads(
 
   const all: { readonly thread: Thread; readonly ids: readonly string[] }[] = [];
   for (const thread of await source.threads()) {
-    // In the order of their making: what a checkpoint has from an older one is stored once.
+    // In the order of their making: a value that a checkpoint has from an older one is stored once.
     all.push({ thread, ids: (await source.ids(thread)).toSorted() });
   }
   const checkpoints = all.reduce((sum, { ids }) => sum + ids.length, 0);
