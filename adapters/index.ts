@@ -24,8 +24,8 @@ export {
  * | `sqlite:FILE` | `SqliteAdapter`: one database |
  * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` for another schema than `waymark` |
  *
- * What follows the colon of the first three is a path, taken as it is: nothing in it is decoded. `~/` at its beginning is
- * the home folder.
+ * In the first three, a path follows the colon. It is taken as it is: nothing in it is decoded. `~/` at its beginning
+ * is the home folder.
  *
  * @example
  * ```ts

@@ -9,10 +9,10 @@ export interface OpenStorageOptions {
   readonly relativeTo?: string | undefined;
 }
 
-/** What a storage URL may begin with. `postgresql:` is `postgres` too. */
+/** The schemes of storage URLs. `postgresql:` is `postgres` too. */
 export type StorageScheme = "files" | "tasks" | "sqlite" | "postgres";
 
-/** What a storage URL names: a place on this machine, or tables of a server. */
+/** The place that a storage URL names: on this machine, or tables of a server. */
 export type StorageLocation = FileLocation | ServerLocation;
 
 /** A folder or a file. */
@@ -33,7 +33,7 @@ export interface ServerLocation {
 }
 
 /**
- * What a storage URL names. It looks at nothing.
+ * Parses a storage URL. It doesn't look whether anything is there.
  *
  * @throws {UnsupportedOperationError} No storage of that scheme is known.
  * @throws {TypeError} It is no URL of that form, or an option is misspelled.
@@ -75,7 +75,7 @@ function parse(url: string): { readonly scheme: string; readonly path: string } 
   // One letter before a colon is a drive of Windows.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
-    // What stands before an @ may be a password.
+    // The part before an @ may be a password.
     throw new TypeError(
       `${JSON.stringify(url.replace(/[^/]*@/, "…@"))} is no storage URL: there is no scheme in it. Write ${FORMS}.`,
     );

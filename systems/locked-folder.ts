@@ -7,7 +7,7 @@ import { SharedFileLock } from "./shared-file-lock.js";
 /** How long a write waits for other processes' writes in the same folder. */
 const LOCK_TIMEOUT_MS = 15_000;
 
-/** What a system does to files while it holds a folder's lock. */
+/** The operations on files that a system may call while it holds a folder's lock. */
 export interface LockedFiles {
   /** Puts a whole file in place, atomically. Resolves once it is on the disk. */
   write(target: string, content: Uint8Array, options?: { readonly mode?: number }): Promise<void>;

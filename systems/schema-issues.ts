@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { StateInvalidError } from "../src/contract/errors.js";
 
-/** What a schema complains about, on one line: where each fault is, and what is wrong. */
+/** The complaints of a schema, on one line: where each fault is, and what is wrong. */
 export function describeIssues({ issues }: z.ZodError): string {
   return issues.map(({ path, message }) => `${path.join(".") || "the whole"}: ${message}`).join("; ");
 }

@@ -64,7 +64,7 @@ export class SharedFileLock {
   async release(): Promise<void> {
     // proper-lockfile would remove another holder's lock as well.
     if (this.#loss.error !== undefined || !this.#isOurs()) return;
-    // If that fails, what was written is safe all the same, and the lock becomes stale by itself.
+    // If that fails, the written data is safe all the same, and the lock becomes stale by itself.
     await this.#release().catch(() => undefined);
   }
 

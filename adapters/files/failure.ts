@@ -1,6 +1,6 @@
 import { CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
 
-/** What a call was about when the file system failed it. */
+/** A call that the file system failed. */
 export interface FailedCall {
   /** In the words of a message: `save a checkpoint of task "build-42"`. */
   readonly doing: string;
@@ -10,7 +10,7 @@ export interface FailedCall {
   readonly isRead?: boolean;
 }
 
-/** What a person can do about it. */
+/** Advice for a person, by the error's code. */
 const ADVICE: Readonly<Record<string, string>> = {
   ENOSPC: "The disk is full: free some space, then try again.",
   EDQUOT: "The disk quota is used up: free some space, then try again.",

@@ -100,8 +100,8 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
  *
  * Not by mkdir's `recursive`: where a file system answers ENOENT to any new name, as /proc does, Node tries for ever.
  *
- * @param path - Absolute. What is there already is left as it is, a file too.
- * @throws What the file system answers.
+ * @param path - Absolute. If something is there already, even a file, it is left as it is.
+ * @throws The file system's error.
  */
 export async function makeFolders(path: string): Promise<void> {
   const above = dirname(path);
@@ -121,7 +121,7 @@ export async function makeFolders(path: string): Promise<void> {
  * Looks whether a folder or file that isn't there, or is empty, could be made, and makes nothing: so a store that can't be
  * made is found out by the first read, and not by a save an hour later. One with content may be one that can only be read.
  *
- * @throws What the file system answers.
+ * @throws The file system's error.
  */
 export function assertCanBeMade(path: string): void {
   const stats = unlessAbsent(() => statSync(path));
@@ -146,7 +146,7 @@ function isEmpty(path: string, stats: Stats): boolean {
   }
 }
 
-/** Makes one folder, with mode 0700. What is there already is left as it is, a file too. */
+/** Makes one folder, with mode 0700. If something is there already, even a file, it is left as it is. */
 export function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -205,8 +205,8 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * What stands there, a link too; `undefined` if nothing does. Not by `throwIfNoEntry: false`, which newer versions of
- * Node take to mean ENOTDIR too: that is a wrong path.
+ * The stats of the file, folder or link at that path; `undefined` if there is none. Not by `throwIfNoEntry: false`:
+ * newer versions of Node take it to mean ENOTDIR too, and that is a wrong path.
  */
 export function statsOf(path: string): Stats | undefined {
   return unlessAbsent(() => lstatSync(path));
@@ -227,7 +227,7 @@ export function isFolder(path: string): boolean {
   );
 }
 
-/** What there is in a folder; nothing if it doesn't exist. */
+/** The names in a folder; none if it doesn't exist. */
 export function namesIn(folder: string): string[] {
   return unlessAbsent(() => readdirSync(folder)) ?? [];
 }

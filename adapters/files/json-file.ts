@@ -75,9 +75,9 @@ class JsonFolder implements Task {
   readonly path: string;
   /** The folder's own time when it was as it is known here. */
   modified: bigint | undefined;
-  /** Of checkpoints that were removed when they were the newest. */
+  /** The names of checkpoints that were removed when they were the newest. */
   readonly #tombstones: readonly string[];
-  /** The oldest first. An append adds to its end, which disturbs no iteration; what removes makes a new list. */
+  /** The oldest first. An append adds to its end, which disturbs no iteration; a removal makes a new list. */
   #names: string[];
   /** File names by the ids' names. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
@@ -158,7 +158,7 @@ class JsonFolder implements Task {
     lock: FolderLock,
     replaced: readonly CheckpointFile[] = [],
   ): Promise<void> {
-    // Until a write has ended well, what is known here may no longer be so.
+    // Until the write has ended well, the known names may be out of date.
     this.modified = undefined;
     if (replaced.length === 0) await lock.writeLast(location, renderCheckpoint(record));
     else {
@@ -216,7 +216,7 @@ function createdAtOf(file: CheckpointFile): string {
   }
 }
 
-/** What a folder is, under whichever path, and its own time in nanoseconds: what is in it changed then. */
+/** A folder's inode, the same under any path, and its modification time in nanoseconds, when an entry last changed. */
 function statsOfFolder(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };

@@ -10,7 +10,7 @@ import { taskFolders } from "./task-scan.js";
 /** In a task's folder. It stays there when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
-/** What a task's folder says of its lease. @throws {UnreadableError} It is damaged. */
+/** The lease in a task's folder. @throws {UnreadableError} It is damaged. */
 export function leaseIn(folder: string): TimedLease {
   return { lease: leaseFileIn(folder)?.lease, nowMs: monotonicMs() };
 }

@@ -147,7 +147,7 @@ export class FolderLock {
     return true;
   }
 
-  /** @throws {LockLostError} It was stolen: what was read since it was taken may be out of date. */
+  /** @throws {LockLostError} It was stolen: data read since it was taken may be out of date. */
   assertHeld(): void {
     if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
   }

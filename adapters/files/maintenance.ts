@@ -12,7 +12,7 @@ import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 /** Does a write in a task's folder, under its lock; once more from the beginning if the lock was stolen. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
 
-/** What one look at something in a task's folder has given. */
+/** The result of examining one thing in a task's folder. */
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
@@ -118,7 +118,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
 
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
-/** What is asked for, or why it can't be had. */
+/** The result of `ask`, or the reason why there is none. */
 function resultOrReason<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();

@@ -15,7 +15,7 @@ const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /**
  * The name of the file or folder that belongs to an id, the same on every system: `[A-Za-z0-9._-]` as they are, each
  * other byte of its UTF-8 as `%XX`. A leading or trailing dot is escaped, and the first letter of a Windows device
- * name. What comes out too long is cut and followed by `~` and the id's SHA-256; since `~` itself is always escaped,
+ * name. A name that is too long is cut and followed by `~` and the id's SHA-256; since `~` itself is always escaped,
  * such a name is never that of a short id.
  *
  * Two ids never share a name. Two that differ in case alone may share a folder on a disk that doesn't tell them apart:

@@ -11,11 +11,11 @@ import type { FolderLock } from "./lock.js";
 const QUARANTINE = ".quarantine";
 
 /**
- * Puts what is damaged into quarantine, with the reason beside it, and resolves once both are on the disk: then the
- * caller may take the original away. Its name tells the content, so after a kill in between nothing is stored twice.
+ * Puts damaged bytes into quarantine, with the reason beside them, and resolves once both are on the disk: then the
+ * caller may take the original away. The copy's name tells its content, so a kill in between doesn't store it twice.
  *
  * @param folder - The task's folder.
- * @param lock - Of that folder. Without it nothing is done, as for a dry run.
+ * @param lock - The lock of that folder. Without it nothing is done, as for a dry run.
  * @returns Where it is now.
  * @throws {LockLostError | StorageError} The second if the quarantine is a link.
  */

@@ -24,9 +24,9 @@ import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
-/** What a task's folder held when it was loaded, in whatever form. Its `lastSequence` throws if nothing tells it. */
+/** A task's checkpoints, as its folder held them when it was loaded. `lastSequence` throws if nothing tells it. */
 export interface Task extends TaskPosition {
-  /** Of checkpoints, damaged ones included. */
+  /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): Entry | undefined;
   /** One that can't be read, and may have any id. */
@@ -51,9 +51,9 @@ export interface Task extends TaskPosition {
 export interface Entry {
   /** A path, or a path and a line. */
   readonly location: string;
-  /** What is known of it if it can't be read. */
+  /** The fields that are known even if it can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
-  /** What repair keeps, if it is damaged. @throws {UnreadableError} It is no file. */
+  /** The bytes that repair keeps, if it is damaged. @throws {UnreadableError} It is no file. */
   bytes(): Uint8Array | undefined;
   /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   head(): RecordHead | undefined;
@@ -61,7 +61,7 @@ export interface Entry {
   checkpoint(): StoredCheckpoint | undefined;
 }
 
-/** What a file says of a checkpoint beside its body. */
+/** The fields of a checkpoint in a file, without its body. */
 export interface RecordHead extends SealedSummary {
   /** The body is bytes, and stands in the file as base64 text. */
   readonly bodyIs?: "base64";
@@ -87,7 +87,7 @@ export function textOfValue(value: JsonValue): string {
   }
 }
 
-/** What a file says of the form that {@link textOfBody} has. */
+/** The field of a file that tells the form of {@link textOfBody}. */
 export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
 }
@@ -204,7 +204,7 @@ export function parseHead(fields: StoredFields & { readonly bodyIs?: JsonValue |
 export function parseObject(source: string): JsonObject {
   let value: JsonValue;
   try {
-    // What JSON.parse gives is, by its definition, a JsonValue.
+    // JSON.parse returns a JsonValue, by its definition.
     value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
     throw new UnreadableError("it is not JSON, or cut short", { cause: error });

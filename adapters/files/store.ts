@@ -62,9 +62,9 @@ const LOCK_TIMEOUT_MS = 15_000;
 const MAX_KNOWN_FOLDERS = 10_000;
 
 /**
- * A root folder with a folder for each task: what all adapters on files have in common. Which form a task's checkpoints
- * have in its folder is the subclass's. One write of a task at a time, in call order and under a lock that processes
- * share.
+ * A root folder with a folder for each task: the base of all adapters on files. The subclass decides which form a
+ * task's checkpoints have in its folder. A task's writes are done one at a time, in call order and under a lock that
+ * processes share.
  */
 export abstract class FolderStore implements StorageAdapter {
   readonly name: string;
@@ -113,7 +113,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#lockTimeoutMs = lockTimeoutMs;
   }
 
-  /** What a task's folder holds now. @param lock - For a write. Without it, for a read. */
+  /** Loads the task's checkpoints. @param lock - For a write. Without it, for a read. */
   protected abstract load(folder: string, lock?: FolderLock): Task;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options: AppendOptions = {}): Promise<number> {
@@ -140,7 +140,7 @@ export abstract class FolderStore implements StorageAdapter {
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#reading(taskId, "read", () => {
       const task = this.#existingTask(taskId);
-      // What a damaged record still says of itself may be damaged too.
+      // A damaged record's id may be damaged too, so any damaged one may be the one that is asked for.
       const entry = task?.find(id) ?? task?.findDamaged?.();
       return entry && readEntry(entry, taskId, () => entry.checkpoint());
     });

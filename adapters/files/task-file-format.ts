@@ -54,7 +54,7 @@ const CARRIAGE_RETURN = 0x0d;
 const COMMA = 0x2c;
 const CLOSING_BRACE = 0x7d;
 
-/** What another program's record doesn't say, as far as its state tells it. Must not throw. */
+/** Finds the fields that another program's record lacks, as far as its state tells them. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
   readonly stage?: string | undefined;
   /** Default: `failed` where the record has an error, else `running`. */
@@ -63,15 +63,15 @@ export type AdoptRecord = (record: JsonObject) => {
 
 /** A task's file. */
 export interface TaskFileContent {
-  /** The oldest first. What another program wrote is adopted already. */
+  /** The oldest first. Records of other programs are adopted already. */
   readonly lines: readonly RecordLine[];
   /** The last sequence that was given, as far as the first line tells. */
   readonly lastSequence: number;
   /** Whose it is, as far as the first line tells. */
   readonly taskId?: string;
-  /** What is wrong with the file as a whole. */
+  /** The damage to the file as a whole. */
   readonly damage?: string | undefined;
-  /** It must not be written: what it says of itself can't be read. */
+  /** It must not be written, because its own fields can't be read. */
   readonly isRefused?: boolean;
   /** The first line's keys, another program's too. */
   readonly fields: JsonObject;
@@ -284,7 +284,7 @@ function parseDocument(
   return { ...header, lines: [...damaged, ...ours] };
 }
 
-/** What is left of a file that is damaged where it says what it is. */
+/** The readable records of a file whose beginning is damaged. */
 function salvage(bytes: Buffer, path: string): TaskFileContent {
   const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
   const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason() instanceof UnreadableError));
@@ -315,7 +315,7 @@ function headOf(fields: JsonObject): RecordHead {
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
 
-/** What records of every program have, and what we add. */
+/** The fields that records of every program have, and those that we add. */
 type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
 /** A record that another program has written, or stripped of what it didn't know. */

@@ -27,7 +27,7 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
 
 /** A file that could not be read, and where it is now. */
 export interface SetAside {
-  /** What it was named. */
+  /** Its former path. */
   readonly path: string;
   readonly movedTo: string;
   /** Why it could not be read. */
@@ -71,7 +71,7 @@ export class TaskFileAdapter extends FolderStore {
       if (refusal === undefined) return undefined;
       const bytes = readStored(path) ?? new Uint8Array();
       const movedTo = `${path}.damaged-${digestOf(bytes)}`;
-      // Whatever happens on the way, it has one of its names, or both.
+      // In this order the file keeps a name, or two, even if the process is killed.
       await lock.write(movedTo, bytes);
       lock.remove(path);
       await syncFolder(folder);
@@ -94,7 +94,7 @@ export class TaskFileAdapter extends FolderStore {
   }
 }
 
-/** What a task's file held when it was read. */
+/** A task's checkpoints, as its file held them when it was read. */
 class TaskFile implements Task {
   readonly path: string;
   /** Why it must not be written. */
@@ -156,7 +156,7 @@ class TaskFile implements Task {
     const taskId = this.#taskId;
     const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
     const kept = lines.filter(({ location }) => !locations.has(location));
-    // What is wrong with the file as a whole is in quarantine: the lines that are intact make a new one.
+    // The file, damaged as a whole, is in quarantine: its intact lines make a new one.
     const isRepaired = locations.has(this.path);
     let removed = lines.length - kept.length;
     if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
@@ -180,7 +180,7 @@ class TaskFile implements Task {
     return Math.max(this.#content.lastSequence, newest?.known.sequence ?? 0);
   }
 
-  /** @throws {CheckpointCorruptError} What it says of itself can't be read. */
+  /** @throws {CheckpointCorruptError} The file's own fields can't be read. */
   #assertWritable(): void {
     const { refusal } = this;
     if (refusal === undefined) return;

@@ -16,7 +16,7 @@ import type { FolderLock } from "./lock.js";
 import { idOf, isHashedName } from "./names.js";
 import { corruptOrThrow, type Entry, type RecordHead, readEntries, type Task } from "./record.js";
 
-/** What a task's folder holds now. */
+/** Loads the checkpoints of a task's folder. */
 export type LoadTask = (folder: string, lock?: FolderLock) => Task;
 
 /** A task's folder, and the task's id as far as the name tells it. */
@@ -69,7 +69,7 @@ export async function* scanTasks(
   }
 }
 
-/** What a list shows of a task's folder: its newest readable checkpoint, and what is newer and can't be read. */
+/** A task's folder as lists show it: its newest readable checkpoint, and newer ones that can't be read. */
 type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
 
 /** Damage hides neither other tasks nor an older checkpoint of the task. */

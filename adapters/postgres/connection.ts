@@ -15,13 +15,13 @@ export interface PostgresQuery {
   readonly name?: string;
 }
 
-/** What the adapter uses of pg's `QueryResult`. */
+/** The part of pg's `QueryResult` that the adapter uses. */
 export interface PostgresResult {
   readonly rows: unknown[];
   readonly rowCount: number | null;
 }
 
-/** What the adapter uses of pg's `PoolClient`. */
+/** The part of pg's `PoolClient` that the adapter uses. */
 export interface PostgresClient {
   query(query: PostgresQuery): Promise<PostgresResult>;
   release(destroy?: boolean): void;
@@ -30,8 +30,8 @@ export interface PostgresClient {
 }
 
 /**
- * What the adapter uses of pg's `Pool`. A structural type: these declarations need neither that package nor its types,
- * and another pool that works like it fits too.
+ * The part of pg's `Pool` that the adapter uses. A structural type: these declarations need neither that package nor
+ * its types, and another pool that works like it fits too.
  */
 export interface PostgresPool {
   query(query: PostgresQuery): Promise<PostgresResult>;
@@ -66,7 +66,7 @@ const LONGEST_PAUSE_MS = 1000;
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** A pool of connections. What fails in passing is tried again, with growing pauses, where that is safe. */
+/** A pool of connections. Where it is safe, passing failures are tried again, with growing pauses. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;
@@ -79,12 +79,12 @@ export class PostgresConnection implements Statements {
   /** Closes our own pool. The user's stays open. */
   async close(): Promise<void> {
     if (this.#pool === undefined) return;
-    // Of our own, the listener stays: `end` resolves before the connections are closed, and the server may end meanwhile.
+    // Our own pool keeps its listener: `end` resolves before its connections close, and the server may end meanwhile.
     if (typeof this.#options.pool === "function") await this.#pool.end();
     else stopListening(this.#pool);
   }
 
-  /** The statement by itself: in one round trip. It must be safe to run it twice. */
+  /** Runs the statement by itself, in one round trip. It must be safe to run it twice. */
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
     const query = this.#query(text, values);
     return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
@@ -236,7 +236,7 @@ function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
 }
 
-/** What is used of the package pg. */
+/** The part of the package pg that is used. */
 interface Pg {
   readonly Pool: new (options: object) => PostgresPool;
   readonly Client: new (
@@ -265,7 +265,7 @@ export function newPool(url: string): PostgresPool {
     connectionString: url,
     fallback_application_name: "waymark",
     connectionTimeoutMillis: 10_000,
-    // Of a host that vanishes, the system itself would tell after a quarter of an hour.
+    // If the host vanishes, the system itself would report it only after a quarter of an hour.
     query_timeout: 120_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

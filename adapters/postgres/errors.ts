@@ -9,10 +9,10 @@ const LOST = [
   ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
   ...["ECONNRESET", "EPIPE", "ETIMEDOUT", ...UNREACHABLE],
 ];
-/** What pg says without a code. */
+/** Messages of pg that have no code. */
 const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
-/** What pg says without a code of a login or of TLS. */
+/** Messages of pg about a login or TLS that have no code. */
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** The server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
@@ -53,7 +53,7 @@ export function isMissing(error: unknown): boolean {
 }
 
 /**
- * What PostgreSQL, pg or the network threw, as an error that a caller of the adapter can act on.
+ * Turns an error of PostgreSQL, pg or the network into one that a caller of the adapter can act on.
  *
  * @param place - Where the tables are, without a password.
  */

@@ -34,7 +34,7 @@ export class GroupCommit {
       this.#waiting.push({ ...append, resolve, reject });
       if (this.#isWoken) return;
       this.#isWoken = true;
-      // What the program does in the same breath is one batch.
+      // Saves that are called before the next microtask are one batch.
       queueMicrotask(() => {
         this.#isWoken = false;
         this.#start();

@@ -22,7 +22,7 @@ import { isDenied } from "./errors.js";
 import { digestOf } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** What is stored of a payload. */
+/** The form in which a payload is stored. */
 export interface PlacedPiece {
   readonly form: number;
   readonly body: string | Uint8Array;
@@ -64,7 +64,7 @@ export class PostgresHistories {
     this.#sql = sql;
   }
 
-  /** What to store of a payload. `isLoaded`: {@link load} has just looked. */
+  /** Decides in which form a payload is stored. `isLoaded`: {@link load} has just looked. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PlacedPiece> {
     if (!isCompared(body)) return { form: FORM.alone, body };
     const bytes = utf8Of(body);

@@ -8,7 +8,7 @@ import type { PostgresHistories } from "./histories.js";
 import { locationOf, numberIn, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** What works with the tables. */
+/** The parts that work with the tables. */
 interface OpenTables {
   readonly connection: PostgresConnection;
   readonly reader: PostgresReader;
@@ -18,7 +18,7 @@ interface OpenTables {
 /** Works with the tables; resolves to `undefined` if there are none. */
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
-/** For SqlMaintenance. What changes something does so in a transaction, under the task's lock. */
+/** The tables as SqlMaintenance needs them. Each change is made in a transaction, under the task's lock. */
 export function maintainedTables(place: string, histories: PostgresHistories, call: Call): MaintainedTables {
   const underLock = async (
     taskId: string,
@@ -48,7 +48,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
     },
 
     checkpoints(taskId, quick) {
-      // What is remembered may be damaged on the server by now.
+      // Texts kept in memory may be damaged on the server by now.
       histories.forget(taskId);
       return entriesInPages<CheckpointSummary | StoredCheckpoint>(
         { taskId, order: "oldest" },

@@ -78,8 +78,8 @@ export interface PostgresTablesOptions {
 }
 
 /**
- * Checkpoints in a PostgreSQL database, for many machines: what was acknowledged survives what the server's own commits
- * survive. Needs the package pg.
+ * Checkpoints in a PostgreSQL database, for many machines. An acknowledged checkpoint is as durable as the server's own
+ * commits. Needs the package pg.
  *
  * @example
  * ```ts
@@ -90,12 +90,12 @@ export interface PostgresTablesOptions {
  * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
  * ```
  *
- * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
- * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
- * memory, to compare the next ones with.
+ * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
+ * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
+ * kept in memory, to compare the next ones with.
  *
- * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. What isn't
- * awaited waits in memory: await the saves of a loop, or some at a time.
+ * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. Saves
+ * that aren't awaited queue in memory: await each save of a loop, or some at a time.
  *
  * A pool of the adapter's own has up to 10 connections. Each statement is by itself or in a transaction, so a pooler in
  * transaction mode fits.
@@ -150,7 +150,7 @@ export class PostgresAdapter implements StorageAdapter {
     const copy = copyOf(draft);
     const own = this.#underWay.size < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
-    // What is under way holds `given` alone.
+    // Calls under way capture `given` alone, so `draft` can be freed.
     const { taskId } = draft;
     const before = this.#appends.get(taskId);
     const appended = this.#call(async () => {
@@ -297,7 +297,7 @@ export class PostgresAdapter implements StorageAdapter {
   }
 }
 
-/** What works with the tables. */
+/** The parts that work with the tables. */
 interface Tables {
   readonly connection: PostgresConnection;
   readonly sql: ReturnType<typeof statementsOn>;
@@ -312,7 +312,7 @@ function ignore(): void {}
 /** While more calls than these are under way, texts wait as bytes. */
 const FEW = 256;
 
-/** The same draft, its text as UTF-8 outside of V8's heap. That is limited, and one emoji in a text doubles what it takes there. */
+/** The same draft, its text as UTF-8 outside of V8's heap, which is limited: one emoji doubles a text's size there. */
 function compacted(draft: CheckpointDraft): CheckpointDraft {
   const { encoding, sha256, body } = draft.payload;
   if (typeof body !== "string") return draft;

@@ -24,7 +24,7 @@ const WIDTH = COLUMNS.length;
 /** The most bytes of payloads that are read at a time, but for the first. */
 export const PAGE_BYTES = 256 * 1024;
 
-/** What a checkpoint is found by. */
+/** The digest that a checkpoint is found by. */
 export function digestOf(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }
@@ -66,7 +66,7 @@ export class PostgresReader {
     return row && this.#sealedOf(taskId, row);
   }
 
-  /** Of at most so many rows, the summaries that the query asks for. */
+  /** Reads at most `rows` rows, and returns the summaries among them that the query asks for. */
   async summaries(query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
     const found = await this.#connection.rows(
       this.#sql.summaries[query.order],
@@ -81,7 +81,7 @@ export class PostgresReader {
     };
   }
 
-  /** Of at most so many rows, the whole checkpoints that the query asks for: the first, and more up to so many bytes. */
+  /** As {@link summaries}, for whole checkpoints: the first one, and more up to so many bytes. */
   async checkpoints(query: CheckpointQuery, rows: number, bytes: number): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
     if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);

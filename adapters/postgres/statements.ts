@@ -110,7 +110,7 @@ export function statementsOn(schema: string) {
       first: `
       WITH ${fence} ${doomed} ${advanced}, ${begun},
       given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${storedAt("given")}`,
-      /** What builds on the task's last text is of a task that has a row: less to do for the server. */
+      /** A payload that builds on the task's last text belongs to a task with a row: the server needn't insert one. */
       next: `
       WITH ${fence} ${doomed} ${advanced} ${storedAt("advanced")}`,
     };
@@ -197,8 +197,8 @@ export function statementsOn(schema: string) {
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
     /**
-     * The first row that nothing is filtered from: what most reads want. With a limit that the server doesn't know, it would
-     * plan anew each time.
+     * The first row without a filter, for most reads. With a limit that the server doesn't know, it would plan anew
+     * each time.
      */
     checkpoint: {
       newest: `SELECT ${columns}, ${wholeOrKnown} FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,
@@ -242,7 +242,7 @@ export function statementsOn(schema: string) {
       )
       UPDATE ${tasks} SET last_text = NULL
       WHERE task_id = $1 AND EXISTS (SELECT FROM trimmed WHERE number = (SELECT max(number) FROM placed))`,
-    /** What decided: see `append`. The last sequence given, and the newest one's. */
+    /** The values that the append's conditions compare: see `append`. The last sequence given, and the newest one's. */
     position: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1`,
 
     lock: `SELECT last_sequence FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,

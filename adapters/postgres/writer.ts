@@ -29,12 +29,12 @@ import { digestOf, type PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 import { toColumn } from "./text.js";
 
-/** What an append was given. */
+/** The arguments of an append. */
 export interface Append {
   readonly draft: CheckpointDraft;
   readonly condition: AppendCondition;
   readonly options: AppendOptions;
-  /** The checkpoint that goes with it: what {@link PostgresWriter.replacedBy} gives. */
+  /** The checkpoint that the append removes, from {@link PostgresWriter.replacedBy}. */
   readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 

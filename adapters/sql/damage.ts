@@ -36,7 +36,7 @@ export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft:
   return sequenceOfSame(stored, draft);
 }
 
-/** With the seal checked: of a summary, nobody above can check it. */
+/** Checks the seal: nobody above can check that of a summary. */
 export function checkedSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
@@ -46,7 +46,7 @@ export function checkedSummary(
   return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
 }
 
-/** What verification says of a row; `undefined` if it is intact. Of a summary, the reader has checked the seal. */
+/** The finding of verification for a row; `undefined` if it is intact. A summary's seal was checked by the reader. */
 export function findingOf(
   found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
   locate: () => string,

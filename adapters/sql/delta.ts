@@ -4,7 +4,7 @@ interface Edit {
   readonly skip: number;
   /** How many bytes of the base follow. */
   readonly keep: number;
-  /** What comes after those. */
+  /** The bytes that come after those. */
   readonly insert: Uint8Array;
 }
 
@@ -17,7 +17,7 @@ const TRIES = 16;
 const FIRST_WINDOW = 256;
 /** Beyond that, the whole base is searched. */
 const WIDEST_WINDOW = 16 * 1024;
-/** What looking for an anchor costs beside looking through the window, in bytes. */
+/** The cost of looking for an anchor, in bytes, on top of looking through the window. */
 const TRY_BYTES = 1024;
 /** How many bytes may be looked through: some 2 ms, and for each byte of the text about what JSON.stringify takes. */
 const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
@@ -45,11 +45,11 @@ export interface StoredDelta {
 }
 
 /**
- * The text that the deltas make of their base, each of what the one before it gives. Works from the last one back, so that
- * each byte of the text is copied once, from the insert or the base that it comes from. Takes no memory for the texts in
- * between, however large a damaged delta makes them.
+ * Applies the deltas to their base, one after another, and returns the last text. Works from the last one back, so that
+ * each byte of the text is copied once, from the insert or the base that it comes from. Takes no memory for the texts
+ * in between, however large a damaged delta makes them.
  *
- * @param mostBytes - What the text may have.
+ * @param mostBytes - The most bytes that the text may have.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
  */
 export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer {
@@ -234,7 +234,7 @@ interface Meeting {
   readonly insert: number;
 }
 
-/** Where they do so soon. Of rows that are much alike, this finds the next one. */
+/** Looks for a meeting nearby. Among rows that are much alike, this finds the next one. */
 function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meeting | undefined {
   let best: Meeting | undefined;
   let longest = 0;
@@ -259,9 +259,9 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
 }
 
 /**
- * Where the text goes on for long as it does anywhere in the base, `at` or elsewhere: short stretches are inserted, since a text
- * of many pieces takes long to read. Looks for anchors at distances that double: a stretch is found if it is about as long as
- * what stands before it.
+ * Looks for a long stretch of the text that stands anywhere in the base, `at` or elsewhere. Short stretches are
+ * inserted, since a text of many pieces takes long to read. Looks for anchors at distances that double: a stretch is
+ * found if it is about as long as the text before it.
  */
 function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
   for (let insert = 0; insert + SURELY <= text.length; insert = Math.max(ANCHOR, insert * 2)) {

@@ -25,13 +25,13 @@ export const FORM = {
   alone: 0,
   /** A text that others build on, deflated. Version 1 alone writes it, as the next two. */
   deflated: 1,
-  /** What changed since the text before it: see {@link StoredDelta}. */
+  /** The changes since the text before it: see {@link StoredDelta}. */
   deltaInOrder: 2,
   /** Several such deltas, deflated. */
   bundleInOrder: 3,
   /** A text that others build on. */
   plain: 4,
-  /** What changed since the text before it. */
+  /** The changes since the text before it. */
   delta: 5,
   /** Several deltas, of either kind, deflated. */
   bundle: 6,
@@ -79,11 +79,11 @@ export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
 /** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
 export const MOST_ALONE = 8;
-/** What is smaller stays as it is. */
+/** Texts smaller than this aren't compressed. */
 const LEAST_PACKED = 32 * 1024;
-/** On the event loop, what is larger stays as it is: 1 MB takes some 4 ms. */
+/** On the event loop, larger texts aren't compressed: 1 MB takes some 4 ms. */
 const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
-/** As small as deflated in a third of the time. And it finds a state that stands in the text several times. */
+/** Results are as small as deflated ones, in a third of the time, and states that repeat in the text are found. */
 const QUALITY = 3;
 
 /** To read a text, at most so many times its size is decoded, but for what comes after it in its bundle. */
@@ -159,8 +159,8 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
 }
 
 /**
- * Whether a text that no delta gives is stored alone. What is much smaller may be of another kind, and the next one
- * resemble the one before it again. If that one is made of the smaller text, though, the next one can be, too.
+ * Whether a text that no delta gives is stored alone. A much smaller text may be of another kind, and the next one may
+ * resemble `text` again. If a delta can turn the smaller text into `text`, the next one may build on it too.
  *
  * @param alone - How many payloads in a row were stored alone since `before`.
  */
@@ -196,7 +196,7 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
  * @throws {BrokenHistoryError} A piece before it, or its own, is damaged or missing.
  */
 export function textAt(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText {
-  // What stands before the last whole one may be damaged.
+  // Pieces before the last whole one aren't needed, so they may be damaged.
   const first = pieces.findLastIndex(({ form }) => WHOLE_FORMS.includes(form));
   const whole = pieces[first];
   if (whole === undefined) {
@@ -224,7 +224,7 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
 /**
  * The last text of a history, which the next one is compared with; `undefined` if it can't be read.
  *
- * @param sizeBytes - What its checkpoint says. If that is gone, a text of more than twice the next one would be of no use.
+ * @param sizeBytes - The size that its checkpoint says. Without it, a text over twice the next one's size is useless.
  */
 export function lastTextAt(
   number: number,

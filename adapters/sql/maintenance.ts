@@ -21,9 +21,9 @@ export interface MaintainedTables {
   /** Where the tables are, for messages. */
   readonly place: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
-  /** What to do about a database that is malformed as a whole. */
+  /** Advice for a database that is malformed as a whole. */
   readonly advice: string;
-  /** What the database itself finds wrong. If there is something, nothing else is looked at. */
+  /** Damage that the database's own check finds. If there is any, nothing else is looked at. */
   integrity?(quick: boolean): Promise<readonly string[]>;
   taskIds(): AsyncIterable<string>;
   /** The oldest first; with `quick` without payloads. */
@@ -37,7 +37,7 @@ export interface MaintainedTables {
   rewriteTaskRow(taskId: string): Promise<boolean>;
 }
 
-/** What is wrong, and how to move it away. Without `move`, repair writes nothing. */
+/** A finding, and how to move its row away. Without `move`, repair writes nothing. */
 interface Wrong {
   readonly finding: DamagedFinding | RefusedFinding;
   readonly move?: () => Promise<boolean>;

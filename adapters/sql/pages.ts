@@ -26,7 +26,7 @@ export interface Page<Found> {
 /** Reads at most so many rows of what is left of a query. `undefined`: there is no storage. */
 type ReadPage<Found> = (rest: CheckpointQuery, rows: number) => Promise<Page<Found> | undefined>;
 
-/** What a query asks for, but for its limit, page by page. After the first, pages have more rows. */
+/** Yields the query's entries page by page, without regard to its limit. After the first, pages have more rows. */
 export async function* entriesInPages<Found>(
   query: CheckpointQuery,
   firstRows: number,
@@ -43,7 +43,7 @@ export async function* entriesInPages<Found>(
   }
 }
 
-/** What a query asks for. */
+/** Yields the checkpoints that a query asks for, and damaged ones. Only intact ones count towards its limit. */
 export async function* inPages<Found extends CheckpointSummary>(
   query: CheckpointQuery,
   firstRows: number,

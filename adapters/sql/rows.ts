@@ -31,7 +31,7 @@ export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
 }
 
 /**
- * What a row of {@link COLUMNS} holds. The task is what the row was found by. Its seal isn't checked.
+ * The summary that a row of {@link COLUMNS} holds. `taskId` is the one that was searched for. The seal isn't checked.
  *
  * @param locate - Says where the row is, if it is damaged.
  */
@@ -77,7 +77,7 @@ export function jsonOf(value: object | undefined): string | undefined {
 /** The value that JSON holds; `false`, which no column holds, if it can't be parsed. */
 function parsed(json: unknown): JsonValue {
   try {
-    // What JSON.parse gives is, by its definition, a JsonValue.
+    // JSON.parse returns a JsonValue, by its definition.
     return json === null ? null : (JSON.parse(String(json)) as JsonValue);
   } catch {
     return false;

@@ -1,7 +1,7 @@
 import { ownRequire } from "../../src/contract/own-require.js";
 import type { SqlRow } from "../sql/rows.js";
 
-/** What the adapter uses of better-sqlite3's `Statement`. */
+/** The part of better-sqlite3's `Statement` that the adapter uses. */
 export interface SqliteStatement {
   run(...values: unknown[]): { readonly changes: number; readonly lastInsertRowid: number | bigint };
   get(...values: unknown[]): unknown;
@@ -10,7 +10,7 @@ export interface SqliteStatement {
   raw(): SqliteStatement;
 }
 
-/** What the adapter uses of better-sqlite3's `Database`. */
+/** The part of better-sqlite3's `Database` that the adapter uses. */
 export interface SqliteDatabase {
   readonly inTransaction: boolean;
   prepare(sql: string): SqliteStatement;
@@ -20,8 +20,8 @@ export interface SqliteDatabase {
 }
 
 /**
- * What the adapter uses of better-sqlite3's export. A structural type: these declarations need neither that package nor
- * its types, and a build of it under another name fits too.
+ * The part of better-sqlite3's export that the adapter uses. A structural type: these declarations need neither that
+ * package nor its types, and a build of it under another name fits too.
  */
 export type SqliteDriver = new (
   path: string,

@@ -16,7 +16,7 @@ export function isDamaged(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_CORRUPT");
 }
 
-/** What SQLite or the file system threw, as an error that a caller of the adapter can act on. */
+/** Turns an error of SQLite or the file system into one that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
   const code = codeOf(error);
   if (!isError(error) || error instanceof CheckpointError) return error;

@@ -1,7 +1,7 @@
 import { copyOf } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
-/** The most appends of one transaction, and about the most text: what waits takes no more memory. */
+/** The most appends of one transaction, and about the most text: waiting appends take no more memory. */
 const MOST = 256;
 const MOST_BYTES = 4 * 1024 * 1024;
 
@@ -18,7 +18,7 @@ interface Caller {
 export class GroupCommit {
   readonly #commit: (appends: readonly Append[]) => Promise<readonly Outcome[]>;
   #appends: Append[] = [];
-  /** Of each append. By themselves: what is stored needn't stay in memory until the program waits. */
+  /** The caller of each append. Kept apart from the drafts, so that stored drafts can be freed. */
   #callers: Caller[] = [];
   #bytes = 0;
 

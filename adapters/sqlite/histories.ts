@@ -34,7 +34,7 @@ const PIECES = `
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
 const INSERT = "INSERT INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?";
-/** What comes after the piece that the last text in use is in. A bundle may have the number of one that isn't. */
+/** Removes pieces newer than the newest one still needed. A bundle may have the number of a text that isn't needed. */
 const REMOVE_AFTER = `
   DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > (
     SELECT CASE WHEN last IS NULL THEN 0
@@ -144,7 +144,7 @@ export class SqliteHistories {
     return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
   }
 
-  /** What the text at `next` is compared with. `undefined` if the history has none, or it can't be read. */
+  /** The text that the one at `next` is compared with. `undefined` if the history has none, or it can't be read. */
   #lastText(next: number | undefined, bytes: Buffer): NumberedText | undefined {
     if (next === undefined) return undefined;
     const [number, id, sha256, sizeBytes] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];

@@ -52,7 +52,7 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
 
     integrity: async (quick) =>
       (await read(({ database, histories }) => {
-        // What is remembered may be damaged on the disk by now.
+        // Texts kept in memory may be damaged on the disk by now.
         histories.forget();
         return integrity(database, quick);
       })) ?? [],
@@ -73,7 +73,7 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
   };
 }
 
-/** What SQLite's own check reports. */
+/** The damage that SQLite's own check reports. */
 function integrity(database: SqliteConnection, quick: boolean): readonly string[] {
   const rows = database.all(`PRAGMA ${quick ? "quick_check" : "integrity_check"}`);
   return rows.map(([message]) => String(message)).filter((message) => message !== "ok");

@@ -66,7 +66,7 @@ export class OpenFiles {
     } else if (isTheirs) {
       close();
       throw this.#failure(
-        "Another process has begun a new log. What either of them has saved since may be lost; what is older is intact. " +
+        "Another process has begun a new log. Saves of either since then may be lost; older checkpoints are intact. " +
           "Run `waymark verify`, and look at the newest checkpoints. The next call opens the database anew.",
       );
     } else if (this.#log === undefined) {

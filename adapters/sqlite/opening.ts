@@ -36,7 +36,7 @@ export interface DatabaseFileOptions<Store> {
   readonly isPresent: (database: SqliteConnection, path: string) => boolean;
   /** Makes the tables in one transaction; concurrent calls wait for each other. */
   readonly migrate: (database: SqliteConnection, path: string) => void;
-  /** What works with the tables. */
+  /** Makes the parts that work with the tables. */
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
@@ -108,7 +108,7 @@ export class DatabaseFile<Store> {
     );
   }
 
-  /** @throws {StorageError} What was saved can't be kept: see `OpenFiles.leave`. */
+  /** @throws {StorageError} Earlier saves can't be kept: see `OpenFiles.leave`. */
   close(): void {
     this.#leaveIf(!(this.#open?.files.isNamed && this.#open.files.isLogNamed));
     this.#forget();
@@ -220,7 +220,7 @@ export class DatabaseFile<Store> {
         return isPresent(database, path);
       });
     } finally {
-      // What is open stays readable.
+      // The open copy stays readable without its name.
       rmSync(folder, { recursive: true, force: true });
     }
   }

@@ -33,7 +33,7 @@ const CHECKPOINTS = inOrder(
   `SELECT ${COLUMNS}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form <= 0`,
 );
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
-/** Of a payload that stands alone. */
+/** Reads a payload that is stored alone. */
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
@@ -66,7 +66,7 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    // Not `one`: what the payload is made of must be of the same moment.
+    // Not `one`: the pieces of the payload must be read at the same moment as the row.
     for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
     return undefined;
   }
@@ -195,7 +195,7 @@ function valuesOf(query: CheckpointQuery, size: number): readonly unknown[] {
   return [taskId, beforeSequence, afterSequence, size, skip];
 }
 
-/** What can't be read is always reported. */
+/** Damaged records are always reported. */
 function isAskedFor(found: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
   return isCorrupt(found) || matchesQuery(found, query);
 }

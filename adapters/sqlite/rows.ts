@@ -10,7 +10,7 @@ const SEAL = sql.COLUMNS.indexOf("seal") + 1;
 
 export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
 
-/** What a row of {@link COLUMNS} holds. The task is what the row was found by. Its seal isn't checked. */
+/** The summary that a row of {@link COLUMNS} holds. `taskId` is the one searched for. The seal isn't checked. */
 export function sealedSummaryOf(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
   const [number, ...columns] = row.slice(0, SEAL + 1);
   const [sha256, seal] = [hexOf(row[SEAL - 1]), hexOf(row[SEAL])];
@@ -22,7 +22,7 @@ export function digestBytes(hex: string): Buffer {
   return Buffer.from(hex, "hex");
 }
 
-/** A digest as text. What isn't bytes is damaged, and stays as it is. */
+/** A digest as text. A value that isn't bytes is damaged, and stays as it is. */
 export function hexOf(column: unknown): unknown {
   return column instanceof Uint8Array
     ? Buffer.from(column.buffer, column.byteOffset, column.length).toString("hex")

@@ -9,8 +9,8 @@ const VERSION = 2;
 
 /**
  * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
- * doesn't write the payload again, as SQLite would with a whole row. Of the numbers, each 1,024 are a history, and the
- * forms of its payloads are more than the comment in the table says: see adapters/sql/history.ts.
+ * doesn't write the payload again, as SQLite would with a whole row. Each 1,024 numbers are a history. Payloads have
+ * more forms than the comment in the table lists: see adapters/sql/history.ts.
  *
  * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
  * should be.
@@ -52,7 +52,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
     form INTEGER NOT NULL, -- 0: alone, 1: whole, deflated, 2: a delta, 3: a bundle of deltas, with the number of the last, 4: whole
     body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
-  // Without types: a damaged value stays as it is. Of a task's row, the reason says what it held.
+  // Without types: a damaged value stays as it is. For a task's row, the reason says what it held.
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,

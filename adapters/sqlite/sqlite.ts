@@ -44,8 +44,8 @@ export interface SqliteAdapterOptions {
   /** The database file. It and its folder are created at the first write, for their owner alone (0600, 0700). */
   readonly path: string;
   /**
-   * What `save` waits for. `full`, the default: the checkpoint survives a power loss. `normal`: it survives a killed
-   * process; a power loss may cost the last ones, but never the database.
+   * The durability that `save` waits for. `full`, the default: the checkpoint survives a power loss. `normal`: it
+   * survives a killed process; a power loss may cost the last ones, but never the database.
    */
   readonly durability?: "full" | "normal" | undefined;
   /** How long a call waits for another process's lock, in milliseconds, without blocking this one. Default 5,000. */
@@ -69,9 +69,9 @@ const LOCK_SLICE_MS = 3;
  * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ".waymark/checkpoints.db" }) });
  * ```
  *
- * Of states of 1 KB or more, what changed since the task's last one is stored, so a long history takes little more than its
- * last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are kept in
- * memory, to compare the next ones with.
+ * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
+ * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
+ * kept in memory, to compare the next ones with.
  *
  * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. While
  * another process has locked the database, they wait in memory: await the saves of a loop, or some at a time.
@@ -245,7 +245,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 }
 
-/** What works with an open database of ours. */
+/** The parts that work with an open database of ours. */
 type OpenedStore = ReturnType<typeof storeIn>;
 
 function storeIn(database: SqliteConnection, path: string) {
@@ -254,7 +254,7 @@ function storeIn(database: SqliteConnection, path: string) {
   return { database, histories, reader, writer: new SqliteWriter(database, histories, reader, path) };
 }
 
-/** What an append that nothing stored would allow meets. */
+/** The error of an append that must fail if nothing is stored; `undefined` if it could succeed. */
 function refusalByNothing({ draft, condition, options }: Append): Outcome | undefined {
   try {
     checkLease(draft.taskId, NO_LEASE, condition);

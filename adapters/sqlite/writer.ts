@@ -67,7 +67,7 @@ export interface Append {
   readonly options: AppendOptions;
 }
 
-/** What became of an append. */
+/** The result of an append. */
 export type Outcome = { readonly sequence: number } | { readonly error: unknown };
 
 /**
@@ -194,7 +194,7 @@ export class SqliteWriter {
     // A small payload has nothing to share, and would only fill the other one's history.
     const source = isCompared(payload.body) ? options.sharesWith : undefined;
     const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
-    // Of a source that isn't there, or not yet, another fork may be the newest.
+    // If the source isn't there, or not yet, the newest checkpoint may be another fork of it.
     const shared = source && (sourceNumber ?? this.#histories.newest);
     const resembles = [shared, near].find((number) => typeof number === "number");
     const placed = this.#histories.place(payload, resembles);

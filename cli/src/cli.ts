@@ -39,7 +39,7 @@ export interface CommandFile {
   register(program: Program, cli: Cli): void;
 }
 
-/** What a command works with while it runs. */
+/** The storage and the streams that a command works with while it runs. */
 export interface Session extends Store {
   readonly stdin: Streams["stdin"];
   readonly output: Output;
@@ -49,14 +49,14 @@ export interface Session extends Store {
   readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
 }
 
-/** What commands share: where they print, and how they open and close their storage. */
+/** The parts that commands share: where they print, and how they open and close their storage. */
 export class Cli {
   readonly stdin: Streams["stdin"];
   readonly output: Output;
   readonly errors: Output;
-  /** What a run logs, on standard error. */
+  /** The logger for runs, on standard error. */
   readonly logger: Logger;
-  /** What the process will exit with. */
+  /** The exit code of the process. */
   exitCode: ExitCode = ExitCode.done;
   /** The words after `waymark`. */
   readonly args: readonly string[];

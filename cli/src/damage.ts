@@ -4,7 +4,7 @@ import { CommandError, ExitCode } from "./exit-code.js";
 const SHOWN = 5;
 const REMEMBERED = 1000;
 
-/** What is known of a record that can't be read. */
+/** The known fields of a record that can't be read. */
 export type DamagedRecord = Pick<CorruptRecord, "location" | "reason" | "taskId" | "id" | "sequence">;
 
 /** Collects records that can't be read. */
@@ -12,7 +12,7 @@ export interface DamageSink {
   add(record: DamagedRecord): Promise<void>;
 }
 
-/** What tells a damaged record from others. A list and a read may name its place differently. */
+/** A key that tells a damaged record from others. A list and a read may name its place differently. */
 export function keyOf({ taskId, id, sequence, location }: DamagedRecord): string {
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
 }

@@ -31,7 +31,7 @@ export class EventLines<Event> {
   }
 }
 
-/** What `--help` says of --json. */
+/** The text on --json in `--help`. */
 export const JSON_HELP = `
 With --json, each line of standard output is an event, such as
   {"type":"output","stream":"stdout",…}
@@ -41,8 +41,8 @@ The status is completed, failed, paused, killed or error. The README of
 waymark-cli describes every event.`;
 
 /**
- * Events as lines of JSON, for programs. What a run logs is an event too: the text, and its details, which may have a
- * `type` of their own.
+ * Events as lines of JSON, for programs. A run's log entries are events too: the text, and its details, which may have
+ * a `type` of their own.
  */
 export class JsonEvents extends EventLines<object> {
   readonly logger: Logger;

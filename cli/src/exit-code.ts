@@ -17,7 +17,7 @@ export const ExitCode = {
 
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Ends the command with a one-line message: what is wrong, and what to do next. */
+/** Ends the command with a one-line message that names the fault and the next step. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: ExitCode;

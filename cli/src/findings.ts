@@ -32,7 +32,7 @@ export async function printFindings({ output }: Session, findings: readonly Stor
   await table.end();
 }
 
-/** One line per step: what was done about the finding, or would be, and where it is now. */
+/** One line per step: the action on the finding, done or planned, and its place now. */
 export async function printSteps({ output }: Session, steps: readonly RepairStep[], isPlan: boolean): Promise<void> {
   const table = new TablePrinter(output, [
     { head: isPlan ? "PLAN" : "DONE" },

@@ -8,7 +8,7 @@ export class JsonArrayPrinter {
   readonly #close: string;
   #isFirst = true;
 
-  /** @param open - What comes before the first item: the array may be a part of an object. */
+  /** @param open - The text before the first item: the array may be a part of an object. */
   constructor(output: Output, open = "[", close = "]") {
     this.#output = output;
     this.#open = open;

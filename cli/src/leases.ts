@@ -25,8 +25,8 @@ export interface StartingTask extends Pick<FoundTask, "taskId"> {
 const PAGE = 64;
 
 /**
- * Reads the leases of a storage. What can't be read (it is damaged, or the role has no right to) is a line on the error
- * output, said once, and the task counts as nobody's.
+ * Reads the leases of a storage. If a lease can't be read (it is damaged, or the role has no right to), the error
+ * output says so once, and the task counts as nobody's.
  */
 export class LeaseReader {
   readonly #session: Session;
@@ -65,7 +65,7 @@ export class LeaseReader {
   /**
    * The tasks that somebody runs and that have no checkpoint yet, by id.
    *
-   * @param prefix - What their ids begin with.
+   * @param prefix - The beginning of their ids.
    * @param known - Tasks that have one.
    * @param limit - At most so many.
    */

@@ -74,7 +74,7 @@ export class Output {
     const code = this.#failure instanceof Error && "code" in this.#failure ? String(this.#failure.code) : "an error";
     throw new CommandError(
       ExitCode.failed,
-      `Could not write to ${this.#options.name}: ${code}. What is stored is intact; free some space or write elsewhere, then run it again.`,
+      `Could not write to ${this.#options.name}: ${code}. The storage is intact; free some space or write elsewhere, then run it again.`,
       { cause: this.#failure },
     );
   }

@@ -4,11 +4,11 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { resumeLine } from "./resume-line.js";
 
-/** A run of a feature or of a PRP: what it did is saved, and `--resume` continues it. */
+/** A run of a feature or of a PRP. It saves its progress, and `--resume` continues it. */
 export interface PausableRun<Result> {
   /**
-   * What shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live one, which other lines
-   * would tear, shows them itself.
+   * Shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live view shows other lines
+   * itself: they would tear it otherwise.
    */
   readonly view?: { end(): Promise<void>; readonly live?: { say(line: string): void } | undefined } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */

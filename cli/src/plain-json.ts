@@ -24,7 +24,7 @@ export function plainJson(value: unknown): PlainJson {
   }
 }
 
-/** What kind of value it is, in a word: `Map`, `null`, `string`. */
+/** The kind of a value, in a word: `Map`, `null`, `string`. */
 export function kindOf(value: unknown): string {
   if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
   return Object.prototype.toString.call(value).slice("[object ".length, -1);

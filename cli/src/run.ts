@@ -17,7 +17,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<Ex
     await command.parseAsync(args, { from: "user" });
     await cli.output.flush();
   } catch (error) {
-    // What was printed before the error is part of the answer. If flushing fails too, the first error counts.
+    // Output printed before the error is part of the answer. If flushing fails too, the first error counts.
     await cli.output.flush().catch(() => undefined);
     cli.exitCode = await report(error, cli, command.opts().verbose === true);
   }

@@ -15,7 +15,7 @@ export interface FilePlace extends FileLocation {
    * is no storage. `undefined` if neither is seen.
    */
   readonly holds: FileScheme | "text" | undefined;
-  /** What else is there, if it holds nothing: `a database of another program`. */
+  /** Names the other thing that is there, if it holds no storage: `a database of another program`. */
   readonly other?: string;
 }
 
@@ -37,8 +37,8 @@ export function isSamePlace(one: StoragePlace, other: StoragePlace): boolean {
  * Looks where a storage URL leads, and opens nothing. A storage of another kind sees no checkpoint in what is there, so a
  * wrong scheme looks like an empty storage. The names of files tell the kinds apart, and how a database begins.
  *
- * @throws {StorageError} What is there can't be read.
- * @throws What {@link storageLocation} throws.
+ * @throws {StorageError} The file or folder there can't be read.
+ * @throws The errors of {@link storageLocation}.
  */
 export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
   const location = storageLocation(url, options);
@@ -82,7 +82,7 @@ export function kindOfName(name: string): "files" | "tasks" | undefined {
   return /^\d{12,15}(-.+\.json|\.removed)$/.test(name) ? "files" : undefined;
 }
 
-/** By the size of a database's header: what that begins with, and the application id `WYMK`. */
+/** Reads as much as a database's header, and tells the kind by its beginning and the application id `WYMK`. */
 async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">> {
   const file = await open(path);
   try {

@@ -34,7 +34,7 @@ export class TablePrinter {
   readonly #columns: readonly Column[];
   readonly #most: number;
   readonly #widths: number[];
-  /** Of the cells alone, without the heads. */
+  /** The widths of the cells alone, without the heads. */
   readonly #cellWidths: number[];
   #page: (readonly Cell[])[] = [];
   #added = 0;

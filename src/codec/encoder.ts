@@ -10,15 +10,15 @@ import { subjectOf, type ValueOwner } from "./transforms.js";
 /** How deep the written JSON may nest. Programs that walk through it, JSON.stringify too, have stack for several times as much. */
 const MAX_NESTING = 1000;
 
-/** What an encoder may write, and for which checkpoint. */
+/** The rules for what an encoder may write, and the checkpoint that it writes for. */
 export interface EncoderOptions {
   /** The most UTF-8 bytes the text may have. */
   readonly maxBytes: number;
   /** The checkpoint, for messages. */
   readonly owner?: ValueOwner | undefined;
-  /** What is neither stored nor looked into: the censor stands in its place. */
+  /** Secrets. They are neither stored nor looked into: the censor stands in their place. */
   readonly redacted?: RedactedPaths | undefined;
-  /** Refuses what needs a tag. */
+  /** Refuses values that need a tag. */
   readonly isPlain?: boolean | undefined;
   /** Leaves out properties that are `undefined`, as `JSON.stringify` does. */
   readonly leavesOutUndefined?: boolean | undefined;
@@ -307,7 +307,7 @@ export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?
 const PLAIN_ADVICE =
   "This format is plain JSON, which would lose or change it: leave it out, or save it as a string, a number or an array.";
 
-/** What plain JSON would lose or change, in words. */
+/** Names the value that plain JSON would lose or change. */
 function lossOf(tag: string, value: unknown): string {
   if (tag === "undefined") return tag;
   if (tag === "number") return Object.is(value, -0) ? "-0" : String(value);
@@ -316,7 +316,7 @@ function lossOf(tag: string, value: unknown): string {
   return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
 }
 
-/** As {@link kindOf}, fast for most of what a state holds. */
+/** As {@link kindOf}, but fast for the most frequent classes. */
 function classOf(prototype: object | null): string | undefined {
   if (prototype === Object.prototype) return "Object";
   if (prototype === Array.prototype) return "Array";

@@ -26,15 +26,20 @@ export interface EncodedState {
 /**
  * Writes a value as JSON text from which {@link decodeJson} makes an equal one, of the same prototypes.
  *
- * One synchronous walk: each property is read once, getters too, and a Proxy is what its traps say. What differs then:
- * a shared object comes back as equal copies, and a view with memory of its own that is neither shared nor resizable; a
- * getter as the value that it gave; an error of a class that is not built in as the nearest class that is, with its own
- * name and properties; what another realm made (a `node:vm` context) as of this one. Frozen and read-only don't come back,
- * nor do properties of an array or an error that aren't enumerable (an error's name, message, stack, cause and errors do).
+ * One synchronous walk: each property is read once, getters too, and a Proxy is what its traps say. Some values come
+ * back different:
+ * - A shared object comes back as equal copies.
+ * - A view has memory of its own, which is neither shared nor resizable.
+ * - A getter is the value that it gave.
+ * - An error of a class that isn't built in is of the nearest class that is, with its own name and properties.
+ * - An object of another realm (a `node:vm` context) is of this one.
+ * - Nothing is frozen or read-only.
+ * - Properties of an array or an error that aren't enumerable are lost, but for an error's name, message, stack, cause
+ *   and errors.
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param owner - For messages: the checkpoint that this is for.
- * @param redacted - What is neither stored nor looked into: the censor stands in its place.
+ * @param redacted - Secrets. They are neither stored nor looked into: the censor stands in their place.
  * @returns Encoding `json` where nothing needs a tag: then `text` is exactly what `JSON.stringify` gives. (Except that
  *   numeric keys come first and ascend, as in every plain object, even if a Proxy lists them in another order.)
  * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).

@@ -1,6 +1,6 @@
 import { types } from "node:util";
 
-/** What the codec needs of `Uint8Array` and its like. */
+/** The part of `Uint8Array` and its like that the codec needs. */
 export interface TypedArrayConstructor {
   new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): ArrayBufferView;
   readonly BYTES_PER_ELEMENT: number;
@@ -62,7 +62,7 @@ export function describeInstance(value: object, isStorable: boolean): string {
 const ADVICE = "Give the manager a schema with a codec for the class (`z.codec`), or save plain data in its place.";
 
 /**
- * What the caller can do about a refused object.
+ * Advice for the caller about a refused object.
  *
  * @param advice - For an instance of a class.
  */

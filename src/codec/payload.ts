@@ -42,7 +42,7 @@ export interface OpenPayloadOptions {
   readonly transforms?: readonly Transform[] | undefined;
 }
 
-/** What a checkpoint stores of its state. */
+/** A state's payload, and its size. */
 export interface MadePayload {
   readonly payload: Payload;
   /** The body's size as stored, in bytes. */
@@ -52,7 +52,7 @@ export interface MadePayload {
 /** A payload's state. A box, because the state itself may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
-  /** Of a checkpoint that a run has saved. */
+  /** The run's record, if a run has saved the checkpoint. */
   readonly run?: RunRecord;
 }
 
@@ -181,7 +181,7 @@ export async function openToRenew(
  * The payload that gives another checkpoint the same state: the same one, unless a transform may bind it to its owner. Then
  * the transforms are undone, and the configured ones applied for the new owner; the JSON itself is never decoded.
  *
- * @throws What {@link openPayload} throws.
+ * @throws The errors of {@link openPayload}.
  */
 export async function payloadFor(
   owner: PayloadOwner,
@@ -281,7 +281,7 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
   return [base, ...transforms.map(({ name }) => name)].join("+");
 }
 
-/** What transforms get to see: nothing that may change later, because they may bind it to the bytes. */
+/** The context that transforms get. It holds nothing that may change later, because they may bind it to the bytes. */
 function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }

@@ -30,9 +30,9 @@ export interface RunBody extends RunParts {
   readonly steps: readonly StoredStep[];
 }
 
-/** What of {@link RunParts} needs no codec. */
+/** The part of {@link RunParts} that needs no codec. */
 export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version"> {
-  /** The checkpoint's own id. In a copy (a fork, a rewind) it is another one's. */
+  /** The checkpoint's own id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
 }
 
@@ -70,7 +70,7 @@ export function runText({ head, state, begin, input, result }: RunParts, steps: 
   return { encoding: "json-run", text };
 }
 
-/** A stored step: what is known of it, and the text of its result or error. */
+/** A stored step: its head, and the text of its result or error. */
 export interface StoredStep {
   readonly head: StepHead;
   readonly value: string | undefined;

@@ -34,21 +34,21 @@ export interface Writing {
   refuseInstance(value: unknown): never;
 }
 
-/** The walk that reads, as a row sees it. What a row throws makes the tag malformed. */
+/** The methods that a row may call while decoding. If a row throws, the tag is malformed. */
 export interface Reading {
   /** The value that this JSON stands for. */
   value(json: unknown): unknown;
   /** The same object with the values that its members stand for. The object itself is never a tag. */
   members(json: JsonRecord): JsonRecord;
-  /** Refuses what a newer version wrote. */
+  /** Refuses a value that a newer version wrote. */
   unsupported(what: string, cause?: unknown): never;
 }
 
 /** Classes of another library, which a value may have instances of. */
 export interface ForeignClasses {
-  /** Marks what `write` gives of an instance that is to come back as one. A plain object that has the key is written as a tag. */
+  /** The key that marks the JSON of an instance. A plain object that has the key itself is written as a tag. */
   readonly key: string;
-  /** What a caller can do about an instance that nobody knows. */
+  /** Advice for the caller about an instance of an unknown class. */
   readonly advice: string;
   /** The JSON in place of an instance; `undefined` if its class is unknown here, too. */
   write(instance: object, writing: Writing): JsonRecord | undefined;
@@ -56,10 +56,10 @@ export interface ForeignClasses {
   read(json: JsonRecord, reading: Reading): unknown;
 }
 
-/** One type, both ways. `read` gives an equal value for what `write` gave. */
+/** One type, both ways. `read` turns the result of `write` into an equal value. */
 export interface TagRow {
   readonly tag: string;
-  /** What the tag's `value` holds. A tag without a `value` is `undefined` here. */
+  /** Makes the tag's `value`. For `undefined`, the tag has none. */
   write(value: unknown, writing: Writing): unknown;
   read(stored: unknown, reading: Reading): unknown;
 }
@@ -237,7 +237,7 @@ function readSet(stored: unknown, reading: Reading): unknown {
   return set;
 }
 
-/** What an engine defines on an error, not enumerable. An error's other properties that aren't enumerable are left out. */
+/** The properties of an error that engines define as not enumerable. Others that aren't enumerable are left out. */
 const ERROR_PROPERTIES = ["name", "message", "stack", "cause", "errors"];
 
 /** `class` is the nearest built-in class; `props` are the enumerable properties. */
@@ -315,7 +315,7 @@ function isError(value: unknown): value is object {
   return types.isNativeError(value) || value instanceof DOMException;
 }
 
-// What a row expects in a tag. Each of these throws where something else is stored.
+// Checks of a tag's content. Each one throws if something else is stored.
 
 /** @param keys - All that it may have. Default: any. */
 function record(stored: unknown, keys?: readonly string[]): JsonRecord {

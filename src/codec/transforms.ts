@@ -11,8 +11,8 @@ export interface PayloadOwner {
 }
 
 /**
- * What a transform may bind to the bytes (as an encryption's authenticated data), so that a body that is moved to another
- * checkpoint, or gets another encoding, doesn't open. It is the same for decoding as it was for encoding.
+ * Data that a transform may bind to the bytes (as an encryption's authenticated data), so that a body that is moved to
+ * another checkpoint, or gets another encoding, doesn't open. It is the same for decoding as it was for encoding.
  */
 export interface TransformContext extends PayloadOwner {
   /** The payload's whole encoding, in the order of its making: `json-tagged+gzip+encrypt`. */
@@ -43,7 +43,7 @@ export interface Transform {
   isCurrent?(body: Uint8Array): boolean;
   /**
    * Called before an intact payload is loaded that doesn't name this transform. It may throw to refuse the payload.
-   * Without it, what was saved before the transform was configured is loaded.
+   * Without it, checkpoints are loaded that were saved before the transform was configured.
    */
   onAbsent?(context: TransformContext): void;
 }

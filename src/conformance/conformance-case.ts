@@ -6,7 +6,7 @@ import type { OtherProcess } from "./other-process.js";
 export interface ConformanceCase {
   /** Stable: `append.never-reuses`. The contract's documentation names the cases that enforce it. */
   readonly name: string;
-  /** What the adapter must do, in one sentence without its subject. */
+  /** The adapter's obligation, in one sentence without its subject. */
   readonly promise: string;
   /** The case runs only for adapters that declare this capability. Without it, the case runs for every adapter. */
   readonly needs?: keyof AdapterCapabilities;
@@ -20,7 +20,7 @@ export interface ConformanceCase {
 /** Whether `carryOn` keeps the instance or reopens the store. */
 export type LifecycleState = "fresh" | "reopened";
 
-/** What a case works with: its own store, and ways to open it. Everything it opened is closed after it. */
+/** A case's own store, and ways to open it. Everything that the case opened is closed after it. */
 export interface ConformanceStore {
   readonly location: string;
   readonly capabilities: AdapterCapabilities;

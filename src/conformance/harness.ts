@@ -1,6 +1,6 @@
 import type { AdapterCapabilities, StorageAdapter } from "../contract/adapter.js";
 
-/** What the suite needs to know about an adapter. */
+/** The facts about an adapter that the suite needs. */
 export interface ConformanceHarness {
   /** The name in reports: `json-file`. */
   readonly name: string;

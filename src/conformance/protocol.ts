@@ -16,7 +16,7 @@ export type Call =
       readonly [Name in keyof LeaseStore]: { readonly method: Name; readonly args: Parameters<LeaseStore[Name]> };
     }[keyof LeaseStore];
 
-/** What the suite sends to another process. */
+/** A message from the suite to another process. */
 export type Request =
   | { readonly kind: "answer"; readonly number: number; readonly call: Call }
   /** Dies at the moment the call is answered. The answer is the last thing it writes to its standard output. */
@@ -26,7 +26,7 @@ export type Request =
   /** Closes the adapter and exits. */
   | { readonly kind: "end" };
 
-/** What another process sends back. */
+/** A message from another process to the suite. */
 export type Response =
   | { readonly kind: "opened" }
   | { readonly kind: "answered"; readonly number: number; readonly answer: unknown }

@@ -40,7 +40,7 @@ export function registerConformance(runner: ConformanceRunner, harness: Conforma
 /**
  * Runs one case in a new location, whatever the adapter declares.
  *
- * @throws {Error} What the adapter failed to do: usually an `AssertionError` that cites the contract.
+ * @throws {Error} The adapter doesn't meet its obligation: usually an `AssertionError` that cites the contract.
  */
 export async function runConformanceCase(
   conformanceCase: ConformanceCase,

@@ -48,7 +48,7 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** The ids of summaries or records, in order; for a corrupt one, what is wrong with it. */
+/** The ids of summaries or records, in order; for a corrupt one, its damage in words. */
 export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${damageOf(item)}` : item.id));
 }

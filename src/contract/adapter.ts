@@ -14,7 +14,7 @@ import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
 import type { LeaseStore } from "./leases.js";
 
-/** What an adapter promises beyond the core of the contract. Declared here, and tested as declared by the suite. */
+/** Promises of an adapter beyond the core of the contract. The suite tests those that it declares. */
 export interface AdapterCapabilities {
   /**
    * An acknowledged checkpoint survives a killed process. For a storage on a server it says that the server has committed it: it
@@ -25,7 +25,7 @@ export interface AdapterCapabilities {
   readonly multiProcess: boolean;
 }
 
-/** What must hold for a write to happen. It is checked in the same atomic step as the write; if it fails, nothing is stored. */
+/** The condition of a write. It is checked in the same atomic step as the write; if it fails, nothing is stored. */
 export interface AppendCondition {
   /** The sequence of the task's newest checkpoint now; 0 for none. */
   readonly expectedSequence?: number | undefined;
@@ -102,7 +102,7 @@ export interface CorruptRecord {
   readonly corrupt: true;
   /** Where it is: a path, or a table and row. */
   readonly location: string;
-  /** What is wrong with it. */
+  /** The damage, in words. */
   readonly reason: string;
   readonly taskId?: string;
   readonly id?: string;
@@ -142,7 +142,7 @@ export interface StorageAdapter {
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
    * @throws {CheckpointConflictError} The rest of the condition doesn't hold, or the id or the exact
    *   sequence is taken; nothing was stored.
-   * @throws {StorageError} The backend failed; what was acknowledged before is intact.
+   * @throws {StorageError} The backend failed; checkpoints that were acknowledged before are intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
 

@@ -53,7 +53,7 @@ export interface CheckpointSummary {
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
-  /** Of a run that has saved no state yet it is `undefined`, whatever the schema says. */
+  /** Until a run has saved a state, it is `undefined`, whatever the schema says. */
   readonly state: State;
   /** If a run has saved it: its steps, and where it stands. */
   readonly run?: RunRecord;
@@ -72,7 +72,7 @@ export interface Payload {
   readonly sha256: string;
 }
 
-/** What the manager passes to `append`: a checkpoint without its sequence. */
+/** A checkpoint without its sequence, as the manager passes it to `append`. */
 export interface CheckpointDraft extends Omit<CheckpointSummary, "sequence"> {
   readonly payload: Payload;
 }
@@ -168,7 +168,7 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
 /**
  * Checks a record's seal and its payload's digest. It needs neither a key nor a schema.
  *
- * @returns What is wrong, as the end of a sentence; `undefined` if the record is intact.
+ * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
 export function damageIn(record: StoredCheckpoint): string | undefined {
   const broken = brokenSeal(record);

@@ -21,7 +21,7 @@ export type CheckpointErrorCode =
   | "KEY_UNAVAILABLE"
   | "CLOSED";
 
-/** What an error may carry besides its message. */
+/** Properties that an error may carry besides its message. */
 export interface CheckpointErrorOptions {
   /** The error underneath. */
   readonly cause?: unknown;
@@ -80,11 +80,11 @@ export class CheckpointNotFoundError extends CheckpointError {
   }
 }
 
-/** What was stored fails its checksum, is cut short, or cannot be parsed; it was left untouched. */
+/** A stored checkpoint fails its checksum, is cut short, or cannot be parsed; it was left untouched. */
 export class CheckpointCorruptError extends CheckpointError {
   static override readonly code = "CHECKPOINT_CORRUPT";
   override readonly name = "CheckpointCorruptError";
-  /** What is wrong, as the end of a sentence that names the checkpoint; the message names it by itself. */
+  /** The damage, as the end of a sentence that names the checkpoint; the message names it by itself. */
   readonly reason: string;
 
   constructor(message: string, options: CheckpointErrorOptions & { readonly reason?: string } = {}) {
@@ -210,7 +210,7 @@ export class PlanOutdatedError extends CheckpointError {
 export class StateInvalidError extends CheckpointError {
   static override readonly code = "STATE_INVALID";
   override readonly name = "StateInvalidError";
-  /** What is wrong, and where in the state, as a JSON path; `$` is the state itself. */
+  /** The schema's complaints, each with its place in the state as a JSON path; `$` is the state itself. */
   readonly issues: readonly { readonly message: string; readonly path: string }[];
 
   constructor(message: string, issues: StateInvalidError["issues"], options: CheckpointErrorOptions = {}) {
@@ -242,7 +242,7 @@ export class PayloadTooLargeError extends CheckpointError {
   }
 }
 
-/** The backend failed: the disk, the database, a lock. What was acknowledged before is intact. */
+/** The backend failed: the disk, the database, a lock. Checkpoints that were acknowledged before are intact. */
 export class StorageError extends CheckpointError {
   static override readonly code = "STORAGE_FAILED";
   override readonly name = "StorageError";

@@ -1,8 +1,8 @@
-/** What every finding has, as far as it is known. */
+/** The fields of every finding, as far as they are known. */
 interface Found {
   /** Where it is: a path, or a table and row. */
   readonly location: string;
-  /** What is wrong with it. */
+  /** The damage, in words. */
   readonly reason: string;
   readonly taskId?: string;
   readonly id?: string;
@@ -19,7 +19,7 @@ export interface DamagedFinding extends Found {
   readonly createdAt?: string;
 }
 
-/** What a killed write left behind. It does no harm. Repair removes it once it is old enough. */
+/** A file that a killed write left behind. It does no harm. Repair removes it once it is old enough. */
 export interface LeftoverFinding extends Found {
   readonly kind: "leftover";
   /** When it was last written to: ISO 8601 in UTC. */
@@ -39,7 +39,7 @@ export interface MergedFinding extends Found {
   readonly kind: "merged";
 }
 
-/** What is wrong with a storage, by `kind`. */
+/** A finding of verification, by `kind`. */
 export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding | MergedFinding;
 
 /** One checkpoint was checked, damaged or not: for counts and progress. The checkpoints of a task come together. */
@@ -57,7 +57,7 @@ export interface StorageVerification {
   readonly quick: boolean;
 }
 
-/** What a repair may do. */
+/** The limits of a repair. */
 export interface StorageRepair {
   /** Younger leftovers stay: their writer may still be running. */
   readonly leftoversOlderThanMs: number;
@@ -67,7 +67,7 @@ export interface StorageRepair {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a repair did about a finding, or would do in a dry run. */
+/** A step of a repair: its action on a finding, or in a dry run the one that it would take. */
 export type RepairStep =
   /** Moved away, byte for byte, with the reason beside it. `to`: where it is now. */
   | { readonly action: "quarantined"; readonly finding: DamagedFinding; readonly to: string }

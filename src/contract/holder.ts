@@ -38,7 +38,7 @@ export function holderHasEnded(holder: string): boolean {
 /**
  * Whether no process of this number is alive in this namespace. A zombie has ended.
  *
- * @param start - Of the process that is meant: the number may have been given again.
+ * @param start - The start of the process that is meant: its number may have been given to another one since.
  */
 export function processHasEnded(pid: number, start?: string): boolean {
   try {

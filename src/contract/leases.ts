@@ -56,7 +56,7 @@ export interface LapsedLease extends Pick<HeldLease, "holder" | "token"> {
   readonly endedMs: number;
 }
 
-/** What a claim has come to: the caller's own lease, or that of the one who has the task. */
+/** The result of a claim: the caller's own lease, or that of the one who has the task. */
 export interface LeaseClaim extends HeldLease {
   readonly isGranted: boolean;
 }
@@ -88,7 +88,7 @@ export interface TimedLease {
   readonly nowMs: number;
 }
 
-/** Of a storage that doesn't exist yet: nobody has a lease there, whatever the time. */
+/** The lease record of a storage that doesn't exist yet: nobody has a lease there, whatever the time. */
 export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
 
 /**

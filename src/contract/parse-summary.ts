@@ -6,7 +6,7 @@ import {
   type SealedSummary,
 } from "./checkpoint.js";
 
-/** A checkpoint's fields as a storage holds them. What is absent is `undefined` or `null`. */
+/** A checkpoint's fields as a storage holds them. An absent field is `undefined` or `null`. */
 export interface StoredFields extends Readonly<Partial<Record<TextField | NumberField | "status", unknown>>> {
   readonly metadata?: JsonValue | undefined;
   readonly error?: JsonValue | undefined;

@@ -1,7 +1,7 @@
 import type { CheckpointSummary, JsonObject } from "./checkpoint.js";
 import { isJsonObject } from "./parse-summary.js";
 
-/** The key of a checkpoint's metadata that is reserved: what Waymark itself notes of the checkpoint. */
+/** The key of a checkpoint's metadata that is reserved for Waymark's own notes. */
 export const NOTE_KEY = "waymark";
 
 /**

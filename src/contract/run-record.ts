@@ -12,13 +12,13 @@ export interface StepRecord {
   readonly attempts?: number;
   /** Which attempt of the run has recorded it. */
   readonly runAttempt: number;
-  /** Of a completed step, as it is stored: no schema has decoded it. Once the pass is over, it is left out. */
+  /** A completed step's result as it is stored: no schema has decoded it. Once the pass is over, it is left out. */
   readonly result?: unknown;
-  /** Of a failed step. Once the pass is over, it is left out. */
+  /** A failed step's error. Once the pass is over, it is left out. */
   readonly error?: unknown;
 }
 
-/** What a checkpoint of a run knows of it. */
+/** A run as its checkpoint records it. */
 export interface RunRecord {
   /** The id of the checkpoint that the run began with: another one after `restart`, a fork or a rewind. */
   readonly generation: string;
@@ -30,7 +30,7 @@ export interface RunRecord {
   readonly isPassOver: boolean;
   readonly version?: string | number;
   readonly input?: unknown;
-  /** What the function returned, if this checkpoint ends the run. */
+  /** The function's result, if this checkpoint ends the run. */
   readonly result?: unknown;
   /** The steps of its pass, in the order of their ends. */
   readonly steps: readonly StepRecord[];

@@ -24,7 +24,7 @@ export interface AutoSaveOptions {
   readonly lease?: Lease | undefined;
 }
 
-/** What an auto-save gets from its manager. */
+/** The parts of its manager that an auto-save uses. */
 export interface AutoSaveHost<State> {
   /** The task's newest checkpoint that can be read. */
   newest(): Promise<CheckpointSummary | undefined>;
@@ -92,7 +92,7 @@ export class AutoSave<State> {
   /**
    * Waits for the save in progress, then saves the state if it changed.
    *
-   * @throws What `save` throws; `autoSaveFailed` is emitted too. A ClosedError after `stop()`.
+   * @throws The error of `save`; `autoSaveFailed` is emitted too. A ClosedError after `stop()`.
    */
   async flush(): Promise<void> {
     if (this.#stopping !== undefined) throw new ClosedError("The auto-save");
@@ -102,7 +102,7 @@ export class AutoSave<State> {
   /**
    * Stops the timer, waits for the save in progress, then saves the state if it changed. Idempotent.
    *
-   * @throws What `save` throws; the timer is stopped anyway.
+   * @throws The error of `save`; the timer is stopped anyway.
    */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();

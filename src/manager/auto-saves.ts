@@ -9,7 +9,7 @@ import type { SaveOptions } from "./save-options.js";
 import type { SavedStateOf, StateSchema } from "./schema.js";
 import type { CheckpointWriter, EncodedSnapshot } from "./writer.js";
 
-/** What auto-saves get from their manager. */
+/** The parts of their manager that auto-saves use. */
 export interface AutoSavesHost<Schema extends StateSchema> {
   readonly events: EventHub;
   readonly logger: Logger;

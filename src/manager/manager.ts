@@ -106,7 +106,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
    * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` belongs to another
    *   checkpoint; nothing was stored.
-   * @throws {StorageError} The backend failed; what was saved before is intact.
+   * @throws {StorageError} The backend failed; earlier checkpoints are intact.
    */
   async save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions = {}): Promise<CheckpointSummary> {
     this.#assertOpen();
@@ -183,9 +183,9 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /**
-   * What changed in the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by their
-   * `id`, or else by their content. States are compared in their stored form, of the current version: where a schema decodes
-   * a text to a `Date`, the change has the text.
+   * Lists the changes of the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by
+   * their `id`, or else by their content. States are compared in their stored form, of the current version: where a
+   * schema decodes a text to a `Date`, the change has the text.
    *
    * @throws {CheckpointNotFoundError} One of them isn't there.
    * @throws {CheckpointCorruptError} One of them can't be read.
@@ -250,7 +250,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#reader.tasks(resolveTasksQuery(query));
   }
 
-  /** The tasks whose newest checkpoint isn't `completed`, most recent first: what "Resume from …?" shows. */
+  /** The tasks whose newest checkpoint isn't `completed`, most recent first: for a prompt like "Resume from …?". */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     this.#assertOpen();
     return this.#reader.tasks(resolveIncompleteQuery(query));
@@ -388,9 +388,9 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * encrypted or compressed. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a time, beside other
    * work. It may be stopped or killed at any moment; the next run skips what is current.
    *
-   * @returns What was done, and what is left if `signal` or `close` stopped it.
+   * @returns The numbers of checkpoints, also of those left if `signal` or `close` stopped it.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
-   * @throws {KeyUnavailableError} A key can't be fetched; what was rewritten before stays.
+   * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before stay so.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {
@@ -402,8 +402,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
   /**
    * Saves the task's state every `intervalMs` if the task's newest checkpoint has another one, until `stop()`, which saves
-   * the last change. An auto-save is a passing checkpoint: it takes the place of the one before it, so that a policy counts
-   * what was saved by name. It never reopens a completed task. A failure is an `autoSaveFailed` event and is logged, and the
+   * the last change. An auto-save is a passing checkpoint: it takes the place of the one before it, so that a policy
+   * counts milestones. It never reopens a completed task. A failure is an `autoSaveFailed` event and is logged, and the
    * next tick tries again. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
@@ -437,15 +437,15 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * });
    * ```
    *
-   * @param fn - Gets the run: its state, and `step`, `next`, `save`. What it does outside of steps is done again at each resume.
-   * @returns What the function returned, as it was stored.
-   * @throws What the function throws; then the task is `failed`, and a later call tries the failed step again.
+   * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
+   * @returns The function's result, as it was stored.
+   * @throws The function's error; then the task is `failed`, and a later call tries the failed step again.
    * @throws {LeaseHeldError} Somebody else runs the task.
    * @throws {LeaseLostError} The lease was lost; another runner goes on.
    * @throws {CheckpointConflictError} Somebody else saved a checkpoint of the task. The next call goes on with its state.
    * @throws {RunMismatchError} The run was begun with another version or input.
    * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused it.
-   * @throws {StateNotSerializableError} What the function returned can't be stored.
+   * @throws {StateNotSerializableError} The function's result can't be stored.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async run<Result, Input = undefined, Initial extends SavedStateOf<Schema> | undefined = undefined>(
@@ -535,7 +535,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     return this.#track(call, lease);
   }
 
-  /** @param lease - What the call writes under. If that is lost, its holder learns it at once. */
+  /** @param lease - The lease that the call writes under. If it is lost, its holder learns it at once. */
   async #track<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     const running = call();
     this.#inProgress.add(running);

@@ -23,11 +23,11 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   readonly stateVersion?: number | undefined;
   /** Under `n`: brings a state of version n to n + 1, in its stored form (before the schema decodes it). */
   readonly migrations?: Readonly<Record<number, (stored: unknown) => unknown>> | undefined;
-  /** What is kept after each save. Default: everything. */
+  /** The policy that decides which checkpoints are kept after each save. Default: all are. */
   readonly retention?: RetentionPolicy | undefined;
   /**
-   * Applied in this order on save, and undone on load: `[gzip()]`. SQLite and PostgreSQL store transformed states whole,
-   * not what changed.
+   * Applied in this order on save, and undone on load: `[gzip()]`. SQLite and PostgreSQL store transformed states
+   * whole, not as their changes.
    */
   readonly transforms?: readonly Transform[] | undefined;
   /** Secrets that must not be stored, by their paths in state, metadata, label and error. */

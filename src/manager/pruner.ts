@@ -16,7 +16,7 @@ import {
 } from "./retention.js";
 import type { StateSchema } from "./schema.js";
 
-/** What a prune has removed. */
+/** Counts of what a prune has removed. */
 export interface PruneResult {
   /** How many tasks it looked at. */
   readonly tasks: number;

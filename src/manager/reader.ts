@@ -99,7 +99,8 @@ export class CheckpointReader<Schema extends StateSchema> {
   }
 
   /**
-   * What `use` makes of the record of that id. Its seal holds. A CheckpointCorruptError of `use` is about the record.
+   * Reads the record, checks its seal, returns `use(record)`. A CheckpointCorruptError of `use` reports the record as
+   * damaged.
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
@@ -266,7 +267,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     }));
   }
 
-  /** What `make` makes of the state, in its stored form and current version. */
+  /** Calls `make` with the state, in its stored form and current version. */
   #opened<Result>(
     record: StoredCheckpoint,
     make: (current: unknown, run: RunRecord | undefined) => Result,
@@ -314,8 +315,8 @@ export class CheckpointReader<Schema extends StateSchema> {
 }
 
 /**
- * What `use` makes of a record, if its seal holds; else a CorruptRecord, also if `use` finds it damaged. A promise only if
- * `use` returns one.
+ * Returns `use(record)` if the record's seal holds. Otherwise, or if `use` finds it damaged, returns a CorruptRecord.
+ * The result is a promise only if `use` returns one.
  */
 function ifIntact<Result extends object>(
   record: StoredCheckpoint | CorruptRecord,

@@ -54,12 +54,12 @@ export class Redaction {
     this.#isLabel = parsed.some(({ root }) => root === "label");
   }
 
-  /** What of a step's result is a secret. */
+  /** The secrets in a step's result. */
   result(step: string): RedactedPaths | undefined {
     return redactedPaths(this.#patternsOf(step), this.#censor);
   }
 
-  /** What of a value that a step has thrown is a secret. */
+  /** The secrets in a value that a step has thrown. */
   thrown(step: string): RedactedPaths | undefined {
     return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
   }

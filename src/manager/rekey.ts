@@ -23,7 +23,7 @@ export interface RekeyOptions {
   readonly onProgress?: ((progress: Omit<RekeyResult, "refusals">) => void) | undefined;
 }
 
-/** What a rekey has done, or how far it has come. All numbers count checkpoints. */
+/** The result of a rekey, or its progress. All numbers count checkpoints. */
 export interface RekeyResult {
   readonly total: number;
   /** Those it has looked at. */
@@ -48,7 +48,7 @@ export interface RekeyResult {
   }[];
 }
 
-/** What a rekey gets from its manager. */
+/** The parts of its manager that a rekey uses. */
 export interface RekeyHost {
   readonly storage: StorageAdapter;
   readonly transforms: readonly Transform[];

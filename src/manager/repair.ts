@@ -17,7 +17,7 @@ export interface RepairOptions {
   readonly onProgress?: ((step: RepairStep) => void) | undefined;
 }
 
-/** What `repair` did, or would do in a dry run. */
+/** The result of `repair`; of a dry run, what it would do. */
 export interface RepairResult {
   readonly dryRun: boolean;
   /** One for each finding. */

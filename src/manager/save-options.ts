@@ -10,7 +10,7 @@ import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
 
 export interface SaveOptions {
   /**
-   * The checkpoint's id, unique in its task. Default: what `createId` makes. Saving the same state under the same id
+   * The checkpoint's id, unique in its task. Default: made by `createId`. Saving the same state under the same id
    * again stores nothing and returns the stored checkpoint, so a save whose answer was lost can be retried.
    */
   readonly id?: string | undefined;

@@ -30,12 +30,12 @@ export function* changesOf(from: unknown, to: unknown, path: Path = []): Generat
   } else if (textOf(from) !== textOf(to)) yield { kind: "changed", path, from, to };
 }
 
-/** What kind of value it is, in a word: `Map`, `Null`, `String`. */
+/** The kind of a value, in a word: `Map`, `Null`, `String`. */
 function kindOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
-/** Members by name, or items in order; `undefined` for what is compared as a whole. */
+/** Members by name, or items in order; `undefined` for a value that is compared as a whole. */
 function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
   if (Array.isArray(value)) return Array.from<unknown>(value);
   if (value instanceof Set) return [...value];
@@ -75,7 +75,7 @@ function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string,
   return new Map([...members].map((member) => [identityOf(member[0]), member]));
 }
 
-/** Items match by their id; without one, by their content. What came into the place of a removed one changed it. */
+/** Items match by their id; without one, by their content. An item in the place of a removed one counts as changed. */
 function* changesOfItems(
   from: readonly unknown[],
   to: readonly unknown[],
@@ -96,7 +96,7 @@ function* changesOfItems(
   for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
 }
 
-/** Where the old items are in the new list, in the old order. Of equal items, the first is the first. */
+/** The places of the old items in the new list, in the old order. Equal items match in their order. */
 function placesOf(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
   const shorter = Math.min(from.length, to.length);
   let start = 0;

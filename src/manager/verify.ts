@@ -23,7 +23,7 @@ export interface VerifyCounts {
   readonly findings: number;
 }
 
-/** What `verify` found. */
+/** The result of `verify`. */
 export interface VerifyResult extends Omit<VerifyCounts, "findings"> {
   /** Empty if nothing is wrong. */
   readonly findings: readonly StorageFinding[];

@@ -80,7 +80,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return this.#appendEncoded(draft, encoded, options, { replaces });
   }
 
-  /** A state as a run's checkpoint has it, with the text that it is decoded from. @throws What `save` throws. */
+  /** Encodes a state as the text that a run's checkpoint holds. @throws The errors of `save`. */
   stateText(taskId: string, state: SavedStateOf<Schema>): string {
     const encoded = this.#encoded(taskId, state);
     const { schema } = this.#options;
@@ -111,7 +111,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /**
    * Appends a checkpoint that has the state of another one, after the appends of its task that were called before.
    *
-   * @param draft - What {@link copyOf} makes.
+   * @param draft - Made by {@link copyOf}.
    */
   async appendCopy(
     taskId: string,
@@ -247,8 +247,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /**
-   * What is to be appended may take longer to make than what comes next; the adapter still gets drafts in call order. Those
-   * that are ready it gets at once, so that it may store them together.
+   * Gives the adapter the drafts in call order, also if a later one is ready first. The adapter gets drafts as soon as
+   * it is their turn, so that it may store them together.
    */
   #inOrder<Made, Result>(
     taskId: string,
@@ -267,7 +267,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
       };
       Promise.resolve(made).then(
         (ready) => isReady(async () => append(ready)),
-        // It fails as its draft did.
+        // Rethrows the draft's error.
         () => isReady(async () => append(await made)),
       );
     });

@@ -11,11 +11,11 @@ import type {
 import type { BuildCheckpointsOptions } from "./options.js";
 
 /**
- * What `createBuildCheckpoints` gives: functions that need no `this`. Each is done when it returns. Where another
- * process has the database locked, they wait for it, for `busyTimeoutMs` at most, and the whole process with them.
+ * The functions that `createBuildCheckpoints` returns. They need no `this`. Each is done when it returns. If another
+ * process has locked the database, they block this process until it is free, for `busyTimeoutMs` at most.
  *
- * Where the file, its folder or the database fails, each of them throws a `StorageError`; what was saved before is
- * intact. A `CheckpointCorruptError` says that something is there and can't be read, an `UnsupportedFormatError` that the
+ * If the file, its folder or the database fails, each of them throws a `StorageError`; earlier checkpoints are intact.
+ * A `CheckpointCorruptError` says that something is there and can't be read, an `UnsupportedFormatError` that the
  * database is another program's; both leave it untouched. After `close` they throw a `ClosedError`.
  */
 export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
@@ -41,16 +41,16 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    */
   saveCheckpoint(buildId: string, progress: BuildProgress<SavedTask>): SavedCheckpoint;
   /**
-   * The build's newest checkpoint, or null where it has none. What can't be read is reported (see `onCorrupt`) and
-   * stepped over.
+   * The build's newest checkpoint, or null if it has none. Checkpoints that can't be read are reported (see
+   * `onCorrupt`) and stepped over.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
    * @throws {StateInvalidError} The schema refuses a task of it.
    */
   getLatestCheckpoint(buildId: string): Checkpoint<Task> | null;
   /**
-   * Saves what `getState` gives, every so often, if it differs from the build's newest checkpoint. Its timer doesn't
-   * keep the process alive. What goes wrong is logged as an error, never thrown, and the next time tried again.
+   * Saves the result of `getState` at intervals, if it differs from the build's newest checkpoint. Its timer doesn't
+   * keep the process alive. A failure is logged as an error, never thrown, and the next interval tries again.
    *
    * @param getState - The build's progress now, or `undefined` where there is nothing to save yet. Synchronous.
    * @param intervalMs - Milliseconds from one save to the next, from 1. Default 30,000.
@@ -61,7 +61,7 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   /**
    * Removes a build's old checkpoints.
    *
-   * @param keepLast - How many stay, from 1. Default: what the retention says, which is 50 unless told.
+   * @param keepLast - How many stay, from 1. Default: as the option `retention` says.
    * @returns How many were removed.
    * @throws {CheckpointCorruptError} None of those to keep can be read; nothing was removed.
    */
@@ -73,13 +73,13 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    */
   cleanupOldCheckpoints(keepLast?: number): number;
   /**
-   * Saves what the list of builds shows, and more, over what it was.
+   * Saves the build's state, which the list of builds shows in part, in place of the former one.
    *
    * @throws As `saveCheckpoint`.
    */
   saveBuildState(state: BuildState<SavedTask>): void;
   /**
-   * What `saveBuildState` has saved last, or null.
+   * The state that `saveBuildState` has saved last, or null.
    *
    * @throws {CheckpointCorruptError} It can't be read.
    */
@@ -144,7 +144,7 @@ export function createBuildCheckpoints(options: BuildCheckpointsOptions): BuildC
 type OneBuild = [buildId: string, keepLast?: number | undefined];
 type CleanupArgs = OneBuild | [keepLast?: number | undefined];
 
-/** Whatever comes first of two is meant as a build, also where it is none. */
+/** If there are two arguments, the first is meant as a build's id, even if it is none. */
 function isOfOneBuild(args: CleanupArgs): args is OneBuild {
   return args.length === 2 || typeof args[0] === "string";
 }

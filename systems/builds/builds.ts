@@ -33,10 +33,10 @@ const DEFAULT_INTERVAL_MS = 30_000;
 const DEFAULT_RETENTION: RetentionPolicy = { keepLast: 50 };
 const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 
-/** What a database that isn't there gives. */
+/** The result of a search in a database that isn't there. */
 const NOTHING = { item: undefined, damage: [] };
 
-/** The builds of one database: arguments checked, calls made, what goes on beside them reported. */
+/** The builds of one database. Checks arguments, makes the calls, and logs what else happens. */
 export class Builds {
   readonly #path: string;
   readonly #file: DatabaseFile<BuildStore>;
@@ -205,7 +205,7 @@ export class Builds {
     );
   }
 
-  /** What was stored. Logs what could not be removed after it. */
+  /** The stored checkpoint. Logs an error if old ones could not be removed after it. */
   #saved({ buildId }: BuildDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
     if (retentionError !== undefined) {
       this.#logger.error(

@@ -13,14 +13,14 @@ export interface Checkpoint<Task = unknown> {
   metadata: Record<string, unknown>;
 }
 
-/** What a build has come to. */
+/** A build's progress. */
 export interface BuildProgress<Task = unknown> {
   /** Where it is given beside a build's id, it must be that id. */
   readonly buildId?: string | undefined;
   /**
-   * Tasks and what is known about them, with paths to files in place of their contents. Plain JSON: what JSON would lose
-   * or change (a Date, NaN, `undefined` in a list) is refused. A property that is undefined is left out, as
-   * `JSON.stringify` does.
+   * Tasks and their data, with paths to files in place of their contents. Plain JSON: a value that JSON would lose or
+   * change (a Map, NaN, `undefined` in a list) is refused. As with `JSON.stringify`, a Date becomes its ISO text, and a
+   * property that is undefined is left out.
    */
   readonly tasks: readonly Task[];
   /** A whole number. */

@@ -11,11 +11,11 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   /** The database file. It and its folder are created at the first save, for their owner alone (0600, 0700). */
   readonly path: string;
   /**
-   * What is kept of each build after each of its saves. Default `{ keepLast: 50 }`. A build's newest checkpoint always
-   * stays; for `keepStages`, a checkpoint's stage is `phase-` and its `currentPhase`.
+   * The policy that decides which of a build's checkpoints are kept after each save. Default `{ keepLast: 50 }`. A
+   * build's newest checkpoint always stays; for `keepStages`, a checkpoint's stage is `phase-` and its `currentPhase`.
    */
   readonly retention?: RetentionPolicy | undefined;
-  /** What a task must be, checked on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
+  /** Checks each task on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
   readonly taskSchema?: Schema | undefined;
   /** The most bytes that the tasks may have as JSON, and the metadata. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;

@@ -2,7 +2,7 @@ import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 
-/** What is saved of a checkpoint, and what {@link checkpointOf} takes of a row, in this order. */
+/** The columns of a saved checkpoint, in the order in which {@link checkpointOf} takes them. */
 export const CHECKPOINT_COLUMNS: readonly string[] = [
   "id",
   "build_id",
@@ -12,7 +12,7 @@ export const CHECKPOINT_COLUMNS: readonly string[] = [
   "metadata",
 ];
 
-/** What is saved of a build's state, and what {@link buildStateOf} takes of a row, in this order. */
+/** The columns of a build's saved state, in the order in which {@link buildStateOf} takes them. */
 export const STATE_COLUMNS: readonly string[] = [
   "build_id",
   "prd_file",
@@ -25,7 +25,7 @@ export const STATE_COLUMNS: readonly string[] = [
   "updated_at",
 ];
 
-/** The checkpoint that a row holds, as parsed JSON and no more; or what is wrong with the row. */
+/** The checkpoint that a row holds, as parsed JSON and no more; or the damage, if the row is damaged. */
 export function checkpointOf(row: readonly unknown[], path: string): Checkpoint | CorruptRecord {
   const [id, buildId, timestamp, tasksJson, currentPhase, metadataJson] = row;
   const wrong = (column: string, cause?: unknown) =>

@@ -25,22 +25,22 @@ import {
 } from "./statements.js";
 import type { BuildDraft, StateDraft } from "./stored-form.js";
 
-/** What a save has done. */
+/** The result of a save. */
 export interface SaveOutcome {
   readonly saved: SavedCheckpoint;
   /** Why old checkpoints could not be removed after it. */
   readonly retentionError?: unknown;
 }
 
-/** What was found, with what could not be read on the way to it. */
+/** An item, with the damaged records that were met on the way to it. */
 export interface Found<Item> {
   readonly item: Item;
   readonly damage: readonly CorruptRecord[];
 }
 
 /**
- * An open database of builds, and what is done in it. Every method is synchronous, and what it changes, it changes in
- * one transaction. They throw what SQLite throws.
+ * An open database of builds. Every method is synchronous, makes its changes in one transaction, and throws SQLite's
+ * errors.
  */
 export class BuildStore {
   readonly #database: SqliteConnection;
@@ -67,7 +67,7 @@ export class BuildStore {
       return { saved };
     } catch (error) {
       if (!isRetaining) throw error;
-      // What can't be removed is no reason to lose what is to be saved.
+      // If old checkpoints can't be removed, the new one is saved all the same.
       return { saved: this.#database.atomically(() => this.#insert(draft)), retentionError: error };
     }
   }
@@ -205,7 +205,7 @@ export class BuildStore {
     }
   }
 
-  /** What the call gives; nothing where SQLite meets damage. */
+  /** The call's result; `undefined` if SQLite meets damage. */
   #readable<Result>(call: () => Result): Result | undefined {
     try {
       return call();

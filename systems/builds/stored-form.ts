@@ -87,7 +87,7 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
 }
 
 const PARTS = ["buildId", "tasks", "currentPhase", "metadata"] satisfies (keyof BuildProgress)[];
-/** What a loaded checkpoint has besides: it may be given as it is. */
+/** The other keys of a loaded checkpoint, which may be saved again as it is. */
 const GIVEN_BY_SAVES = ["id", "timestamp"];
 const STATE_KEYS = [
   "buildId",
@@ -123,7 +123,7 @@ function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, con
   return json.slice(around.length, -1);
 }
 
-/** Dates become their ISO texts, as in the spec's own program. What holds none stays, to be stored or refused. */
+/** Dates become their ISO texts, as in the spec's own program. Values without dates stay, to be stored or refused. */
 function withDatesAsText(value: unknown, ancestors: readonly unknown[] = []): unknown {
   if (value instanceof Date && !Number.isNaN(value.getTime())) return value.toISOString();
   if (typeof value !== "object" || value === null || ancestors.includes(value)) return value;

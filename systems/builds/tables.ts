@@ -31,7 +31,7 @@ const TABLES = `
   );
 `;
 
-/** What a table of ours must have. */
+/** The columns that each table of ours must have. */
 const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   checkpoints: [...CHECKPOINT_COLUMNS, "created_at"],
   build_states: STATE_COLUMNS,

@@ -38,7 +38,7 @@ const AT_ONCE = 32;
  * @throws {TypeError} `from` and `to` are the same.
  * @throws {CheckpointNotFoundError} There is no such thread or checkpoint.
  * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
- * @throws {CheckpointCorruptError} A record can't be read. What was copied was removed.
+ * @throws {CheckpointCorruptError} A record can't be read. The unfinished copy was removed.
  */
 export async function copyThread(place: CopyPlace, from: string, to: string, id?: string): Promise<number> {
   if (from === to) {
@@ -199,7 +199,7 @@ function metadataIn(taskId: string, metadata: JsonObject | undefined, threadId: 
   return Object.keys(own).length === 0 ? undefined : own;
 }
 
-/** What a copy has stored before it failed. */
+/** Removes the records that a copy has stored before it failed, unless somebody else has written there. */
 async function removeUnlessChanged(storage: StorageAdapter, taskId: string, expectedSequence: number): Promise<void> {
   try {
     await storage.remove(taskId, "all", { expectedSequence });

@@ -15,7 +15,7 @@ export interface WholeCheckpoint extends SerializedState {
 
 /** Where a thread's records end. */
 export interface ThreadEnd {
-  /** Of the last record; 0 for none, `undefined` if it is damaged so that it can't be told. */
+  /** The sequence of the last record; 0 for none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
   /** The id of the checkpoint that was put last; empty for none. */
   readonly newestId: string;
@@ -23,7 +23,7 @@ export interface ThreadEnd {
   readonly highestId: string;
 }
 
-/** What a saver knows of a checkpoint that another one may be put on top of. */
+/** A checkpoint as a saver keeps it in memory, since another one may be put on top of it. */
 export interface KnownCheckpoint {
   /** Where the thread ended when this was read or written. */
   readonly end: ThreadEnd;
@@ -31,9 +31,9 @@ export interface KnownCheckpoint {
   readonly checkpoint: WholeCheckpoint | undefined;
 }
 
-/** In all, in characters and bytes. */
+/** The most that all of them may take, in characters and bytes. */
 const MOST = 16 * 1024 * 1024;
-/** Of one checkpoint without its values. */
+/** The size of one checkpoint without its values. */
 const SIZE_OF_REST = 1000;
 
 /**
@@ -41,7 +41,7 @@ const SIZE_OF_REST = 1000;
  * begins with one.
  */
 export class KnownCheckpoints {
-  /** By task, then by id; what was used last comes last. */
+  /** By task, then by id; those used last come last. */
   readonly #byTask = new Map<string, Map<string, KnownCheckpoint>>();
   #size = 0;
 

@@ -26,10 +26,10 @@ export async function* listed(
 ): AsyncGenerator<CheckpointTuple, void, void> {
   const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
   const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
-  /** Of threads with a DeltaChannel. */
+  /** The summaries of threads with a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
-  // What the checkpoint before, of the thread `last`, was made of: the next one mostly needs the same.
+  // The records that the checkpoint before, of the thread `last`, was made of: the next one mostly needs the same.
   const near = new Map<string, SavedCheckpoint>();
   let wanted = limit;
   if (wanted <= 0) return;
@@ -46,14 +46,14 @@ export async function* listed(
     }
     if (thread !== last) near.clear();
     last = thread;
-    // What has lost a value isn't given, either. Damage has been reported.
+    // A checkpoint that has lost a value is left out, too. Damage has been reported.
     const saved = near.get(summary.id) ?? (await skippingDamage(reader.find(taskId, summary.id)));
     if (saved === undefined) continue;
     const metadata = await loadedValue(serde, serializedFrom(saved.state.metadata));
     if (!contains(metadata, filter)) continue;
     const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near));
     if (tuple === undefined) continue;
-    // A replay finds in a list what a subgraph continues from, and others may have continued from that.
+    // A replay finds the checkpoint that a subgraph continues from in a list, and others may have continued from it.
     if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
     yield tuple;
     wanted -= 1;

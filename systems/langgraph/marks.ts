@@ -6,8 +6,8 @@ import { type MarkedWrite, type MarkedWritesRecord, type StoredWrite, textOf } f
 const SHORTEST = 1024;
 
 /**
- * The JSON of a value that is written on top of a checkpoint, with marks in place of the channels' values that stand in it.
- * Of a list, a mark stands for all items, and more may follow: a Send has the checkpoint's messages and a new one.
+ * The JSON of a value that is written on top of a checkpoint, with marks in place of the channels' values that stand in
+ * it. In a list, a mark stands for all items, and more may follow: a Send has the checkpoint's messages and a new one.
  *
  * @param channels - JSON by channel.
  */

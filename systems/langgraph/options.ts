@@ -14,7 +14,7 @@ type ManagerOptions = Pick<
 export interface WaymarkSaverOptions extends ManagerOptions {
   /** How values become bytes. Default: Waymark's JSON with tags, and LangGraph's own for its messages and other objects. */
   readonly serde?: SerializerProtocol | undefined;
-  /** What is kept of a thread after each `put`; see {@link WaymarkSaver.prune}. Default: everything. */
+  /** Decides what is kept of a thread after each `put`; see {@link WaymarkSaver.prune}. Default: everything. */
   readonly retention?: RetentionPolicy | undefined;
   /**
    * Whether a run is stopped once another run, or an `updateState`, has continued from the checkpoint that it began at: its

@@ -27,7 +27,7 @@ export async function serializedWrites(
   const serialized = writes.map(async ([channel, written], position) => {
     const index = WRITES_IDX_MAP[channel] ?? position;
     const value = await serializedValue(serde, written, channel);
-    // What a thread asks is read without its checkpoint.
+    // A thread's questions are read without its checkpoint, so they get no marks.
     if (index < 0 || "bytes" in value) return { channel, index, value };
     const { text, marks } = marked(value.text, channels);
     return { channel, index, value: { ...value, text }, ...(marks && { marks }) };

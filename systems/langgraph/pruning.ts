@@ -7,8 +7,8 @@ import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
 import { skippingDamage } from "./thread-reader.js";
 
 /**
- * Removes what the policy doesn't keep and no kept checkpoint needs. The newest stays in any case: between two turns a thread
- * is done, and the next one goes on from it.
+ * Removes the checkpoints that the policy doesn't keep and no kept one needs. The newest always stays: between two
+ * turns a thread is done, and the next one goes on from it.
  */
 export async function pruneThread(
   manager: CheckpointManager,
@@ -24,7 +24,8 @@ export async function pruneThread(
   const remove = plan.remove.filter((one) => !isNeeded(one));
   const keep = [...plan.keep, ...plan.remove.filter(isNeeded)];
   const { removed, removedBytes } = await manager.applyPlan({ ...plan, keep, remove });
-  // After the checkpoints: a checkpoint without its writes would read differently. What a kill leaves here is never read.
+  // After the checkpoints: a checkpoint without its writes would read differently. A kill may leave writes, which are
+  // never read.
   const gone = remove.map(({ checkpoint }) => checkpoint);
   const ofCalls = await removeWrites(manager, thread, gone);
   const bytesOfCalls = ofCalls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
@@ -44,7 +45,7 @@ async function removeWrites(
   const removed: CheckpointSummary[] = [];
   for (const { id } of checkpoints) {
     const writes = writesTask(thread, id);
-    // What is damaged goes with the rest.
+    // Damaged records are removed with the rest.
     for (const record of (await skippingDamage(manager.list(writes, { stage: CALL_STAGE }))) ?? []) {
       const { call: namespace } = metadataOf(record);
       if (namespace === undefined) continue;

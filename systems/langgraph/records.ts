@@ -33,7 +33,7 @@ export interface CheckpointState<Rest = unknown> {
   readonly values: Readonly<Record<string, StoredValue>>;
 }
 
-/** What lists show of a checkpoint, in the record's metadata. */
+/** The metadata of a record, which lists show without its state. */
 export interface RecordMetadata {
   /** The id of the checkpoint that has the value, by channel. */
   readonly holders?: Readonly<Record<string, string>>;
@@ -41,11 +41,11 @@ export interface RecordMetadata {
   readonly highest?: string;
   /** How many of its ancestors a DeltaChannel needs. */
   readonly ancestors?: number;
-  /** Of a record of the stage `call`: the namespace of the call. */
+  /** The namespace of the call, in a record of the stage `call`. */
   readonly call?: string;
-  /** Of a record of writes: LangGraph's id of the task that made them. Older records lack it. */
+  /** LangGraph's id of the task that made the writes, in a record of writes. Older records lack it. */
   readonly by?: string;
-  /** Of a record of writes: they are answers to what was asked, and nothing else. */
+  /** All the writes are answers to interrupts. In a record of writes only. */
   readonly isAnswer?: true;
 }
 
@@ -63,12 +63,12 @@ export function holdersOf(
   return new Map([...Object.entries(metadataOf(record).holders ?? {}), ...own]);
 }
 
-/** What must be known of a thread's checkpoints, by id, to tell which of them are whole. */
+/** A thread's checkpoints by id, with the fields that tell which of them are whole. */
 export type KnownSummaries = ReadonlyMap<string, Pick<CheckpointSummary, "parentId" | "metadata">>;
 
 /**
- * Whether a checkpoint reads as it did when it was saved. One that pruning has left for another's sake may have lost what
- * it needs itself.
+ * Whether a checkpoint reads as it did when it was saved. One that pruning has left for another's sake may have lost
+ * checkpoints that it needs itself.
  */
 export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): boolean {
   return neededBy(checkpoint, all).every((id) => all.has(id));
@@ -87,7 +87,7 @@ export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metad
   return needed;
 }
 
-/** What one `putWrites` stores: a checkpoint of the task of the LangGraph checkpoint's writes. */
+/** The record that one `putWrites` stores: a checkpoint of the task of the LangGraph checkpoint's writes. */
 export interface WritesRecord {
   readonly taskId: string;
   readonly taskPath: string;
@@ -150,13 +150,13 @@ function namesSeen(value: unknown): readonly unknown[] {
   return Array.isArray(value[0]) ? value[0] : value;
 }
 
-/** What writes to these channels say of their thread. */
+/** The status that writes to these channels give their thread. */
 export function statusOfWrites(channels: readonly string[]): CheckpointStatus {
   if (channels.includes(CHANNELS.error)) return "failed";
   return channels.includes(CHANNELS.interrupt) ? "paused" : "running";
 }
 
-/** What lists show of a record of these writes. */
+/** The fields of a record of these writes that lists show. */
 export function summaryOfWrites(taskId: string, channels: readonly string[]) {
   const isAnswer = channels.every((channel) => channel === CHANNELS.resume);
   return {

@@ -219,7 +219,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * As LangGraph's own, but what is lost isn't left out.
+   * As LangGraph's own, but throws if a part is lost, which LangGraph's leaves out.
    *
    * @throws {CheckpointCorruptError} A part of the history is damaged, or was removed by pruning.
    */
@@ -280,7 +280,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * @throws {TypeError} `from` and `to` are the same, or one is no thread id.
    * @throws {CheckpointNotFoundError} The thread `from` has no checkpoint.
    * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
-   * @throws {CheckpointCorruptError} A record can't be read. What was copied was removed.
+   * @throws {CheckpointCorruptError} A record can't be read. The unfinished copy was removed.
    */
   async copyThread(from: string, to: string): Promise<void> {
     checkThreadId(from);
@@ -289,9 +289,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes the thread's checkpoints that the policy doesn't keep, with their writes and with the calls of subgraphs that were
-   * made from them. What the policy keeps reads the same as before: checkpoints that it needs stay, too. One that stays only
-   * for others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
+   * Removes the thread's checkpoints that the policy doesn't keep, with their writes and with the calls of subgraphs
+   * that were made from them. Kept checkpoints read the same as before: those that they need stay, too. One that stays
+   * only for others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
    *
    * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */

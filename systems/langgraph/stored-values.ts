@@ -8,8 +8,8 @@ import { LangchainObjects } from "./langchain-objects.js";
 import type { StoredValue } from "./records.js";
 
 /**
- * A value in the form in which it is stored. A text is as `JSON.stringify` writes it; a tagged one has Waymark's tags for
- * what JSON doesn't carry.
+ * A value in the form in which it is stored. A text is as `JSON.stringify` writes it; a tagged one has Waymark's tags
+ * for values that JSON can't hold.
  */
 export type SerializedValue =
   | { readonly text: string; readonly isTagged?: boolean }
@@ -99,7 +99,7 @@ async function decoded(text: string): Promise<unknown> {
 
 /** Why a serializer's JSON isn't the value; `undefined` if it is. */
 function lossIn(text: string, value: unknown): string | undefined {
-  // What JSON has no text for.
+  // JSON has no text for the value.
   if (text === "") return `a ${typeof value}`;
   if (text === UNABLE && typeof value !== "string") return "a value that the `serde` is unable to serialize";
   return text.includes('"[Circular]"') && hasCycle(value) ? "a value with a cycle" : undefined;

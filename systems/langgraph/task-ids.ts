@@ -11,12 +11,12 @@ const ROOT = "langgraph/";
 /** Two of these and the rest fit into a task's id. */
 const LONGEST_PART = 200;
 
-/** What the ids of a thread's tasks begin with, and no others. */
+/** The beginning of the ids of a thread's tasks. No other ids begin with it. */
 export function threadPrefix(threadId: string): string {
   return `${ROOT}${partOf(threadId)}/`;
 }
 
-/** What the ids of the thread's tasks of checkpoints begin with. */
+/** The beginning of the ids of the thread's tasks of checkpoints. */
 export function checkpointsPrefix(threadId: string): string {
   return `${threadPrefix(threadId)}c/`;
 }
@@ -26,7 +26,7 @@ export function checkpointsTask({ threadId, namespace }: Thread): string {
   return `${checkpointsPrefix(threadId)}${partOf(namespace)}`;
 }
 
-/** What the ids of a thread's tasks of writes begin with. */
+/** The beginning of the ids of a thread's tasks of writes. */
 export function writesPrefix({ threadId, namespace }: Thread): string {
   return `${threadPrefix(threadId)}w/${partOf(namespace)}/`;
 }
@@ -36,7 +36,7 @@ export function writesTask(thread: Thread, checkpointId: string): string {
   return `${writesPrefix(thread)}${partOf(checkpointId)}`;
 }
 
-/** What the ids of the tasks of a thread begin with, from the id of one; `undefined` for another program's task. */
+/** The beginning of the ids of a thread's tasks, from the id of one; `undefined` for another program's task. */
 export function threadPrefixOf(taskId: string): string | undefined {
   return /^langgraph\/[^/]+\/(?=[cw]\/)/.exec(taskId)?.[0];
 }
@@ -67,7 +67,7 @@ export function threadOf(taskId: string, metadata: { readonly thread?: unknown; 
   } satisfies Thread;
 }
 
-/** What a task's id doesn't tell of its thread, for the metadata of its checkpoints. */
+/** The thread's names that a task's id doesn't tell, for the metadata of its checkpoints. */
 export function longNamesOf({ threadId, namespace }: Thread): {
   readonly thread?: string;
   readonly namespace?: string;

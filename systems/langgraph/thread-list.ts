@@ -52,7 +52,7 @@ export interface ThreadSummary {
   readonly asks: readonly unknown[] | undefined;
 }
 
-/** What a deletion of threads did. */
+/** The result of a deletion of threads. */
 export interface DeletedThreads {
   /** How many threads it deleted. */
   readonly threads: number;
@@ -138,7 +138,7 @@ export class ThreadList {
   async #writes({ taskId, id }: RecordPlace): Promise<MarkedWritesRecord | undefined> {
     try {
       const record = await skippingDamage(this.#options.manager.restore(taskId, id));
-      // What `putWrites` has stored; its seal has been checked.
+      // A record that `putWrites` has stored; its seal has been checked.
       return record && (record.state as MarkedWritesRecord);
     } catch (error) {
       if (error instanceof CheckpointNotFoundError) return undefined;

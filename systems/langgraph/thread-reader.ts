@@ -128,7 +128,7 @@ export class ThreadReader {
   ): Promise<CheckpointTuple> {
     const { id, parentId, checkpoint: rest, metadata, values, stateVersion } = whole;
     const asStored: Checkpoint = {
-      // What `put` was given.
+      // The argument of `put`.
       ...(JSON.parse(rest) as RestOfCheckpoint),
       id,
       // Own properties, whatever their names are.
@@ -141,7 +141,7 @@ export class ThreadReader {
     return {
       config: configOf(thread, id),
       checkpoint,
-      // What `put` was given.
+      // The argument of `put`.
       metadata: (await loadedValue(this.#serde, metadata)) as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
       pendingWrites: await pendingWrites(this.#serde, writes),
@@ -220,7 +220,7 @@ export class ThreadReader {
     const records: VersionedWrites[] = [];
     const readAll = async () => {
       for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
-        // What `putWrites` has stored; its seal has been checked.
+        // A record that `putWrites` has stored; its seal has been checked.
         records.push({ ...(state as MarkedWritesRecord), stateVersion });
       }
     };

@@ -67,7 +67,7 @@ export class ThreadWriter {
     }
   }
 
-  /** As the manager's `save`, which would walk through the values, and read again what it stores under a given id. */
+  /** As the manager's `save`, but without its walk through the values and its second reading under a given id. */
   async store(
     summary: Pick<CheckpointSummary, "taskId" | "id" | "parentId" | "stage" | "status" | "metadata">,
     make: (options: MakePayloadOptions) => MadePayload | Promise<MadePayload>,
@@ -100,8 +100,8 @@ function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictE
   const since = parentId === "" ? "it was found empty" : `checkpoint ${parentId} was read`;
   return new CheckpointConflictError(
     `Another run, or an updateState, has continued this thread since ${since}, or the thread was deleted ` +
-      `(task ${JSON.stringify(taskId)}). What was stored meanwhile is untouched, and no checkpoint of this run was stored since. ` +
-      "Let one run at a time go on with a thread, or set exclusive: false.",
+      `(task ${JSON.stringify(taskId)}). The thread's new records are untouched, and this run has stored no ` +
+      "checkpoint since. Let one run at a time go on with a thread, or set exclusive: false.",
     { cause },
   );
 }

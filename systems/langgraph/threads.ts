@@ -194,7 +194,7 @@ async function foundThread(
   };
 }
 
-/** What the writes on top of a checkpoint say of its thread; without a status they say nothing. */
+/** The thread's status that the writes on top of a checkpoint tell, if they tell one, and the records that ask. */
 async function standingOf(
   place: ThreadsPlace,
   task: TaskSummary | undefined,
@@ -204,7 +204,7 @@ async function standingOf(
   const failed = new Set<string>();
   for (const record of await recordsOf(place, task)) {
     const { by, isAnswer } = await authorOf(place, record);
-    // The run that takes an answer asks again what it doesn't answer.
+    // The run that takes an answer repeats the questions that it doesn't answer.
     if (isAnswer) asking.clear();
     asking.delete(by);
     failed.delete(by);

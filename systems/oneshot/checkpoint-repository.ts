@@ -77,7 +77,7 @@ export class CheckpointRepository {
    * @throws {CheckpointCorruptError} The file that is there can't be read; it was left untouched. `delete` it first.
    * @throws {UnsupportedFormatError} Another program wrote the file that is there; it was left untouched. Use another
    *   `checkpointDir`.
-   * @throws {StorageError} The disk failed; what was saved before is intact.
+   * @throws {StorageError} The disk failed; earlier checkpoints are intact.
    */
   async save(checkpoint: OneshotCheckpoint): Promise<void> {
     if (typeof checkpoint !== "object" || checkpoint === null) throw new TypeError("A checkpoint must be an object.");

@@ -7,7 +7,7 @@
  */
 export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "INTERRUPTED";
 
-/** What goes wrong with a plan or its processes. What goes wrong with checkpoints is a `CheckpointError`. */
+/** The errors of a plan or its processes. Errors of checkpoints are `CheckpointError`s. */
 export class OneshotError extends Error {
   override readonly name = "OneshotError";
   readonly code: OneshotErrorCode;

@@ -18,8 +18,8 @@ export interface JournalStart {
 }
 
 /**
- * What one run of a feature writes down. Each entry is written only on top of the one before it: if somebody else
- * writes, the run stops before it does anything more.
+ * The journal of one run of a feature. Each entry is written only on top of the one before it: if somebody else writes,
+ * the run stops before it does anything more.
  */
 export class FeatureJournal {
   readonly #checkpoints: FeatureCheckpoints;
@@ -51,7 +51,7 @@ export class FeatureJournal {
     return [...byAuthors, ...[...this.#completed].filter((id) => this.#isPlanned(id))];
   }
 
-  /** What an earlier run has completed and the plan no longer has. It stays on record: the plan may be put back. */
+  /** Workstreams that an earlier run has completed and the plan no longer has. They stay recorded for its return. */
   get unplanned(): string[] {
     return [...this.#completed].filter((id) => !this.#isPlanned(id));
   }
@@ -81,8 +81,8 @@ export class FeatureJournal {
   }
 
   /**
-   * Resolves once what has been marked up to now is on disk. What is marked while an entry is being written goes into
-   * the next entry. After a save that failed, nothing more is written.
+   * Resolves once all marks made up to now are on disk. Marks made while an entry is being written go into the next
+   * entry. After a save that failed, nothing more is written.
    */
   save(): Promise<void> {
     this.#next ??= this.#last.then(() => {
@@ -117,8 +117,8 @@ export class FeatureJournal {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
         `The checkpoint of feature ${JSON.stringify(featureId)} in ${this.#checkpoints.folder} was changed or removed by ` +
-          "another run or program. What is there was left untouched, and what ran here was ended; look at it, then " +
-          "resume or restart.",
+          "another run or program. It was left untouched, and the workstreams that ran here were ended; look at it, " +
+          "then resume or restart.",
         { cause },
       );
     }

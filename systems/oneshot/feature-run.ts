@@ -59,7 +59,7 @@ export class FeatureRun {
    * Runs all that is not completed, in the plan's order, side by side as far as `jobs` allows. Once one has failed, no
    * other is started, and those that run come to their end. Resolves when nothing runs any more.
    *
-   * @throws {CheckpointConflictError | StorageError} A checkpoint could not be saved; what ran was ended.
+   * @throws {CheckpointConflictError | StorageError} A checkpoint could not be saved; running workstreams were ended.
    */
   async work(): Promise<void> {
     const running = new Set<Promise<void>>();

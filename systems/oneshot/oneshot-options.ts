@@ -38,7 +38,7 @@ export interface OneshotOptions {
   readonly tailLines?: number | undefined;
   /** Pauses the run: ends what runs, saves `paused`, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called for each event of the run. What it throws is logged and changes nothing. */
+  /** Called for each event of the run. If it throws, the error is logged and changes nothing. */
   readonly onEvent?: OneshotListener | undefined;
   /** Default: warnings and errors are process warnings. */
   readonly logger?: Logger | undefined;

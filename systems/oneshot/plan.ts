@@ -11,7 +11,7 @@ export interface Workstream {
   readonly dependsOn?: readonly string[] | undefined;
 }
 
-/** What a feature's run does. A file may write `depends_on` for `dependsOn`. */
+/** The workstreams of a feature's run. A file may write `depends_on` for `dependsOn`. */
 export interface OneshotPlan {
   readonly workstreams: readonly Workstream[];
 }

@@ -22,25 +22,25 @@ export interface OneshotResult {
   readonly completed: readonly string[];
   /** In the order in which they failed. */
   readonly failed: readonly WorkstreamFailure[];
-  /** What was not started because of that, in the plan's order. */
+  /** The workstreams that were not started because of that, in the plan's order. */
   readonly notStarted: readonly string[];
   /** It resumed from a checkpoint. */
   readonly resumed: boolean;
 }
 
 /**
- * Runs a feature's workstreams in the plan's order, each once those that it depends on are completed, and keeps in
- * `.sdp/checkpoints/<feature>.json` what is done: written before a workstream starts and after each. When all is
- * completed, the file is removed.
+ * Runs a feature's workstreams in the plan's order, each once those that it depends on are completed. Keeps the
+ * progress in `.sdp/checkpoints/<feature>.json`, which is written before a workstream starts and after each. When all
+ * is completed, the file is removed.
  *
- * What is acknowledged is not done again: a workstream that the checkpoint has as completed is run by no later
- * `resume`. If this process dies, watchdogs end the workstreams that run; the next run waits for that, so none runs
- * twice at a time. (On one machine: a run on another one isn't seen.)
+ * Completed workstreams aren't run again: `resume` skips those that the checkpoint has as completed. If this process
+ * dies, watchdogs end the workstreams that run; the next run waits for that, so none runs twice at a time. (On one
+ * machine: a run on another one isn't seen.)
  *
  * If one fails, no other is started; those that run come to their end, since their work counts, and then `failed` is
  * saved. SIGINT, SIGTERM and SIGHUP end what runs, save `paused`, and then end this process as they would have.
  *
- * Each command runs under `sh` in a process group of its own without stdin; what it leaves running in its group is
+ * Each command runs under `sh` in a process group of its own without stdin; processes that it leaves in its group are
  * ended with it. Unix only.
  *
  * @example
@@ -71,7 +71,7 @@ export interface OneshotResult {
  *   `<feature>.json.damaged-<time>`, and says so to the logger.
  * @throws {UnsupportedFormatError} Another program wrote the file of that name. It is left untouched, with `restart` too:
  *   use another `checkpointDir`.
- * @throws {StorageError} A checkpoint could not be saved; what ran was ended.
+ * @throws {StorageError} A checkpoint could not be saved; running workstreams were ended.
  * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
  * @throws The signal's reason, once it aborts.
  */

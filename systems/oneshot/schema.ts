@@ -6,8 +6,8 @@ import { isoDate } from "../iso-date.js";
 export type OneshotStatus = CheckpointStatus;
 
 /**
- * What a run needs beyond the spec's schema, under one key that other programs ignore. A checkpoint without it, from
- * another program, can be resumed too.
+ * The data that a run needs beyond the spec's schema, under one key that other programs ignore. A checkpoint without
+ * it, from another program, can be resumed too.
  */
 export const OneshotRunStateSchema = z.object({
   /** The plan's file, relative to the base folder; absent if the plan came as an object. */

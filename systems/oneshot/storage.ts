@@ -29,13 +29,13 @@ export interface WriteCondition {
 export interface SetAside {
   readonly path: string;
   readonly movedTo: string;
-  /** What is wrong with it. */
+  /** The damage, in words. */
   readonly reason: string;
 }
 
 /**
- * The features' checkpoints below a base folder, one file each, in the spec's format. A `waymark` key holds what the
- * spec has no key for: what a run needs, and a checksum of all the rest.
+ * The features' checkpoints below a base folder, one file each, in the spec's format. The spec has no keys for the
+ * run's own data and for a checksum of all the rest: a `waymark` key holds them.
  *
  * ```
  * { "feature_id": "F01", …, "last_update": "…", "waymark": { …, "sha256": "…" } }
@@ -165,7 +165,7 @@ export class FeatureCheckpoints {
   }
 
   /**
-   * What is wrong with a feature's file; `undefined` if it can be read, or isn't there.
+   * The damage of a feature's file, in words; `undefined` if it can be read, or isn't there.
    *
    * @throws {UnsupportedFormatError} Another program wrote it.
    */

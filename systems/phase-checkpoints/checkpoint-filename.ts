@@ -4,7 +4,7 @@ import { nameOf } from "../../adapters/files/names.js";
  * The name of a checkpoint's file: `ckpt-2026-02-01T12-00-00-000Z-build.json`. A phase is data and never a path: its
  * letters, digits, `.`, `_` and `-` stay, other bytes become `%XX`, and a long name is cut and followed by a hash.
  *
- * @param timestamp - ISO 8601. What isn't a letter or a digit becomes `-`.
+ * @param timestamp - ISO 8601. Characters other than letters and digits become `-`.
  */
 export function checkpointFilename(timestamp: string, phase: string): string {
   return `${timePart(timestamp)}${nameOf(phase)}.json`;

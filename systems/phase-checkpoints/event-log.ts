@@ -4,7 +4,7 @@ import { nanoid } from "nanoid";
 import { storageFailure } from "../../adapters/files/failure.js";
 import { makeFolders } from "../../adapters/files/file-io.js";
 
-/** What happened to a checkpoint. */
+/** An event of a checkpoint. */
 export interface PhaseCheckpointEvent {
   readonly action: "checkpoint_created" | "checkpoint_completed";
   readonly checkpointId: string;

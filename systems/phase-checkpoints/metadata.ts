@@ -7,7 +7,7 @@ const MAX_METADATA_BYTES = 64 * 1024 * 1024;
 
 /** A checkpoint's metadata as its file has it. */
 export interface StoredMetadata {
-  /** What `JSON.stringify` makes of it. The spec's own program reads this. */
+  /** The result of `JSON.stringify`. The spec's own program reads this. */
   readonly plain: unknown;
   /** The tagged form, from which everything comes back as it was; only if JSON loses something (a Date, a Map). */
   readonly tagged?: unknown;
@@ -47,7 +47,7 @@ function decode(tagged: unknown): unknown {
   return decodeJson("json-tagged", JSON.stringify(tagged));
 }
 
-/** What JSON.stringify makes of it. A BigInt, for which that is an error, becomes its digits. */
+/** The result of JSON.stringify, parsed. A BigInt, for which that is an error, becomes its digits. */
 function plainOf(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? `${item}` : item)));
 }

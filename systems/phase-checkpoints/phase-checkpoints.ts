@@ -52,8 +52,8 @@ const DAY_MS = 86_400_000;
  * @param phaseNumber - From 1 to 7.
  * @param taskSummary - The task in some eight words.
  * @param iscCriteria - Each one's id, subject and status are kept.
- * @param metadata - The phase's own state. Dates, Maps and more come back as they were. What has no stored form (a
- *   function) is refused. The caller may change it as soon as the call has returned its promise.
+ * @param metadata - The phase's own state. Dates, Maps and more come back as they were. A value without a stored form
+ *   (a function) is refused. The caller may change it as soon as the call has returned its promise.
  */
 export async function createCheckpoint(
   phase: string,

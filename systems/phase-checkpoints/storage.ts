@@ -10,7 +10,7 @@ import type { CheckpointState } from "./schema.js";
 /** A file among the checkpoints that holds none, or can't be read. It is left as it is. */
 export interface InvalidCheckpointFile {
   readonly path: string;
-  /** What is wrong with it. */
+  /** Why it holds no checkpoint, or can't be read. */
   readonly reason: string;
   readonly cause?: unknown;
 }
@@ -75,7 +75,7 @@ export class CheckpointFolder {
    * Marks checkpoints as completed, the oldest first. If it is interrupted, the newest is left for the next call.
    *
    * @param choose - Picks from all in the folder, newest first.
-   * @returns What it picked, as it was before.
+   * @returns The checkpoints that it picked, as they were before.
    */
   async complete(choose: (all: readonly StoredCheckpointFile[]) => StoredCheckpointFile[]): Promise<CheckpointState[]> {
     // Without a match there is nothing to lock, and maybe no folder.

@@ -34,7 +34,7 @@ export class BoundedCapture {
     if (this.#tailLength > 2 * this.#tailBytes) this.#trimTail();
   }
 
-  /** What was written so far, as UTF-8. A character that is cut in two, or has only begun, is left out. */
+  /** The output so far, as UTF-8. A character that is cut in two, or has only begun, is left out. */
   text(): string {
     this.#trimTail();
     const head = Buffer.concat(this.#head);

@@ -7,7 +7,7 @@ export interface OutputSink {
   end(): void;
 }
 
-/** What a command has written so far, kept within bounds. */
+/** A command's output so far, kept within bounds. */
 export class CommandOutput {
   readonly stdout: BoundedCapture;
   readonly stderr: BoundedCapture;

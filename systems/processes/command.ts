@@ -22,7 +22,7 @@ export interface CommandLine {
   readonly cwd: string;
   /** Variables besides those of this process. */
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** What it reads on stdin. Default: nothing. */
+  /** The text that it reads on stdin. Default: none. */
   readonly input?: string | undefined;
 }
 
@@ -54,12 +54,12 @@ export class ProcessStartError extends Error {
 export interface Command {
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Resolves when the command itself has ended. What it started may still run. */
+  /** Resolves when the command itself has ended. Processes that it started may still run. */
   readonly ended: Promise<ProcessEnd>;
   /** The statement that began last, as `nameStatement` names it. */
   lastStatement(): Promise<string | undefined>;
   /**
-   * Ends the whole group, or what the command has left behind if it has ended by itself. Resolves when nothing is left.
+   * Ends the whole group, or the processes left in it if the command has ended by itself. Resolves when none is left.
    *
    * @returns Whether there was anything to end.
    */
@@ -79,7 +79,7 @@ export async function startCommand(line: CommandLine, { killGraceMs, holds }: Wa
   try {
     const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "waymark-watchdog", tries], {
       cwd: "/",
-      // A session of its own: what ends this process or the command's group doesn't reach it.
+      // A session of its own: signals to this process or to the command's group don't reach it.
       detached: true,
       stdio: ["pipe", holds ?? "ignore", "ignore"],
     });
@@ -175,7 +175,7 @@ function killGroup(group: number): void {
   }
 }
 
-/** As in npm's scripts, what the project has installed comes first. */
+/** As in npm's scripts, the project's own programs come first. */
 function pathFrom(cwd: string): string {
   const folders: string[] = [];
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {

@@ -4,7 +4,7 @@ import { onTermination } from "../../src/manager/termination.js";
 export interface InterruptionOptions {
   /** Ends the work too. */
   readonly signal: AbortSignal | undefined;
-  /** What the work's signal aborts with on SIGINT, SIGTERM or SIGHUP. */
+  /** The reason with which the work's signal aborts on SIGINT, SIGTERM or SIGHUP. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
@@ -30,8 +30,8 @@ export async function interruptibly<Result>(
   try {
     return await running;
   } catch (error) {
-    // The signal is raised again and takes some turns of the event loop to arrive: this process ends by it, and not by
-    // what its program makes of the rejection.
+    // The signal is raised again and takes some turns of the event loop to arrive. Waits, so that this process ends by
+    // it before its program can handle the rejection.
     if (isFinal) await delay(MAX_ARRIVAL_MS);
     throw error;
   } finally {

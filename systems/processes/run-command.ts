@@ -8,7 +8,7 @@ export interface RunOptions extends WatchOptions {
   readonly timeoutMs?: number | undefined;
   /** Ends the whole group when it aborts. */
   readonly signal: AbortSignal;
-  /** What is kept of its output. */
+  /** Keeps its output, within bounds. */
   readonly output: CommandOutput;
   /** Where its output is shown. */
   readonly stdout: OutputSink;
@@ -18,7 +18,7 @@ export interface RunOptions extends WatchOptions {
 export interface CommandResult {
   /** Null if a signal, the timeout or an abort ended it. */
   readonly exitCode: number | null;
-  /** What ended it, if a signal did. */
+  /** The signal that ended it, if one did. */
   readonly signal: NodeJS.Signals | null;
   /** Bounded; says what was cut. */
   readonly stdout: string;
@@ -36,8 +36,8 @@ const DRAIN_WAIT_MS = 50;
 
 /**
  * Runs a command in a process group of its own, passes its output on while it runs, and resolves when nothing of the
- * group is left. What the command leaves behind in its group (a server started with `&`) is ended with it, or the next
- * run of the command would meet it. If this process dies, a watchdog ends the group.
+ * group is left. Processes that the command leaves in its group (a server started with `&`) are ended with it, or the
+ * next run of the command would meet them. If this process dies, a watchdog ends the group.
  *
  * The last lines of its stderr, in brackets, say what is worth knowing besides the exit code.
  *
@@ -82,7 +82,7 @@ export async function runCommand(line: CommandLine, options: RunOptions): Promis
 
 interface CommandEnd {
   readonly end: ProcessEnd;
-  /** What made us end it. */
+  /** The reason why we ended it. */
   readonly endedBy: "timeout" | "abort" | undefined;
 }
 
@@ -128,7 +128,7 @@ class Pump {
     });
   }
 
-  /** From now on nothing waits for the terminal: what is left is no more than a pipe holds. */
+  /** From now on nothing waits for the terminal: the rest is no more than a pipe holds. */
   hurry(): void {
     this.#isHurried = true;
     this.#stream.resume();

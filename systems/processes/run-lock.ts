@@ -10,7 +10,7 @@ import { isError, StorageError } from "../../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const POLL_MS = 20;
-/** What a run has forked when it is killed holds its pipe until it is executed, which takes some milliseconds. */
+/** Children of a killed run hold its pipe until they call `exec`, which takes some milliseconds. */
 const MAX_WAITS = 10;
 
 /** Where the lock of a task is: an absolute path. */
@@ -34,7 +34,7 @@ export function isBeingRun(path: string): boolean {
   }
 }
 
-/** The same, where a run that was just killed doesn't count, though what it has forked still holds its pipe. */
+/** The same, but a run that was just killed doesn't count, though its children still hold its pipe. */
 export async function isStillBeingRun(path: string): Promise<boolean> {
   for (let waits = 0; isBeingRun(path); waits++) {
     if (waits === MAX_WAITS) return true;
@@ -155,7 +155,7 @@ function failed(path: string, cause: unknown): StorageError {
   );
 }
 
-/** What the shell or `mkfifo` said, without the path: `Read-only file system`. Node's message is their whole source. */
+/** The message of the shell or `mkfifo`, without the path: `Read-only file system`. Node's own has the whole script. */
 function mkfifoReason(cause: unknown): string | undefined {
   if (!(isError(cause) && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
   return cause.stderr.trim().replace(/^mkfifo: .*: /s, "");

@@ -5,9 +5,9 @@ export const WATCHDOG_POLL_MS = 20;
  * A shell script that reads a pipe until it ends, and then ends a process group: SIGTERM, after a grace SIGKILL. The
  * pipe ends when the process that started it closes it or dies, however it dies; the pipe's first line is the group.
  *
- * A second line says that the command has ended by itself: what it left behind gets 200 ms to end by itself too. The
- * exit code is 0 if nothing had to be ended. What outlives SIGKILL (in a hanging system call, or another user's) is left
- * after ten seconds.
+ * A second line says that the command has ended by itself: processes that it left get 200 ms to end by themselves too.
+ * The exit code is 0 if nothing had to be ended. Processes that outlive SIGKILL (in a hanging system call, or another
+ * user's) are left after ten seconds.
  *
  * Ended processes that nobody has collected don't count: in a container without an init they stay for ever. Only Linux's
  * /proc tells them apart. `kill` gets no `--`: dash takes it for a number.

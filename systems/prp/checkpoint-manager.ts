@@ -49,7 +49,7 @@ export class PrpCheckpointManager {
 
   /**
    * @param sessionPath - The session's folder; made by the first save.
-   * @param config - What differs from the defaults: 5 checkpoints, enabled, cleaned up automatically.
+   * @param config - Replaces defaults: 5 checkpoints, enabled, cleaned up automatically.
    * @param options.logger - Default: warnings and errors are process warnings.
    * @throws {TypeError | RangeError} A part is misspelled or out of range; the message names it.
    */
@@ -75,11 +75,11 @@ export class PrpCheckpointManager {
    * Saves a checkpoint. Resolves once it is on disk.
    *
    * @param taskId - Any non-empty string of at most 512 UTF-16 units.
-   * @param error - What went wrong, if the checkpoint is about that; its message, code and stack are kept.
+   * @param error - The error that the checkpoint is about, if there is one; its message, code and stack are kept.
    * @returns The checkpoint's id, `{taskId}_{timestamp}_{stage}_{unique end}`; `''` if checkpoints are not enabled.
    * @throws {TypeError | RangeError} The task's name or the label is no well-formed string; nothing was saved.
    * @throws {StateInvalidError} The state is not of the schema; nothing was saved.
-   * @throws {StorageError} The disk failed; what was saved before is intact.
+   * @throws {StorageError} The disk failed; earlier checkpoints are intact.
    */
   async saveCheckpoint(taskId: string, label: string, state: CheckpointExecutionState, error?: Error): Promise<string> {
     if (this.#isClosed) throw new ClosedError("The checkpoint manager");
@@ -165,7 +165,7 @@ export class PrpCheckpointManager {
   }
 
   /**
-   * What the executor writes to; `undefined` if checkpoints are not enabled.
+   * The session that the executor writes to; `undefined` if checkpoints are not enabled.
    *
    * @internal
    */

@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 import { type CoderResult, CoderResultSchema } from "./schema.js";
 
-/** What a coder answers when it is done. */
+/** A coder's answer when it is done. */
 export interface CoderReply extends CoderResult {
   /** Files it made or changed. */
   readonly artifacts: readonly string[];

@@ -3,7 +3,7 @@ import type { CommandResult } from "../processes/run-command.js";
 import { type CoderReply, parseCoderReply, toCoderReply } from "./coder-reply.js";
 import type { ValidationGateResult } from "./schema.js";
 
-/** What a coder is asked. */
+/** The request to a coder. */
 export interface CoderRequest {
   readonly taskId: string;
   /** All it needs to know, and how to answer. */
@@ -14,13 +14,13 @@ export interface CoderRequest {
   readonly cwd: string;
   /** 0 at first, then the number of the fix attempt. */
   readonly fixAttempt: number;
-  /** What has to be fixed; none at first. */
+  /** The failed gates to fix; none at first. */
   readonly failedGates: readonly ValidationGateResult[];
   /** Aborts when the run is ended, and at `coderTimeoutMs`. */
   readonly signal: AbortSignal;
 }
 
-/** What a coder that is a function returns: the result, or text that ends in it as JSON. */
+/** The answer of a coder that is a function: the result, or text that ends in it as JSON. */
 export type CoderAnswer =
   | string
   | {
@@ -41,10 +41,10 @@ export const REPLY_BYTES = 1024 * 1024;
 
 /** A coder's turn is over. */
 export interface CoderOutcome {
-  /** What it wrote, bounded. */
+  /** Its output, bounded. */
   readonly response: string;
   readonly reply: CoderReply;
-  /** What it threw, if it threw. */
+  /** The error that it threw, if it did. */
   readonly error?: unknown;
 }
 
@@ -70,7 +70,7 @@ export async function callCoder(
   const answered = answerOf(coder, { ...request, signal });
   const late = await Promise.race([answered, aborted(signal)]);
   if (late !== undefined) return late;
-  // A coder that heeds the signal gets time to end; what it finishes by then still counts.
+  // A coder that heeds the signal gets time to end; a result that comes by then still counts.
   const patience = new AbortController();
   const last = await Promise.race([answered, delay(graceMs, undefined, { signal: patience.signal })]);
   patience.abort();

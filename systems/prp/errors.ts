@@ -8,7 +8,7 @@
  */
 export type PrpErrorCode = "PRP_UNREADABLE" | "PRP_INVALID" | "PROCESS_NOT_STARTED" | "INTERRUPTED";
 
-/** What goes wrong with a PRP or its processes. What goes wrong with checkpoints is a `CheckpointError`. */
+/** The errors of a PRP or its processes. Errors of checkpoints are `CheckpointError`s. */
 export class PrpError extends Error {
   override readonly name = "PrpError";
   readonly code: PrpErrorCode;

@@ -7,7 +7,7 @@ export interface Position {
   readonly stage: PrpStage;
   readonly coderResponse?: string | undefined;
   readonly coderResult?: CoderResult | undefined;
-  /** Of the last usable response. */
+  /** The gates' results for the last usable response. */
   readonly validationResults: readonly ValidationGateResult[];
   /** How many fix attempts this round has seen. A new round begins when a failed PRP is executed again. */
   readonly fixAttempt: number;
@@ -16,9 +16,9 @@ export interface Position {
 
 export const START: Position = { stage: "pre-execution", validationResults: [], fixAttempt: 0, artifacts: [] };
 
-/** What comes next. */
+/** The next step of an execution. */
 export type Step =
-  /** The coder works: on the PRP (attempt 0), or on what the gates found. */
+  /** The coder works: on the PRP (attempt 0), or on the failures that the gates found. */
   | { readonly kind: "coder"; readonly fixAttempt: number; readonly failedGates: readonly ValidationGateResult[] }
   | { readonly kind: "gate"; readonly gate: RunnableGate }
   /** Nothing is left to run, or the work can't go on. */
@@ -26,7 +26,7 @@ export type Step =
   /** It is finished. */
   | { readonly kind: "return" };
 
-/** What comes after `position`. Gates are in the order of their levels. */
+/** The step that comes after `position`. Gates are in the order of their levels. */
 export function nextStep(position: Position, gates: readonly LoadedGate[], maxFixAttempts: number): Step {
   const { stage, coderResult, validationResults, fixAttempt } = position;
   if (stage === "complete" || stage === "failed") return { kind: "return" };

@@ -52,7 +52,7 @@ export const PrpDocumentSchema = z.object({
   validationGates: z.array(PrpGateSchema).readonly(),
 });
 
-/** A Product Requirement Prompt: what a coder is to do, and the gates that its work has to pass. */
+/** A Product Requirement Prompt: a coder's task, and the gates that its work has to pass. */
 export type PrpDocument = z.input<typeof PrpDocumentSchema>;
 /** A document that has been checked. */
 export type CheckedDocument = z.output<typeof PrpDocumentSchema>;

@@ -36,7 +36,7 @@ export interface PrpExecutorOptions {
   readonly autoSaveIntervalMs?: number | undefined;
   /** Where the coder and the gates run. Default: the session's folder. */
   readonly cwd?: string | undefined;
-  /** What differs from the defaults of {@link CheckpointConfig}; or a manager, which stays open after `close`. */
+  /** Replaces defaults of {@link CheckpointConfig}; or a manager, which stays open after `close`. */
   readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
   /** Where the output of the coder and the gates is shown while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
@@ -48,7 +48,7 @@ export interface PrpExecutorOptions {
 }
 
 export interface ExecuteOptions {
-  /** Pauses the execution: what runs is ended, and `execute` rejects with the reason. Execute again to resume. */
+  /** Pauses the execution: ends the running command, and `execute` rejects with the reason. Execute again to resume. */
   readonly signal?: AbortSignal | undefined;
   /** Begins anew, whatever the checkpoints say; a file of them that can't be written is set aside. Default false. */
   readonly restart?: boolean | undefined;
@@ -87,15 +87,15 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
  * them again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
  * `failed`). After a kill, execute the PRP again: it resumes from the newest one.
  *
- * What is acknowledged is not done again: once a response's checkpoint is on disk, no later `execute` calls the coder
- * for it or runs a gate again that has passed on it. If this process dies, a watchdog ends the coder or gate that runs.
+ * Saved work isn't done again: once a response's checkpoint is on disk, no later `execute` calls the coder for it or
+ * runs a gate again that has passed on it. If this process dies, a watchdog ends the coder or gate that runs.
  *
  * Any number of tasks of one session may be executed at once, by several executors and processes; a task that is being
  * executed is refused (on one machine: an execution on another one isn't seen). They share `cwd`: give each its own if
  * their coders would get into each other's way.
  *
- * Gates run in the order of their levels, each in a process group of its own without stdin. What a command leaves
- * running in its group is ended with it. A gate's first failing command fails it. Unix only. Node's pipes are sockets,
+ * Gates run in the order of their levels, each in a process group of its own without stdin. Processes that a command
+ * leaves in its group are ended with it. A gate's first failing command fails it. Unix only. Node's pipes are sockets,
  * so `>&2` works and `>/dev/stderr` doesn't.
  *
  * @example

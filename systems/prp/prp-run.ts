@@ -42,7 +42,7 @@ export interface RunSettings {
 export interface ExecutionResult {
   /** Every gate passed, or was skipped. */
   readonly success: boolean;
-  /** Of the last usable response. */
+  /** The gates' results for the last usable response. */
   readonly validationResults: ValidationGateResult[];
   /** Files that the coder says it made or changed. */
   readonly artifacts: string[];
@@ -257,7 +257,7 @@ export class PrpRun {
       const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
       throw new PrpError(
         "PROCESS_NOT_STARTED",
-        `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. What was done before is saved; ` +
+        `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. The work done before is saved; ` +
           "mend this and execute the PRP again to go on.",
         { cause },
       );

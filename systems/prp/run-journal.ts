@@ -21,7 +21,7 @@ export interface OpenOptions {
 /** How a position is saved. */
 export interface EntryOptions {
   readonly label: string;
-  /** What starts once this entry is on disk. */
+  /** The work that starts once this entry is on disk. */
   readonly work?: Work | undefined;
   /** How far the work has come that is under way, or was ended before its time. */
   readonly progress?: WorkProgress | undefined;
@@ -33,8 +33,8 @@ export interface EntryOptions {
 }
 
 /**
- * What one execution of a PRP writes down, under the task's lock. Each entry is written only on top of the one before
- * it: if somebody else writes, this execution stops before it does anything more. Without a session nothing is written.
+ * The journal of one execution of a PRP, under the task's lock. Each entry is written only on top of the one before it:
+ * if somebody else writes, this execution stops before it does anything more. Without a session nothing is written.
  */
 export class RunJournal {
   /** The newest checkpoint when the execution began. */
@@ -162,7 +162,7 @@ function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: bo
 interface Newest {
   /** The newest that can be read. */
   readonly newest: RunJournal["newest"];
-  /** What the first entry is written on top of: 0 for nothing, `undefined` if the newest is damaged. */
+  /** The sequence that the first entry is written on top of: 0 for none, `undefined` if the newest is damaged. */
   readonly sequence: number | undefined;
 }
 

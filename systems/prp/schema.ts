@@ -7,7 +7,7 @@ export type GateStage = `validation-gate-${string}`;
 /** A point of a PRP's execution. The spec's own program reads the gates 1 to 4 alone. */
 export type PrpStage = "pre-execution" | "coder-response" | GateStage | "complete" | "failed";
 
-/** For a regular expression: what {@link PrpStage} names. */
+/** The stages that {@link PrpStage} names, for a regular expression. */
 export const PRP_STAGE_PATTERN =
   "(?:pre-execution|coder-response|validation-gate-\\d+(?:\\.\\d+)?(?:-\\d+)?|complete|failed)";
 const PRP_STAGE = new RegExp(`^${PRP_STAGE_PATTERN}$`);
@@ -23,7 +23,7 @@ export const ValidationGateResultSchema = z.object({
   level: z.number(),
   description: z.string(),
   success: z.boolean(),
-  /** What was run; null if there is nothing to run. */
+  /** The command that was run; null if there is nothing to run. */
   command: z.string().nullable(),
   stdout: z.string(),
   stderr: z.string(),
@@ -34,7 +34,7 @@ export const ValidationGateResultSchema = z.object({
 
 export type ValidationGateResult = z.output<typeof ValidationGateResultSchema>;
 
-/** What a coder says about its work. */
+/** A coder's report about its work. */
 export const CoderResultSchema = z.object({
   result: z.enum(["success", "error", "issue"]),
   message: z.string(),
@@ -59,22 +59,22 @@ export const WorkProgressSchema = WorkSchema.extend({
   bytes: z.number().int().min(0),
   /** When it last wrote something; absent if it never has. */
   lastOutputAt: isoDate.optional(),
-  /** What it had written, each bounded by `maxOutputBytes`. */
+  /** Its output so far, each stream bounded by `maxOutputBytes`. */
   stdout: z.string(),
   stderr: z.string(),
 });
 
 export type WorkProgress = z.output<typeof WorkProgressSchema>;
 
-/** What the executor needs beyond the spec's state, under one key. Another program's states don't have it. */
+/** The data that the executor needs beyond the spec's state, under one key. Other programs' states lack it. */
 export const PrpRunStateSchema = z.object({
   /** SHA-256 of the PRP's text: a resumed run says where it has changed. */
   prpDigest: z.string().optional(),
-  /** What was started once this checkpoint was on disk; absent if the run stopped here. */
+  /** The work that started once this checkpoint was on disk; absent if the run stopped here. */
   work: WorkSchema.optional(),
   /** In a checkpoint that was saved while a command ran, or when it was ended before its time. */
   progress: WorkProgressSchema.optional(),
-  /** What the coder said it made, over all its responses. */
+  /** The files that the coder said it made, in all its responses. */
   artifacts: z.array(z.string()).optional(),
 });
 
@@ -105,7 +105,7 @@ export const CheckpointDataSchema = z.object({
   label: z.string(),
   state: CheckpointExecutionStateSchema,
   createdAt: isoDate,
-  /** What went wrong, if the checkpoint is about an error. */
+  /** The error, if the checkpoint is about one. */
   error: z.object({ message: z.string(), code: z.string().optional(), stack: z.string().optional() }).optional(),
 });
 

@@ -48,7 +48,7 @@ export interface DamagedCheckpoint {
 export interface PrpSessionStatus {
   /** The most recent first. */
   readonly tasks: readonly PrpTaskStatus[];
-  /** What can't be read. The task is in `tasks` too if an older checkpoint of it can be read. */
+  /** The checkpoints that can't be read. The task is in `tasks` too if an older checkpoint of it can be read. */
   readonly damaged: readonly DamagedCheckpoint[];
 }
 
@@ -81,7 +81,7 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
         const status = await statusOfTask(session, taskId, count);
         if (status !== undefined) tasks.push(status);
       } catch (error) {
-        // Damage has been reported already. What the schema refuses isn't damage, but it can't be shown either.
+        // Damage has been reported already. A state that the schema refuses isn't damage, but it can't be shown either.
         if (error instanceof StateInvalidError || error instanceof UnsupportedFormatError) {
           damaged.set(`task ${taskId}`, { taskId, location: resolve(sessionPath), reason: error.message });
         } else if (!(error instanceof CheckpointCorruptError)) throw error;

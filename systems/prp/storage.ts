@@ -70,7 +70,7 @@ export class SessionCheckpoints {
     const options = { stage, label, status: status ?? statusOf(stage), error, expectedSequence };
     const saved = await this.checkpoints.save(taskId, state, options);
     try {
-      // What is replaced goes first: it takes no other checkpoint's place.
+      // Removes the replaced checkpoint first: counted in `keepLast`, it would push out another one.
       if (replaces !== undefined) await this.checkpoints.remove(taskId, replaces);
       const keepLast = isPassing ? undefined : this.#keepLast;
       if (keepLast !== undefined) await this.checkpoints.prune(taskId, { keepLast });

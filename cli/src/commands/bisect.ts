@@ -40,7 +40,7 @@ export const bisect: CommandFile = {
   },
 };
 
-/** What was looked for. */
+/** The result of the search. */
 interface Found {
   readonly firstBad: CheckpointSummary;
   /** Null if the oldest checkpoint already fails. */
@@ -109,7 +109,7 @@ function unexpected({ sequence }: CheckpointSummary, expected: "good" | "bad", a
 /**
  * The two as they are stored, if there is nothing between them.
  *
- * @throws {CommandError} What is there was skipped, so one of them may be the first bad one.
+ * @throws {CommandError} The checkpoints between them were skipped, so one of those may be the first bad one.
  */
 async function between(session: Session, good: CheckpointSummary | undefined, bad: CheckpointSummary): Promise<Found> {
   const { taskId, sequence } = bad;

@@ -42,7 +42,7 @@ export const deleteCommand: CommandFile = {
   },
 };
 
-/** What would be removed. Damaged checkpoints count: this is the only command that removes them. */
+/** The checkpoints that would be removed. Damaged ones count: this is the only command that removes them. */
 interface Doomed {
   /** For the question. */
   readonly what: string;

@@ -17,7 +17,7 @@ export const diff: CommandFile = {
     program
       .command("diff")
       .summary("compare two states")
-      .description("What changed in the state from checkpoint A to B; each is an id or its beginning, @7 or @latest.")
+      .description("Shows how the state changed from checkpoint A to B; each is an id or its beginning, @7 or @latest.")
       .argument("<task>")
       .argument("[a]", "default: the one before B")
       .argument("[b]", "default: @latest")
@@ -46,7 +46,7 @@ async function before(session: Session, { taskId, sequence }: CheckpointSummary)
 
 /** The most columns of a value on a terminal. */
 const VALUE_COLUMNS = 240;
-/** Of longer texts only what changed is shown. */
+/** In longer texts, only the words that changed are shown. */
 const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
@@ -65,7 +65,7 @@ async function printChanges(session: Session, from: CheckpointSummary, to: Check
   return changes.length > 0;
 }
 
-/** Of the states as they are stored, with a tag for each value that JSON has no place for. @returns Whether they differ. */
+/** Compares the states as stored, with tags for values that JSON has no place for. @returns Whether they differ. */
 async function printDelta(session: Session, from: CheckpointSummary, to: CheckpointSummary): Promise<boolean> {
   const { diff: deltaOf } = await import("jsondiffpatch");
   const delta: unknown = deltaOf(await storedJson(session, from), await storedJson(session, to));
@@ -111,7 +111,7 @@ function isLong(value: unknown): value is string {
   return typeof value === "string" && value.length > LONG_TEXT;
 }
 
-/** Of two long texts, the words that differ, with some around them; the characters where there are hardly any spaces. */
+/** The words that differ in two long texts, with some around them; the characters if there are hardly any spaces. */
 function changedWords(from: string, to: string): [from: string, to: string] {
   const isProse = ![from, to].some((text) => /\S{60}/.test(text));
   const wordsOf = (text: string) => (isProse ? text.split(/(?<=\s)/) : [...text]);

@@ -12,8 +12,8 @@ export const fork: CommandFile = {
       .summary("a new task, old state")
       .description(
         "Begins a new task with the state of a checkpoint, its stage, label and metadata. ID is an id, @7 or @latest. " +
-          "The new task must have no checkpoint yet. Of a thread of LangGraph, a new thread: with its history up to that " +
-          "checkpoint, and at the newest one with what it asks.",
+          "The new task must have no checkpoint yet. From a thread of LangGraph it begins a new thread, with the " +
+          "history up to that checkpoint; from the newest one, with its questions too.",
       )
       .argument("<task>")
       .argument("<id>")

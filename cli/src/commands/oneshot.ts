@@ -107,7 +107,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
               force: options.force,
               signal,
               onEvent: (event) => view.show(event),
-              // What it logs comes before the run begins, so it doesn't break its list.
+              // Its log entries come before the run begins, so they don't break its list.
               logger: view instanceof JsonEvents ? view.logger : cli.logger,
             }),
           ),

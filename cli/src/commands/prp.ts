@@ -38,7 +38,7 @@ function registerCheck(command: PrpCommand, cli: Cli): void {
     .summary("what PRPs would run, and what to know before")
     .description(
       "Says what PRPs would run, and runs nothing: each gate with its statements, why one is skipped, and warnings with " +
-        "their lines. Of a folder, the PRPs in it and below are summed up; hidden folders and node_modules are left out. " +
+        "their lines. For a folder, sums up the PRPs in it and below; hidden folders and node_modules are left out. " +
         "The exit code is 1 if a PRP can't be run.",
     )
     .argument("<prp...>", "Markdown or JSON; or folders")

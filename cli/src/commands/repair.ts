@@ -50,7 +50,7 @@ export const repair: CommandFile = {
   },
 };
 
-/** What a repair did before it was stopped. */
+/** The steps of a repair before it was stopped. */
 interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
   readonly stopped: true;
 }

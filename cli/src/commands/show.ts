@@ -72,7 +72,7 @@ async function readPlain(session: Session, checkpoint: CheckpointSummary): Promi
   return plainJson(await readState(session, checkpoint));
 }
 
-/** What is in a state, in a few words. Without the key it is what is known without it. */
+/** A state's outline, in a few words; without the key, only its size. */
 async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promise<string> {
   const size = bytesText(checkpoint.sizeBytes);
   try {
@@ -131,9 +131,9 @@ function runByText({ holder, remainingMs }: HeldLease): string {
 }
 
 /**
- * What is there, without what it holds.
+ * Names the parts of a state, without their values.
  *
- * @param part - What is said of each part; by default nothing.
+ * @param part - Describes a part; by default only its key is named.
  */
 function outline(state: PlainJson, part?: (state: PlainJson) => string): string {
   if (Array.isArray(state)) return `an array of ${state.length}`;

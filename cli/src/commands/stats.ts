@@ -65,7 +65,7 @@ interface StageStats {
   readonly bytes: number;
 }
 
-/** By stage, in the order in which the task reached them. Of a thread, its writes too. */
+/** The stages, in the order in which the task reached them. A thread's writes count too. */
 async function stagesOf(session: Session, taskId: string): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
   for await (const id of tasksOf(session, taskId)) {

@@ -4,7 +4,7 @@ import { findTasks, nameOf } from "../langgraph/find-tasks.js";
 import { chooseStorage } from "../store.js";
 
 const MOST_TASKS = 100;
-/** What `langgraph import` reads. */
+/** The URLs that `langgraph import` reads. */
 const SAVERS = ["sqlite:", "postgres://"];
 const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 /** Text that needs no quoting in any shell and has no control characters. */

@@ -15,7 +15,7 @@ export interface FoundTask extends TaskSummary {
 interface FoundThread {
   readonly id: string;
   readonly namespaces: readonly ThreadNamespace[];
-  /** What it asks before it goes on. Only of {@link describedTasks}, and `undefined` if that can't be read. */
+  /** Its questions before it goes on. Only {@link describedTasks} sets them; `undefined` if they can't be read. */
   readonly interrupts?: readonly unknown[] | undefined;
 }
 
@@ -31,12 +31,12 @@ interface Place {
   readonly damage: DamageSink;
 }
 
-/** What the command shows it as, and takes it by. */
+/** The name by which the command shows and takes it. */
 export function nameOf({ taskId, thread }: FoundTask): string {
   return thread?.id ?? taskId;
 }
 
-/** The thread, if the task is that of its graph itself; and what the ids of all its tasks begin with. */
+/** The thread, if the task is that of its graph itself; and the beginning of the ids of all its tasks. */
 export function wholeThread(taskId: string): { readonly id: string; readonly prefix: string } | undefined {
   const thread = threadOf(taskId);
   const prefix = threadPrefixOf(taskId);
@@ -53,7 +53,7 @@ export async function* tasksOf({ storage, damage }: Place, taskId: string): Asyn
 /**
  * The tasks of a thread need each other: a checkpoint has values from others.
  *
- * @param advice - The end of the sentence: what the user can do instead.
+ * @param advice - A sentence that tells the user what to do instead.
  * @throws {CommandError} It is a thread, or a part of one.
  */
 export function refuseThread(taskId: string, advice: string): void {
@@ -65,8 +65,8 @@ export function refuseThread(taskId: string, advice: string): void {
 /**
  * The tasks that the query finds, each thread as one. Damage is reported.
  *
- * @param query - Its statuses are those of other tasks: what a thread's is, its writes say. Where there are threads, more
- *   than its limit may come.
+ * @param query - Its statuses filter other tasks only: a thread's status is in its writes. If there are threads, more
+ *   tasks than its limit may come.
  */
 export async function* findTasks(
   place: Place,

@@ -21,7 +21,7 @@ import {
   UnreadableError,
 } from "./source.js";
 
-/** What an import did, after both sides were compared. */
+/** The result of an import, after both sides were compared. */
 export interface ImportResult {
   threads: number;
   checkpoints: number;
@@ -38,8 +38,8 @@ interface Difference extends Thread {
 }
 
 /**
- * Stores the source's threads as a WaymarkSaver would have, then reads both and compares them. What is there already stays,
- * so it may be stopped and run again.
+ * Stores the source's threads as a WaymarkSaver would have, then reads both and compares them. Records that are there
+ * already stay, so it may be stopped and run again.
  */
 export async function importThreads(
   source: Source,
@@ -55,7 +55,7 @@ export async function importThreads(
 
   const all: { readonly thread: Thread; readonly ids: readonly string[] }[] = [];
   for (const thread of await source.threads()) {
-    // In the order of their making: what a checkpoint has from an older one is stored once.
+    // In the order of their making: a value that a checkpoint has from an older one is stored once.
     all.push({ thread, ids: (await source.ids(thread)).toSorted() });
   }
   const checkpoints = all.reduce((sum, { ids }) => sum + ids.length, 0);
@@ -145,7 +145,7 @@ async function addWrites(manager: CheckpointManager, taskId: string, writes: rea
   const keyOf = (its: string, index: number) => JSON.stringify([its, index]);
   const present = new Set<string>();
   for await (const { state } of manager.history(taskId)) {
-    // What the saver, or an earlier import, has stored; its seal has been checked.
+    // A record that the saver, or an earlier import, has stored; its seal has been checked.
     const record = state as MarkedWritesRecord;
     for (const { index } of record.writes) present.add(keyOf(record.taskId, index));
   }

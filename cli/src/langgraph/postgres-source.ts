@@ -4,7 +4,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 import { checkpointFrom, loadPackage, type Source, valueFrom } from "./source.js";
 
 /**
- * The tables of a PostgresSaver, as they are now: what is written meanwhile isn't seen.
+ * The tables of a PostgresSaver, as they are now: later writes aren't seen.
  *
  * @throws {CommandError} The server can't be reached, or the schema has no such tables.
  */

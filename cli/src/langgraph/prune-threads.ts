@@ -106,7 +106,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
     damaged: (record) => session.damage.add(record),
     readWrites: async (record) => {
       try {
-        // What the saver has stored; its seal has been checked.
+        // A record that the saver has stored; its seal has been checked.
         return (await readStored(session, record)) as MarkedWritesRecord;
       } catch (error) {
         if (!(error instanceof DamagedCheckpointError)) throw error;
@@ -137,7 +137,7 @@ async function* threadsInFile(path: string): AsyncGenerator<PlannedThread, void,
   }
 }
 
-/** What goes in all. */
+/** The sums of what goes. */
 class Total {
   threads = 0;
   checkpoints = 0;
@@ -155,9 +155,9 @@ class Total {
   }
 }
 
-/** What was shown: of each thread only a few words, since the tasks of many threads take more memory than there may be. */
+/** The shown threads, as fingerprints: the tasks of many threads might take more memory than there is. */
 class Shown extends Total {
-  /** By id. */
+  /** Fingerprints by thread id. */
   readonly shown = new Map<string, string>();
 }
 

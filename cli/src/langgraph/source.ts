@@ -4,7 +4,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 
 /** The tables of one of LangGraph's own savers. It is only read, and as it was when it was opened. */
 export interface Source {
-  /** Of those that have checkpoints. */
+  /** The threads that have checkpoints. */
   threads(): Promise<readonly Thread[]>;
   /** The ids of a thread's checkpoints. */
   ids(thread: Thread): Promise<readonly string[]>;

@@ -4,7 +4,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 import { checkpointFrom, loadPackage, type Source, valueFrom } from "./source.js";
 
 /**
- * The database of a SqliteSaver, as it is now: what is written meanwhile isn't seen.
+ * The database of a SqliteSaver, as it is now: later writes aren't seen.
  *
  * @throws {CommandError} It isn't there, or it has no such tables.
  */

@@ -2,9 +2,9 @@ import type { CheckpointSummary } from "waymark";
 import { CHANNELS, type MarkedWritesRecord, readableValue } from "waymark/langgraph/records";
 import { jsonText } from "../printable.js";
 
-/** What the writes on top of a checkpoint say of its thread; without a status they say nothing. */
+/** The status, error and questions that the writes on top of a checkpoint give its thread; they may give no status. */
 export interface Standing extends Partial<Pick<CheckpointSummary, "status" | "error">> {
-  /** What the thread asks before it goes on. */
+  /** The thread's questions before it goes on. */
   readonly interrupts: readonly unknown[];
 }
 

@@ -75,14 +75,14 @@ async function threadState(
   };
 }
 
-/** What LangGraph says of a thread's checkpoint, in place of what the record's metadata is for. */
+/** A thread's checkpoint with LangGraph's metadata in place of the record's own. */
 export interface DescribedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** What the thread asks before it goes on from here. `undefined`: that can't be read. */
+  /** The thread's questions before it goes on from here. `undefined`: they can't be read. */
   readonly interrupts: readonly unknown[] | undefined;
 }
 
-/** A checkpoint's status for people: a thread's is what its writes say, and they may be unreadable. */
+/** A checkpoint's status for people: its writes tell a thread's status, and they may be unreadable. */
 export function shownStatus(
   { status }: CheckpointSummary,
   interrupts: DescribedCheckpoint["interrupts"],
@@ -107,7 +107,7 @@ export async function describeCheckpoint(
     return { checkpoint: { ...rest, ...described, ...standing }, interrupts };
   } catch (error) {
     if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
-    // What is known without the key.
+    // Without the key, only the summary is known.
     else if (!isKeyMissing(error)) throw error;
     return { checkpoint: rest, interrupts: undefined };
   }
@@ -131,7 +131,7 @@ async function readWrites(session: Reading, thread: Thread, id: string): Promise
   const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
   for (const summary of await readableSummaries(session, query)) {
     try {
-      // What the saver has stored; its seal has been checked.
+      // A record that the saver has stored; its seal has been checked.
       records.push((await readStored(session, summary)) as MarkedWritesRecord);
     } catch (error) {
       if (!(error instanceof DamagedCheckpointError)) throw error;
@@ -156,7 +156,7 @@ function lostValue(
   return new DamagedCheckpointError(`Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`, found);
 }
 
-/** What is wrong with a checkpoint that needs another one which is gone. */
+/** The finding for a checkpoint that needs another one which is gone. */
 export function lostValueFinding(taskId: string, id: string, channel: string, holder: string) {
   return {
     location: `checkpoint ${id} of task ${JSON.stringify(taskId)}`,
@@ -169,7 +169,7 @@ function isCheckpointState(state: unknown): state is CheckpointState {
   return isObject(state) && isObject(state["values"]) && isObject(state["metadata"]);
 }
 
-/** Of what was JSON. */
+/** Whether a value parsed from JSON is an object. */
 function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

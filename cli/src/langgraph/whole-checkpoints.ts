@@ -7,8 +7,8 @@ import { lostValueFinding } from "./thread-state.js";
 type Place = Pick<Session, "storage">;
 
 /**
- * Tells which of a task's checkpoints have all that they are read with. Of a thread's, pruning leaves others too, for the
- * sake of those that have values from them; its saver doesn't show them either.
+ * Tells which of a task's checkpoints have all their values. In a thread, pruning may leave others too, since kept
+ * checkpoints have values from them; its saver doesn't show them either.
  */
 export async function wholeIn(place: Place, taskId: string): Promise<(checkpoint: CheckpointSummary) => boolean> {
   if (threadOf(taskId) === undefined) return () => true;
@@ -16,7 +16,7 @@ export async function wholeIn(place: Place, taskId: string): Promise<(checkpoint
   return (checkpoint) => isWhole(checkpoint, all);
 }
 
-/** What no check of single records finds: threads whose newest checkpoint has a value from one that is gone. */
+/** Finds threads whose newest checkpoint has a value from one that is gone. No check of single records finds them. */
 export async function* lostValues(place: Place): AsyncGenerator<StorageFinding, void, void> {
   for await (const task of place.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
     // The check of single records has reported damage.

@@ -69,7 +69,7 @@ export class LiveList {
       return row.task;
     });
     const ended = Promise.all([...this.#rows.values()].map((row) => row.finished));
-    // What a task without a title says stands below the list.
+    // The output of a task without a title stands below the list.
     const footer: ListrTask<object> = {
       task: async (_context, wrapper) => {
         this.#footer = wrapper;

@@ -10,7 +10,7 @@ const ROWS =
 
 /** A database of waymark/builds. */
 export async function buildsAt(path: string): Promise<OtherSystem | undefined> {
-  // What a killed program has saved may be in the log alone.
+  // Checkpoints that a killed program has saved may be in the log alone.
   if (!(await isBuilds(path)) && !(await isBuilds(`${path}-wal`))) return undefined;
   const how = "Its createBuildCheckpoints works on it.";
   const what = "a database of waymark/builds";

@@ -6,9 +6,9 @@ import { prpAt } from "./prp.js";
 
 /** Checkpoints in a format of their own, and how to get at them. */
 export interface OtherSystem {
-  /** The URL of what it has alone. */
+  /** The URL of its own checkpoints alone. */
   readonly url: string;
-  /** What is there: `checkpoints of waymark oneshot`. */
+  /** Names the checkpoints that are there: `checkpoints of waymark oneshot`. */
   readonly what: string;
   /** The command or the function that works on it. */
   readonly how: string;

@@ -33,7 +33,7 @@ export class ReadOnlyStorage implements StorageAdapter {
     this.maintenance = { verify, repair: () => this.#refuse() };
   }
 
-  /** What was seen, the oldest first, under its own ids and times. */
+  /** A storage of the checkpoints that were seen, the oldest first, under their own ids and times. */
   static async of(seen: readonly (SeenCheckpoint | CorruptRecord)[], advice: string): Promise<ReadOnlyStorage> {
     const { MemoryAdapter } = await import("waymark/adapters/memory");
     const memory = new MemoryAdapter();

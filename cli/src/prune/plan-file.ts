@@ -54,9 +54,9 @@ export class PlanFile {
 
 /**
  * The plans of a file, one at a time. Only its end shows that it is as it was written: read it once before anything is
- * removed. Somebody agreed to those plans, and changed ones could remove what no policy would.
+ * removed. Somebody agreed to those plans, and changed ones could remove checkpoints that any policy keeps.
  *
- * @param standing - What was done so far, for errors.
+ * @param standing - Says how much was done so far, for errors.
  * @throws {CommandError} There is no such file, or it isn't as it was written.
  */
 export async function* readPlanFile(
@@ -90,7 +90,7 @@ export async function* readPlanFile(
 /**
  * @param at - The last line that could be read.
  * @param command - The one that wrote it.
- * @param standing - What was done so far.
+ * @param standing - Says how much was done so far.
  */
 export function unreadablePlan(
   path: string,

@@ -14,7 +14,7 @@ export interface Plans {
   /**
    * The same ones again, after all were shown. Those that remove nothing may be left out.
    *
-   * @param standing - What was done so far, for errors.
+   * @param standing - Says how much was done so far, for errors.
    */
   agreed(standing: () => string): AsyncIterable<RetentionPlan>;
 }
@@ -24,7 +24,7 @@ export function plansIn(path: string): Plans {
   return { shown: () => readPlanFile(path), agreed: (standing) => readPlanFile(path, standing) };
 }
 
-/** What was shown of a task: enough to make its plan again, and to know it. */
+/** The part of a shown plan that is kept: enough to make the plan again, and to recognize it. */
 interface Shown {
   readonly taskId: string;
   readonly newestSequence: number;
@@ -33,7 +33,7 @@ interface Shown {
 
 /**
  * The plans of a policy. Each is made twice: to be shown, and from the same checkpoints at the same time, to be applied.
- * Of a plan that was shown only a few words are kept in between.
+ * In between, only a few words of each plan are kept.
  */
 export class PolicyPlans implements Plans {
   readonly #session: Pick<Session, "storage" | "damage">;

@@ -189,7 +189,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
-/** What plans would keep and remove in all. */
+/** The sums of what plans would keep and remove. */
 class PlanTotal {
   tasks = 0;
   /** How many tasks lose something. */

@@ -18,7 +18,7 @@ export class CheckedLinesWriter {
     return this.#records;
   }
 
-  /** @param format - What the lines are: `waymark-export`. */
+  /** @param format - The format of the lines: `waymark-export`. */
   async header(format: string, more: object): Promise<void> {
     await this.#line("header", { format, version: VERSION, ...more });
   }

@@ -26,7 +26,7 @@ export class LineFile {
     this.#failure = failure;
   }
 
-  /** @throws What `failure` gives: the file exists, or can't be created. */
+  /** @throws The error of `failure`: the file exists, or can't be created. */
   static async create(path: string, { replace = false, failure }: LineFileOptions): Promise<LineFile> {
     try {
       return new LineFile(await open(path, replace ? "w" : "wx", 0o600), failure);

@@ -2,7 +2,7 @@ import { CheckpointConflictError, type StorageAdapter } from "waymark";
 import { type StoredCheckpoint, seal } from "waymark/adapter";
 import { draftOf, isWhole } from "./stored-record.js";
 
-/** What placing a record did. `otherStatus`: it was there, with another status or error. */
+/** The result of placing a record. `otherStatus`: it was there, with another status or error. */
 export type Placement = "added" | "present" | "otherStatus";
 
 /**

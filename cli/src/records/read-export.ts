@@ -19,7 +19,7 @@ export interface ExportedRecord {
 export interface ReadExportOptions {
   /** The source, for messages: a path, or `standard input`. */
   readonly from: string;
-  /** What was done so far, for errors: `Nothing was imported.` */
+  /** Says how much was done so far, for errors: `Nothing was imported.` */
   readonly standing: () => string;
 }
 

@@ -49,7 +49,7 @@ export function isTest(node: SyntaxNode): boolean {
   return name === "test" || name === "[" || (name === "command" && /^-[vV]$/.test(first));
 }
 
-/** The words of a simple command, unquoted; of what isn't known before it runs, as it is written. */
+/** The words of a simple command, unquoted. A word that isn't known before the command runs stays as it is written. */
 export function wordsOf({ name, args }: Command): string[] {
   return [name, ...args].flatMap((word) => (word === undefined ? [] : [word.type === "Word" ? word.value : word.text]));
 }

@@ -3,7 +3,7 @@ import type { GateShell } from "../gates/gate-script.js";
 import { numberIn } from "./levels.js";
 import { type CodeBlock, type OutlineItem, plain } from "./outline.js";
 
-/** What a level's code blocks say to run. */
+/** The command that a level's code blocks give. */
 export interface LevelCommand {
   /** One for each line of the command, with its line in the Markdown, from 1. */
   readonly lines: readonly CommandLineOf[];
@@ -23,7 +23,7 @@ export interface LeftBlock {
   readonly why: "other language" | "other shell" | "output" | "after a failure";
 }
 
-/** The shell for each language that names one. What is written for sh runs under bash, which sees more failures. */
+/** The shell for each language that names one. Blocks for sh run under bash, which sees more failures. */
 const SHELLS: Readonly<Record<string, GateShell>> = {
   bash: "bash",
   sh: "bash",
@@ -96,7 +96,7 @@ function withoutPrompts(text: string): string {
   return text.replace(/^(?:\$|%|❯)[ \t]+/gm, "");
 }
 
-/** The lines to run. Of a session those behind its prompts; the others are what was printed. */
+/** The lines to run. In a session these are the lines behind its prompts; the others were printed. */
 function linesOf({ text, line, language }: CodeBlock): CommandLineOf[] {
   const all = text.split("\n").map((each, index) => ({ text: each, line: line + index }));
   const [first = ""] = all.map((each) => each.text).filter((each) => /^\s*[^\s#]/.test(each));

@@ -6,7 +6,7 @@ import type { Section } from "./validation-section.js";
 export interface Level {
   readonly number: number;
   readonly title: string;
-  /** Of its heading, in the Markdown, from 1. */
+  /** The line of its heading in the Markdown, from 1. */
   readonly line: number;
   readonly items: readonly OutlineItem[];
 }
@@ -86,7 +86,7 @@ function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>):
   ];
 }
 
-/** The headings with code right below them. Of those, only the highest: what is deeper belongs to it. */
+/** The headings with code right below them, but only those of the highest depth: deeper ones belong to them. */
 function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const above = items.filter((item, index): item is Heading => {
     const next = items.slice(index + 1).find(({ kind }) => kind !== "prose");

@@ -10,7 +10,7 @@ export interface Heading {
   /** 1 to 6; {@link BOLD_DEPTH} for a line that begins in bold, {@link LIST_DEPTH} for the item of a list. */
   readonly depth: number;
   readonly text: string;
-  /** Of the Markdown, from 1. */
+  /** Its line in the Markdown, from 1. */
   readonly line: number;
 }
 
@@ -19,7 +19,7 @@ export interface CodeBlock {
   /** In lower case; empty if the fence names none. */
   readonly language: string;
   readonly text: string;
-  /** Of the code's first line, from 1. */
+  /** The line of the code's first line, from 1. */
   readonly line: number;
 }
 
@@ -74,7 +74,7 @@ function headed(depth: number, text: string, line: number): OutlineItem[] {
   return rest.length === 0 ? [heading] : [heading, { kind: "prose", text: rest.join("\n"), line: line + 1 }];
 }
 
-/** What stands under the heading at `index`: all up to the next heading of its depth or above. */
+/** The items under the heading at `index`: all up to the next heading of its depth or above. */
 export function sectionAt(items: readonly OutlineItem[], index: number): readonly OutlineItem[] {
   const heading = items[index];
   if (heading?.kind !== "heading") return [];
