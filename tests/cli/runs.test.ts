@@ -1,6 +1,6 @@
 // What the command says of runs and their steps.
 import { expect, it } from "vitest";
-import { newPlace } from "./waymark.js";
+import { newPlace, waymark } from "./waymark.js";
 
 /** A task whose run failed in its first attempt and was stopped in the second. */
 async function placeWithRun() {
@@ -76,7 +76,7 @@ it("list --timeline says so if there is no run", async () => {
   });
 });
 
-it("copy and export keep a run, which goes on from there", async () => {
+it("fork keeps a run, which goes on from there", async () => {
   const { manager, run } = await newPlace();
   const ran: string[] = [];
   const program = (taskId: string) =>
@@ -90,4 +90,24 @@ it("copy and export keep a run, which goes on from there", async () => {
   expect((await run("fork", "t", "@latest", "copy")).code).toBe(0);
   expect(await program("copy")).toBe(3);
   expect(ran).toEqual(["a", "between", "c"]);
+});
+
+it("copy, and export with import, move a run to another storage, where it goes on", async () => {
+  const { cwd, manager, run, open } = await newPlace();
+  const ran: string[] = [];
+  const program = (on: typeof manager, isLast = true) =>
+    on.run("t", async (step) => {
+      await step.step("a", ({ key }) => ran.push(key));
+      if (!isLast) throw new Error("stop");
+      return step.step("b", () => ran.length);
+    });
+  await expect(program(manager, false)).rejects.toThrow("stop");
+  expect((await run("copy", "--to", "files:copied")).code).toBe(0);
+  const exported = await run("export");
+  const imported = { cwd, env: { WAYMARK_STORAGE: "sqlite:imported.db" } };
+  expect((await waymark(imported, ["import"], exported.stdout)).code).toBe(0);
+  for (const url of ["files:copied", "sqlite:imported.db"]) {
+    await using moved = await open(url);
+    expect(await program(moved)).toBe(1);
+  }
 });

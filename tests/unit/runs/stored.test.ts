@@ -256,3 +256,20 @@ it("events tell of a run from its beginning to its end", async () => {
     ["runEnded", { taskId: "t", status: "completed" }],
   ]);
 });
+
+it("rekey encrypts a run's record, and the run goes on under the key alone", async () => {
+  const { manager, storage } = managerOn();
+  const program = (on: typeof manager, isLast: boolean) =>
+    on.run("t", async (run) => {
+      await run.step("a", () => (isLast ? expect.unreachable() : "secret"));
+      if (!isLast) throw new Error("stop");
+      return "done";
+    });
+  await expect(program(manager, false)).rejects.toThrow("stop");
+  const encrypted = managerOn(storage, {
+    transforms: [encrypt({ keys, current: "k1" })],
+  }).manager;
+  expect(await encrypted.rekey()).toMatchObject({ rewritten: 1 });
+  await expect(program(manager, true)).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
+  expect(await program(encrypted, true)).toBe("done");
+});
