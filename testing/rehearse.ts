@@ -20,6 +20,8 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
     Pick<CheckpointManagerOptions<Schema>, "schema" | "redact" | "maxPayloadBytes"> {
   /** At how many places to stop it: before and after every save (the default), or at so many of these, evenly spread. */
   readonly kills?: "every" | number | undefined;
+  /** Called before each run begins: makes the world outside anew, such as an empty ledger. */
+  readonly before?: (() => unknown) | undefined;
 }
 
 const TASK = "rehearsal";
@@ -59,6 +61,7 @@ export async function rehearse<
   checkOptions(options);
   const theatre = new Theatre(fn, options);
   const findings = new Findings();
+  await options.before?.();
   const undisturbed = await theatre.perform(new MemoryAdapter());
   if (undisturbed.end.kind === "threw") {
     const { error } = undisturbed.end;
@@ -68,6 +71,7 @@ export async function rehearse<
   }
   const stops = stopsOf(undisturbed.saves.length, options.kills);
   for (const [order, stop] of stops.entries()) {
+    await options.before?.();
     const storage = new MemoryAdapter();
     const first = await theatre.perform(storage, stop);
     // One whose steps share saves by chance may end before the stop.
@@ -124,7 +128,7 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
    *   come, so that each life up to a stop has the same saves.
    */
   async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
-    const { kills: _kills, input, initialState, ...forManager } = this.#options;
+    const { kills: _kills, before: _before, input, initialState, ...forManager } = this.#options;
     const { storage, saves, stopped } = stoppingStorage(inner, stop);
     const manager = new CheckpointManager<Schema>({ ...forManager, storage, ownsStorage: false, logger: SILENT });
     const started = new Set<string>();
@@ -231,8 +235,15 @@ function compare(findings: Findings, stop: string, undisturbed: Life, first: Lif
     return;
   }
   const differs = (what: string, found: unknown, expected: unknown) => {
-    if (isDeepStrictEqual(found, expected)) return;
-    findings.add("different", what, stop, `is ${shown(found)} instead of ${shown(expected)}`);
+    const difference = firstDifference(found, expected);
+    if (difference === undefined) return;
+    const where = difference.path === "" ? "" : `differs at ${difference.path}: it `;
+    findings.add(
+      "different",
+      what,
+      stop,
+      `${where}is ${shown(difference.found)} instead of ${shown(difference.expected)}`,
+    );
   };
   for (const [step, result] of [...first.results, ...last.results]) {
     const isKnown = undisturbed.results.has(step);
@@ -242,6 +253,30 @@ function compare(findings: Findings, stop: string, undisturbed: Life, first: Lif
     differs(`milestone ${at + 1}`, last.milestones[at], undisturbed.milestones[at]);
   }
   differs("the run's result", resultOf(last), resultOf(undisturbed));
+}
+
+/** Where two values differ first: in the deepest plain object or array that has the difference. */
+function firstDifference(found: unknown, expected: unknown, path = ""): Difference | undefined {
+  if (isDeepStrictEqual(found, expected)) return undefined;
+  if (isTree(found) && isTree(expected) && Array.isArray(found) === Array.isArray(expected)) {
+    for (const key of new Set([...Object.keys(expected), ...Object.keys(found)])) {
+      const step = Array.isArray(found) ? `[${key}]` : `.${key}`;
+      const inside = firstDifference(found[key], expected[key], path + step);
+      if (inside !== undefined) return inside;
+    }
+  }
+  return { path, found, expected };
+}
+
+interface Difference {
+  readonly path: string;
+  readonly found: unknown;
+  readonly expected: unknown;
+}
+
+function isTree(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return false;
+  return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
 }
 
 function resultOf({ end }: Life): unknown {
@@ -298,8 +333,18 @@ function shown(value: unknown): string {
 }
 
 function checkOptions(options: object): void {
-  checkKeys("RehearseOptions", options, ["kills", "input", "initialState", "schema", "redact", "maxPayloadBytes"]);
-  const { kills } = options as { kills?: unknown };
+  checkKeys("RehearseOptions", options, [
+    "kills",
+    "before",
+    "input",
+    "initialState",
+    "schema",
+    "redact",
+    "maxPayloadBytes",
+  ]);
+  const { kills, before } = options as { kills?: unknown; before?: unknown };
+  if (before !== undefined && typeof before !== "function")
+    throw new TypeError("RehearseOptions.before must be a function.");
   if (kills === undefined || kills === "every") return;
   if (typeof kills !== "number" || !Number.isSafeInteger(kills) || kills < 1) {
     throw new RangeError('RehearseOptions.kills must be "every" or a whole number from 1.');

@@ -40,6 +40,8 @@ export interface EncodedState {
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param owner - For messages: the checkpoint that this is for.
  * @param redacted - Secrets. They are neither stored nor looked into: the censor stands in their place.
+ * @param leavesOutHidden - Leaves out the properties of plain objects that aren't enumerable, as `structuredClone` does. Without
+ *   it, they are refused.
  * @returns Encoding `json` where nothing needs a tag: then `text` is exactly what `JSON.stringify` gives. (Except that
  *   numeric keys come first and ascend, as in every plain object, even if a Proxy lists them in another order.)
  * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).
@@ -50,8 +52,9 @@ export function encodeJson(
   maxBytes: number,
   owner?: ValueOwner,
   redacted?: RedactedPaths,
+  leavesOutHidden = false,
 ): EncodedState {
-  const encoder = new Encoder({ maxBytes, owner, redacted });
+  const encoder = new Encoder({ maxBytes, owner, redacted, leavesOutHidden });
   const text = encoder.encode(value);
   return { encoding: encoder.hasTags ? "json-tagged" : "json", text, ...(encoder.isRedacted && { isRedacted: true }) };
 }

@@ -22,7 +22,8 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Runs `fn` and records its result. A later attempt of the run gets the recorded result and doesn't run `fn`. Resolves once
-   * the result is stored. This attempt gets the result as it was stored, too: decoded, and without what `redact` names.
+   * the result is stored. This attempt gets the result as it was stored, too: decoded, without what `redact` names and without properties that
+   * aren't enumerable, which libraries hide in their objects.
    *
    * A step is found by its name and by how often that name came in this pass. Steps may overlap if their names differ.
    *

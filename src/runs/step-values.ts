@@ -66,7 +66,7 @@ export class StepValues {
   }
 
   #encoded(value: unknown, subject: string, redacted: RedactedPaths | undefined): string {
-    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted).text;
+    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true).text;
   }
 
   #nameOf(title: string): string {

@@ -212,3 +212,12 @@ it("a save that failed for good stops the run, and a step that wasn't stored doe
   expect(isAfter).toBe(false);
   expect((await manager.latest("t"))?.status).toBe("running");
 });
+
+it("a result is stored without the properties that a library hides in it", async () => {
+  const { manager } = managerOn();
+  const hidden = Symbol("of the library");
+  const call = Object.defineProperty({ id: "call-1", args: { at: new Date(5) } }, hidden, { value: () => 1 });
+  const result = await manager.run("t", (run) => run.step("model", () => ({ calls: [call] })));
+  expect(result).toEqual({ calls: [{ id: "call-1", args: { at: new Date(5) } }] });
+  expect(Object.getOwnPropertySymbols(result.calls[0] ?? {})).toEqual([]);
+});

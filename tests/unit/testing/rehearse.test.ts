@@ -80,7 +80,9 @@ describe("it finds", () => {
       return "done";
     });
     expect(problems).toContainEqual(
-      expect.objectContaining({ message: expect.stringMatching(/^milestone 1 is .*calls: [2-9]/) }),
+      expect.objectContaining({
+        message: expect.stringMatching(/^milestone 1 differs at \.state\.calls: it is [2-9]/),
+      }),
     );
   });
 
@@ -132,6 +134,32 @@ it("stops at as many places as it is told, spread over the run", async () => {
     return 0;
   };
   expect(await rehearse(program, { kills: 5 })).toMatchObject({ stops: 5, problems: [] });
+});
+
+it("begins each run in a world made anew, and names the place that differs", async () => {
+  const world = { ledger: [] as string[], runs: 0 };
+  const program = (kept: () => unknown) =>
+    rehearse(
+      async (run) => {
+        const receipt = await run.step("send", ({ key }) => {
+          if (!world.ledger.includes(key)) world.ledger.push(key);
+          return world.ledger.length;
+        });
+        return { receipts: [{ receipt, kept: kept() }] };
+      },
+      {
+        before: () => {
+          world.ledger = [];
+          world.runs += 1;
+        },
+      },
+    );
+  expect((await program(() => 0)).problems).toEqual([]);
+  const { problems } = await program(() => world.runs);
+  expect(problems).toMatchObject([
+    { message: expect.stringMatching(/^the run's result differs at \.receipts\[0\]\.kept: it is \d+ instead of \d+$/) },
+  ]);
+  await expect(rehearse(() => 1, { before: 7 } as object)).rejects.toThrow(/before/);
 });
 
 it("takes the manager's schema and redaction, and the run's input", async () => {
