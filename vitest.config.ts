@@ -22,7 +22,7 @@ const left = { slow: ["**/!(*.slow).test.ts"], full: [] }[extent ?? ""] ?? ["**/
 /** Tests that replace a module, or load one twice. The others share their modules and processes, which saves starting them. */
 const ALONE = [
   "tests/**/*failing-calls*.test.ts",
-  "tests/unit/adapters/{files/lock,files/remembered-folders,files/removed-while-read,postgres/pauses,sqlite-opening}.test.ts",
+  "tests/unit/adapters/{files/lock,files/remembered-folders,files/removed-while-*,postgres/pauses,sqlite-opening}.test.ts",
   "tests/unit/contract/two-copies.test.ts",
 ];
 

@@ -183,7 +183,12 @@ export class FolderLock {
       throw error;
     }
     this.#isHeld = !isClaim;
-    await syncFolder(dirname(target));
+    try {
+      await syncFolder(dirname(target));
+    } catch (error) {
+      // It is made. The lock was free then, and another process has removed the folder with it.
+      if (this.#isHeld || codeOf(error) !== "ENOENT") throw error;
+    }
   }
 
   /** A name that is never used again. */
