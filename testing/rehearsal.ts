@@ -1,6 +1,6 @@
-/** What a rehearsal has found. */
+/** The findings of a rehearsal. */
 export interface Rehearsal<Result = unknown> {
-  /** What the undisturbed run returned; `undefined` if something of it can't be stored. */
+  /** The result of the undisturbed run; `undefined` if a value can't be stored. */
   readonly result: Result | undefined;
   /** How many steps the undisturbed run had. */
   readonly steps: number;
@@ -17,7 +17,7 @@ export interface Rehearsal<Result = unknown> {
   readonly text: string;
 }
 
-/** What can go wrong in a run that is stopped and resumed. */
+/** A difference between a run that was stopped and resumed, and the undisturbed one. */
 export interface RehearsalProblem {
   /**
    * `different`: a step's result, a milestone or the run's result isn't that of the undisturbed run. `unstable`: a step's name

@@ -95,7 +95,7 @@ type End =
   | { readonly kind: "returned"; readonly result: unknown }
   | { readonly kind: "threw"; readonly error: unknown };
 
-/** What was seen of a run from its start, or resume, to its end, or stop. Steps are named with their pass. */
+/** A run from its start, or resume, to its end, or stop. Steps are named with their pass. */
 interface Life {
   readonly end: End;
   readonly saves: readonly CheckpointDraft[];
@@ -103,7 +103,7 @@ interface Life {
   /** The recorded steps that the function didn't ask for. */
   readonly unused: readonly string[];
   readonly results: ReadonlyMap<string, unknown>;
-  /** Of the milestones in the storage. */
+  /** The milestones in the storage. */
   readonly milestones: readonly unknown[];
 }
 
@@ -159,7 +159,7 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
         (error: unknown): End => ({ kind: "threw", error }),
       ),
     ]);
-    // What was under way when the process ended would be cut off; here it comes to its end, and isn't recorded.
+    // A kill would cut off the steps under way; here they come to their end, and aren't recorded.
     await Promise.allSettled(bodies);
     await inner.leases.release(TASK, lease.token);
     return { end, saves, started, unused, results, milestones: await milestonesIn(manager) };

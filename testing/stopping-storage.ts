@@ -10,7 +10,7 @@ export interface Stop {
 /** A storage that a run uses until it is stopped. */
 export interface StoppingStorage {
   readonly storage: StorageAdapter;
-  /** What was saved, or was about to be, in order. */
+  /** The checkpoints that were saved, or were about to be, in order. */
   readonly saves: readonly CheckpointDraft[];
   /** Resolves when the stop is reached. */
   readonly stopped: Promise<void>;

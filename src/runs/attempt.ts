@@ -12,7 +12,7 @@ import { Pass } from "./pass.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
 
-/** What an attempt gets from its manager. */
+/** The parts of a manager that an attempt uses. */
 export interface AttemptHost<Schema extends StateSchema> {
   readonly options: ResolvedOptions<Schema>;
   readonly events: EventHub;

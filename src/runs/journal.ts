@@ -11,7 +11,7 @@ import type { RunSaveOptions } from "./run.js";
 import { type Entry, StepEntries } from "./step-entries.js";
 import { bytesOfText } from "./step-values.js";
 
-/** What a journal gets from its manager. */
+/** The parts of a manager that a journal uses. */
 export interface JournalHost {
   readonly writer: Pick<CheckpointWriter<StateSchema>, "draftOfRun" | "appendOfRun">;
   readonly maxPayloadBytes: number;
@@ -24,13 +24,13 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
   /** A `generation` of "" is the first save's id. */
   readonly head: Omit<RunHead, "id" | "isPassOver">;
   readonly stage: string | undefined;
-  /** Of the task's newest checkpoint; 0 for none. `undefined` if it can't be known. */
+  /** The sequence of the task's newest checkpoint; 0 for none. `undefined` if it can't be known. */
   readonly sequence: number | undefined;
   /** The id of the task's passing checkpoint, which the next save replaces. */
   readonly passingId: string | undefined;
 }
 
-/** What a checkpoint of a run says beside its steps. */
+/** The fields of a run's checkpoint beside its steps. */
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
   readonly isPassing?: boolean;
   readonly isPassOver?: boolean;
@@ -200,7 +200,7 @@ export class RunJournal {
   async #after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
     await before.catch(() => undefined);
     if (performance.now() - this.#yieldedMs < YIELD_MS) {
-      // What else resolves at this moment is noted first.
+      // Other steps that end at this moment are noted first.
       await new Promise((resolve) => process.nextTick(resolve));
     } else {
       // A storage may save without giving way to timers and sockets: the lease must renew itself, and signals must come through.

@@ -14,7 +14,7 @@ import type { Entry } from "./step-entries.js";
 import type { StepValues } from "./step-values.js";
 import { ThrownErrors } from "./thrown-errors.js";
 
-/** What a pass gets from its run. */
+/** The parts of a run that a pass uses. */
 export interface PassHost<Saved> {
   readonly taskId: string;
   readonly journal: RunJournal;
@@ -48,7 +48,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
-  /** What `next` gave. */
+  /** The value that `next` gave. */
   #next: NextPass | undefined;
   #isOver = false;
   #hasWarned = false;

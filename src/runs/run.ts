@@ -2,7 +2,7 @@ import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import type { Lease } from "./lease.js";
 
-/** What `manager.run` hands to its function: one pass of the run. */
+/** One pass of a run, as `manager.run` hands it to its function. */
 export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly taskId: string;
   /**
@@ -68,7 +68,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   save(state: Saved, options?: RunSaveOptions): Promise<{ readonly id: string }>;
 }
 
-/** What a step's function gets. */
+/** The argument of a step's function. */
 export interface StepCall {
   /**
    * The same for each attempt of this step, and for no other step: hand it to what must not happen twice (an idempotency
@@ -88,7 +88,7 @@ export interface StepOptions {
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and when it is reused. */
   readonly schema?: StateSchema | undefined;
-  /** What the step depends on. If it is another one at a resume, this step and all recorded after it run anew. */
+  /** A value that the step depends on. If it is another one at a resume, this step and all recorded after it run anew. */
   readonly input?: unknown;
   /**
    * Records the start first. A resume that finds the step started and not ended throws a StepInterruptedError instead of
@@ -115,7 +115,7 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
   readonly input?: Input | undefined;
   /** The state that the run begins with, if the task has no checkpoint. */
   readonly initialState?: Initial | undefined;
-  /** Of the function. Change it where a run must not go on with the changed function. */
+  /** The function's version. Change it where a run must not go on with the changed function. */
   readonly version?: string | number | undefined;
   /** If an unfinished run has another version: `refuse` (a RunMismatchError; the default), `restart`, or `resume` it. */
   readonly onChange?: "refuse" | "restart" | "resume" | undefined;
@@ -137,7 +137,7 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
 /** As for `save`; a run sets the others itself. */
 export type RunSaveOptions = Pick<SaveOptions, "stage" | "label" | "metadata">;
 
-/** What `run.next` gives, for the function to return. */
+/** The value of `run.next`, for the function to return. */
 export class NextPass {
   readonly #state: string;
   /** @internal */
@@ -163,7 +163,7 @@ export type RunStateOf<Schema extends StateSchema, Initial> =
       : Initial
     : StateOf<Schema> | (undefined extends Initial ? undefined : never);
 
-/** What a run's function may return: the run's result, or what `run.next` gave. */
+/** A run's function. It returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (
   run: Run<State, Saved, Input>,
 ) => Result | NextPass | Promise<Result | NextPass>;

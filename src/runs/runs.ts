@@ -10,7 +10,7 @@ import { type Found, type StandingHost, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 
-/** What runs get from their manager. */
+/** The parts of a manager that its runs use. */
 export interface RunsHost<Schema extends StateSchema> extends AttemptHost<Schema> {
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;

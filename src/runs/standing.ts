@@ -8,7 +8,7 @@ import type { Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
 import type { StepValues } from "./step-values.js";
 
-/** What finding a run's standing needs. */
+/** The parts of a manager that tell a run's standing. */
 export interface StandingHost {
   readonly taskId: string;
   readonly reader: Pick<CheckpointReader<StateSchema>, "newestText" | "textById" | "newestWhere" | "migrated">;

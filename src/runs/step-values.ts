@@ -37,7 +37,7 @@ export class StepValues {
       : decodeWithSchema(schema, stored, `The schema refuses the recorded result of ${this.#nameOf(title)}`);
   }
 
-  /** What of a thrown value can't be stored is left out. */
+  /** Leaves out the parts of a thrown value that can't be stored. */
   textOfError(name: string, title: string, thrown: unknown): string {
     const { redaction } = this.#options;
     const encode = (value: unknown) =>
