@@ -146,8 +146,8 @@ interface FoundNamespace {
 
 function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   const [first] = found;
-  // Without the graph's own checkpoints it is no thread, see `threadBatches`.
-  if (first?.thread.namespace !== "") return [];
+  // Without the graph's own checkpoints it is no thread: they are what a run still wrote to a deleted one.
+  if (first?.thread.namespace !== "") return found.map(({ task }) => task);
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
   const count = namespaces.reduce((sum, its) => sum + its.count, 0);
   return [{ ...first.task, count, thread: { id: first.thread.threadId, namespaces } }];

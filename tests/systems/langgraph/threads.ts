@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
@@ -216,6 +217,8 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
         .compile();
       const graph = new StateGraph(State)
         .addNode("begin", async () => {
+          // It may be under way: then the run would begin the thread after the deletion.
+          while ((await saver.getTuple(threadOf("t"))) === undefined) await nextTurn();
           await saver.deleteThread("t");
           return { log: ["deleted"] };
         })
@@ -231,8 +234,10 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       const saver = saverOn(await newPlace(kind));
       const cutOff = new AbortController();
       const graph = new StateGraph(State)
-        .addNode("ask", () => {
+        .addNode("ask", async () => {
           interrupt("Go on?");
+          // The answer is stored while the node runs.
+          while ((await saver.threads())[0]?.status === "paused") await nextTurn();
           cutOff.abort();
           return new Promise<never>(() => undefined);
         })
