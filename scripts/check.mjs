@@ -31,11 +31,11 @@ await runSteps([
     command: "node scripts/crash.mjs",
   },
   [
-    { name: "a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 60" },
+    { name: "half a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 30" },
     {
-      name: "histories at random, 50 runs",
+      name: "histories at random, 25 runs",
       command: "npx vitest run tests/unit/adapters/sqlite-histories.test.ts -t random",
-      env: { ...process.env, WAYMARK_RUNS: "50" },
+      env: { ...process.env, WAYMARK_RUNS: "25" },
     },
     { name: "memory of the command over 20,000 checkpoints", command: "node scripts/cli-memory.mjs" },
     { name: "soak, a fiftieth of it", command: "node --expose-gc scripts/soak.mjs --scale=0.02" },

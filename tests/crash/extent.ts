@@ -2,7 +2,7 @@
 export const isFull = process.env["WAYMARK_TESTS"] === "full";
 
 /**
- * `.ci/run` has time for every kill, and for a tenth of the faults, the power losses, the damaged bytes and the broken
+ * `.ci/run` has time for every kill of a storage, for some of the systems' kills, and for a tenth of the faults, the power losses, the damaged bytes and the broken
  * adapters: for another tenth each time. It is 0 to 9; without it, all are tried.
  */
 export const tenth = process.env["WAYMARK_CRASH_TENTH"];

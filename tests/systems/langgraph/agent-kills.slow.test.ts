@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { MemorySaver } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
+import { tenth } from "../../crash/extent.js";
 import { converse, ledgerAgent } from "../../fixtures/langgraph/ledger-agent.mjs";
 import { momentOf } from "../../support/moments.js";
 import { collect } from "../../support/postgres.js";
@@ -12,7 +13,7 @@ import { Lives } from "./lives.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/ledger-agent-until-killed.mjs", import.meta.url));
-const KILLS = 50;
+const KILLS = tenth === undefined ? 50 : 10;
 const TURNS = 8;
 /** A turn prints nine lines, so that a kill falls anywhere in it. */
 const LONGEST_LIFE = 12;

@@ -2,6 +2,7 @@ import { mkdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { OneshotPlan, WorkstreamFolder } from "waymark/oneshot";
+import { tenth } from "../../crash/extent.js";
 import { Moments, momentOf } from "../../support/moments.js";
 import { outcomeOf, Project } from "./project.js";
 
@@ -65,7 +66,7 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
     return count;
   }
 
-  it.each(Array.from({ length: 20 }, (_, seed) => seed))(
+  it.each(Array.from({ length: tenth === undefined ? 20 : 8 }, (_, seed) => seed))(
     "seed %d: ends after resume with the right result",
     async (seed) => {
       const project = await Project.create();
