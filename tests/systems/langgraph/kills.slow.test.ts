@@ -1,17 +1,16 @@
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
-import { tenth } from "../../crash/extent.js";
 import { momentOf } from "../../support/moments.js";
 import { Lives } from "./lives.js";
 import { newPlace } from "./storages.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/forty-nodes.mjs", import.meta.url));
-const NODES = tenth === undefined ? 40 : 20;
+const NODES = 40;
 /** A life's number of lines is one of these, so that a run has some ten lives. Without waiting, more is done in vain. */
 const LONGEST_LIFE = { sync: 20, async: 45 };
 /** If nothing were done in vain. */
-const LEAST_KILLS = tenth === undefined ? { sync: 8, async: 4 } : { sync: 3, async: 1 };
+const LEAST_KILLS = { sync: 8, async: 4 };
 
 const cases = (["json-file", "task-file", "sqlite", "postgres"] as const).flatMap((kind) =>
   (["sync", "async"] as const).map((durability) => ({ kind, durability })),
