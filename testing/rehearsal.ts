@@ -48,7 +48,7 @@ export class Findings {
   >();
   readonly #ranTwice = new Map<string, number>();
 
-  /** @param what - What the problem is of. */
+  /** @param what - The subject of the problem: a step, a milestone, the result. */
   add(kind: RehearsalProblem["kind"], what: string, stop: string, message: string): void {
     const known = this.#problems.get(`${kind} ${what}`);
     if (known) known.stops += 1;

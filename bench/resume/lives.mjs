@@ -7,7 +7,7 @@ import { join } from "node:path";
 /** A run that has done nothing new for so long doesn't go on. OpenWorkflow waits for 30 s. */
 const MOST_MS = 60_000;
 
-/** What a life has left. @typedef {{ ended: "done" | "killed" | "failed" | "waits", message: string, startedMs: number, lines: readonly Line[] }} Life */
+/** The traces of a life. @typedef {{ ended: "done" | "killed" | "failed" | "waits", message: string, startedMs: number, lines: readonly Line[] }} Life */
 /** A line of the ledger. @typedef {{ atMs: number, what: string }} Line */
 
 /** @param {string} cache */
@@ -75,7 +75,7 @@ function linesIn(ledger) {
 }
 
 /**
- * What has become of the steps of a run of two lives.
+ * The fates of the steps of a run of two lives.
  *
  * @param {Life} first
  * @param {Life} second

@@ -10,11 +10,11 @@ import { join } from "node:path";
  * @typedef {object} Peer
  * @property {string} name
  * @property {string} file
- * @property {string} services - What must run beside the program.
- * @property {(place: Place) => string} place - What the program gets as RESUME_PLACE.
- * @property {(place: Place, server: Server) => Promise<number>} bytes - What one run takes.
+ * @property {string} services - The servers that must run beside the program.
+ * @property {(place: Place) => string} place - The program's RESUME_PLACE.
+ * @property {(place: Place, server: Server) => Promise<number>} bytes - The space that one run takes.
  * @property {string} [packageName] - Whose version is shown.
- * @property {Readonly<Record<string, string>>} [env] - What else the program is told.
+ * @property {Readonly<Record<string, string>>} [env] - More variables for the program.
  */
 
 /** @typedef {{ folder: string, name: string }} Place */

@@ -2,7 +2,7 @@ import { isStackOverflow } from "../contract/errors.js";
 import type { RunRecord, StepRecord } from "../contract/run-record.js";
 import { Decoder } from "./decoder.js";
 import type { EncodedState } from "./json.js";
-import { isRecord, type JsonRecord } from "./tags.js";
+import { isRecord } from "./tags.js";
 import { damagedPayload, type PayloadOwner } from "./transforms.js";
 
 /**
@@ -81,16 +81,12 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
   const { state, run } = bodyOf(text, owner);
   const { input, begin, result, steps, ...head } = run;
   return {
-    // The payload's digest holds, so heads are what `runText` and `textOfStep` were given.
-    head: head as unknown as RunHead,
+    head,
     state: textOf(state),
     begin: textOf(begin),
     input: textOf(input),
     result: textOf(result),
-    steps: steps.map(({ result: value, error = value, ...step }) => ({
-      head: step as unknown as StepHead,
-      value: textOf(error),
-    })),
+    steps: steps.map(({ result: value, error = value, ...step }) => ({ head: step, value: textOf(error) })),
   };
 }
 
@@ -98,18 +94,36 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
 export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
   const { state, run } = bodyOf(text, owner);
   const { id: _id, begin: _begin, ...record } = run;
-  const steps = record.steps.map(({ input: _input, id: _milestone, isOnce: _isOnce, ...step }) => step);
+  const decoder = new Decoder(owner);
   try {
-    const decoder = new Decoder(owner);
-    const decoded = decoder.members({ ...record, steps }) as unknown as RunRecord;
+    const steps = record.steps.map(({ input: _input, id: _milestone, isOnce: _isOnce, ...step }) => ({
+      ...step,
+      ...("result" in step && { result: decoder.value(step.result) }),
+      ...("error" in step && { error: decoder.value(step.error) }),
+    }));
+    const decoded = {
+      ...record,
+      ...("input" in record && { input: decoder.value(record.input) }),
+      ...("result" in record && { result: decoder.value(record.result) }),
+      steps,
+    };
     return { state: decoder.value(state), run: decoded };
   } catch (cause) {
     throw isStackOverflow(cause) ? damagedPayload(owner, "its text nests too deep to be walked through", cause) : cause;
   }
 }
 
-interface ParsedRun extends JsonRecord {
-  readonly steps: readonly JsonRecord[];
+/** A run's record as `JSON.parse` gives it. */
+interface ParsedRun extends RunHead {
+  readonly input?: unknown;
+  readonly begin?: unknown;
+  readonly result?: unknown;
+  readonly steps: readonly ParsedStep[];
+}
+
+interface ParsedStep extends StepHead {
+  readonly result?: unknown;
+  readonly error?: unknown;
 }
 
 function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: ParsedRun } {
@@ -121,12 +135,13 @@ function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; r
   }
   if (isRecord(body)) {
     const { state, run } = body;
-    if (isRecord(run) && isParsedRun(run)) return { state, run };
+    if (isParsedRun(run)) return { state, run };
   }
   throw damagedPayload(owner, "its text holds no run");
 }
 
-function isParsedRun(run: JsonRecord): run is ParsedRun {
+function isParsedRun(run: unknown): run is ParsedRun {
+  if (!isRecord(run)) return false;
   const { id, generation, attempt, pass, isPassOver, steps } = run;
   return (
     typeof id === "string" &&
@@ -135,7 +150,20 @@ function isParsedRun(run: JsonRecord): run is ParsedRun {
     typeof pass === "number" &&
     typeof isPassOver === "boolean" &&
     Array.isArray(steps) &&
-    steps.every((step) => isRecord(step) && typeof step["name"] === "string" && typeof step["occurrence"] === "number")
+    steps.every(isParsedStep)
+  );
+}
+
+const STATUSES: readonly unknown[] = ["started", "completed", "failed", "saved"] satisfies StepRecord["status"][];
+
+function isParsedStep(step: unknown): step is ParsedStep {
+  if (!isRecord(step)) return false;
+  const { name, occurrence, status, startedAt } = step;
+  return (
+    typeof name === "string" &&
+    typeof occurrence === "number" &&
+    STATUSES.includes(status) &&
+    typeof startedAt === "string"
   );
 }
 

@@ -219,7 +219,7 @@ export class RunJournal {
   #tooLarge(what: string, why: string): PayloadTooLargeError {
     return new PayloadTooLargeError(
       `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, and with it the run's record has more than ` +
-        `${this.#host.maxPayloadBytes}. What was recorded before is kept. Keep less in it (a path, an id), end passes with run.next more ` +
+        `${this.#host.maxPayloadBytes}. Earlier records are kept. Keep less in it (a path, an id), end passes with run.next more ` +
         "often, or raise maxPayloadBytes.",
     );
   }

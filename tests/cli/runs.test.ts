@@ -1,4 +1,4 @@
-// What the command says of runs and their steps.
+// The command speaks of runs and their steps.
 import { expect, it } from "vitest";
 import { newPlace, waymark } from "./waymark.js";
 

@@ -75,7 +75,7 @@ it("comes out the same in a rehearsal, and its tools use their keys", { timeout 
   ]);
 });
 
-/** What was done, and what the task's milestones are. */
+/** The deeds, and the task's milestones. */
 async function lookAt(folder: string) {
   const ledger = new Ledger(join(folder, "ledger.db"));
   const deeds = ledger.deeds().map(({ what }) => what);

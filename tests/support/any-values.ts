@@ -1,7 +1,7 @@
 // Values of every kind that the codec knows, and of kinds that it refuses.
 import fc from "fast-check";
 
-/** What every refusable value of a run ends in: what a refusal's path must lead to. */
+/** The end of every refusable value of a run: a refusal's path must lead to it. */
 export const culprits = new Set<unknown>();
 function culprit<Value>(value: Value): Value {
   culprits.add(value);

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 
-/** What was done, and how often it was asked for. */
+/** The deeds, and how often each was asked for. */
 export interface Deed {
   readonly key: string;
   readonly what: string;

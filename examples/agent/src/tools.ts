@@ -3,7 +3,7 @@ import { type ToolResultPart, type TypedToolCall, tool } from "ai";
 import { z } from "zod";
 import type { Ledger } from "./ledger.js";
 
-/** What the model may call. None has an `execute`: the loop runs them, as steps. */
+/** The tools that the model may call. None has an `execute`: the loop runs them, as steps. */
 export const tools = {
   find_order: tool({
     description: "A customer's last order",

@@ -87,7 +87,7 @@ describe("a thread whose process was killed once all results of a step were stor
   });
 });
 
-/** What the lives of a thread have printed, and their ledger. */
+/** The lines that the lives of a thread have printed, and their ledger. */
 class Run {
   /** Tool calls whose result was acknowledged, with its checkpoint. */
   readonly acknowledged = new Set<string>();

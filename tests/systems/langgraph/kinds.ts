@@ -1,4 +1,4 @@
-// What each kind of value becomes in a saver. The table of docs/langgraph.md is made of it.
+// Each kind of value, and its form after a saver. The table of docs/langgraph.md is made of it.
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { Document } from "@langchain/core/documents";

@@ -1,4 +1,4 @@
-// Programs as users write them, each a few lines. Whatever they see of a thread is the same on MemorySaver and on ours.
+// Programs as users write them, each a few lines. They see the same of a thread on MemorySaver and on ours.
 import type { BaseMessage } from "@langchain/core/messages";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import {
@@ -29,7 +29,7 @@ const list = { reducer: (log: string[], more: string[]) => [...log, ...more], de
 export const Log = Annotation.Root({ log: Annotation<string[]>(list) });
 export const thread = threadOf("t");
 
-/** What the program shows of a thread: its state and its history. */
+/** A thread as the program shows it: its state and its history. */
 interface Readable {
   getState(config: typeof thread, options?: { subgraphs?: boolean }): Promise<object>;
   getStateHistory(config: typeof thread): AsyncIterable<object>;
@@ -40,7 +40,7 @@ export async function seen(graph: Readable): Promise<unknown> {
   return { state, history: await collect(graph.getStateHistory(thread)) };
 }
 
-/** What differs from run to run gets a number: ids in the order in which they come, and no times. */
+/** Ids become numbers, in the order in which they come; times are left out. So two runs give the same. */
 export function comparable(found: unknown): unknown {
   const ids = new Map<string, string>();
   const numbered = (id: string) => {

@@ -1,4 +1,4 @@
-// What a step's error becomes, and what can't be stored or is too large.
+// The stored form of a step's error, and values that can't be stored or are too large.
 import { expect, it } from "vitest";
 import {
   type CheckpointManager,

@@ -36,7 +36,7 @@ export const programs: fc.Arbitrary<Program> = fc.array(parts, { minLength: 1, m
 export const kills = fc.array(fc.record({ after: fc.nat(8), isStored: fc.boolean() }), { maxLength: 8 });
 type Kill = { readonly after: number; readonly isStored: boolean };
 
-/** What a program does its steps and saves with: a run, or the interpreter. */
+/** A program makes its steps and saves by this: a run, or the interpreter. */
 interface Machine {
   step(kind: Leaf["kind"], name: string): Promise<string>;
   save(trace: readonly string[]): Promise<unknown>;
@@ -63,7 +63,7 @@ async function walk(partsOfPass: readonly Part[], machine: Machine, trace: strin
   }
 }
 
-/** What the program gives, and the states that it saves, if nothing ever fails. */
+/** The program's result, and the states that it saves, if nothing ever fails. */
 async function interpreted(program: Program) {
   const milestones: string[][] = [];
   const trace: string[] = [];
@@ -119,7 +119,7 @@ async function attempt(program: Program, manager: CheckpointManager, world: Worl
   );
 }
 
-/** What the steps have done outside of the run. */
+/** The traces of the steps outside of the run. */
 interface World {
   readonly acknowledged: Set<string>;
   readonly flaked: Set<string>;

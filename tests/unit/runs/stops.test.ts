@@ -1,4 +1,4 @@
-// What stops a run: signals, a lost lease, another writer, the manager's end.
+// A run is stopped by signals, a lost lease, another writer, the manager's end.
 import { once } from "node:events";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError } from "waymark";

@@ -1,4 +1,4 @@
-// What is stored of a run: on every storage, under transforms, redaction, migrations and retention, and in copies.
+// A run's checkpoints on every storage, under transforms, redaction, migrations and retention, and in copies.
 import { randomBytes } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -50,7 +50,7 @@ function stored(bytes: Buffer, isInOrder = false): StoredDelta {
   return { bytes, isInOrder };
 }
 
-/** What the deltas make of the base, or the RangeError that they end in. Any other error is thrown. */
+/** The text that the deltas make of the base, or their RangeError. Any other error is thrown. */
 function outcome(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer | RangeError {
   try {
     return withDeltas(base, deltas, mostBytes);
