@@ -59,6 +59,7 @@ export type {
   Run,
   RunFunction,
   RunOptions,
+  RunSavedOf,
   RunSaveOptions,
   RunStateOf,
   StepCall,

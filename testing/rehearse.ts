@@ -3,16 +3,16 @@ import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
 import { checkKeys } from "../src/contract/adapter.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
-import { isError, StateNotSerializableError } from "../src/contract/errors.js";
+import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
 import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { Logger } from "../src/manager/logger.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { SavedStateOf, StateSchema } from "../src/manager/schema.js";
-import type { NextPass, Run, RunFunction, RunOptions, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
-import { Findings, type Rehearsal } from "./rehearsal.js";
-import { type Stop, stoppingStorage } from "./stopping-storage.js";
+import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
+import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
+import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 
 /** How a run is rehearsed: with these options of `manager.run` and of the manager. */
 export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input = unknown, Initial = unknown>
@@ -24,6 +24,15 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
   readonly before?: (() => unknown) | undefined;
 }
 
+/**
+ * A run's function, as for `manager.run`. The manager is that of the rehearsal: a function that has runs within it takes it, so
+ * that those are stopped and resumed, too.
+ */
+export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
+  run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>,
+  manager: CheckpointManager<Schema>,
+) => Result | NextPass | Promise<Result | NextPass>;
+
 const TASK = "rehearsal";
 /** The longest that a lease may last: nothing renews it. */
 const LEASE_MS = 2 ** 31 - 1;
@@ -33,7 +42,7 @@ const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
  * Runs a run's function in memory, then again for each place where a process may be killed: it is stopped there, resumed by
  * another manager, and compared with the undisturbed run. In each resumed run, steps that run side by side begin and end in
  * another order. A run of n saves is run 2n times, so give its steps functions that are quick and give the same each time: a model
- * that answers from a list, a folder of its own.
+ * that answers from a list, a folder of its own. Pauses between a step's retries are left out.
  *
  * @example
  * ```ts
@@ -55,7 +64,7 @@ export async function rehearse<
   Input = undefined,
   Initial extends SavedStateOf<Schema> | undefined = undefined,
 >(
-  fn: RunFunction<Result, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>,
+  fn: RehearsedFunction<Result, Schema, Input, Initial>,
   options: RehearseOptions<Schema, Input, Initial> = {},
 ): Promise<Rehearsal<Exclude<Result, NextPass>>> {
   checkOptions(options);
@@ -66,7 +75,7 @@ export async function rehearse<
   if (undisturbed.end.kind === "threw") {
     const { error } = undisturbed.end;
     if (!(error instanceof StateNotSerializableError)) throw error;
-    findings.add("unstorable", "a value", "nowhere", `can't be stored: ${error.message}`);
+    findings.add("unstorable", "a value", { text: "nowhere" }, `can't be stored: ${error.message}`);
     return findings.rehearsal<never>({ result: undefined, steps: undisturbed.started.size, stops: 0 }, () => false);
   }
   const stops = stopsOf(undisturbed.saves.length, options.kills);
@@ -77,7 +86,8 @@ export async function rehearse<
     // One whose steps share saves by chance may end before the stop.
     const last = first.end.kind === "stopped" ? await theatre.perform(storage, undefined, order) : first;
     const draft = first.saves[stop.save - 1];
-    compare(findings, `${stop.side} ${draft === undefined ? "its end" : placeOf(draft)}`, undisturbed, first, last);
+    const place = { text: `${stop.side} ${draft === undefined ? "its end" : placeOf(draft)}` };
+    compare(findings, place, undisturbed, first, last);
   }
   return findings.rehearsal(
     {
@@ -103,6 +113,8 @@ interface Life {
   /** The recorded steps that the function didn't ask for. */
   readonly unused: readonly string[];
   readonly results: ReadonlyMap<string, unknown>;
+  /** The steps with `atMostOnce` that threw a StepInterruptedError. */
+  readonly interrupted: ReadonlySet<string>;
   /** The milestones in the storage. */
   readonly milestones: readonly unknown[];
 }
@@ -111,11 +123,11 @@ interface Life {
 class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Schema> | undefined> {
   /** The steps whose functions have asked for their keys. */
   readonly stepsWithKey = new Set<string>();
-  readonly #fn: RunFunction<unknown, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>;
+  readonly #fn: RehearsedFunction<unknown, Schema, Input, Initial>;
   readonly #options: RehearseOptions<Schema, Input, Initial>;
 
   constructor(
-    fn: RunFunction<unknown, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>,
+    fn: RehearsedFunction<unknown, Schema, Input, Initial>,
     options: RehearseOptions<Schema, Input, Initial>,
   ) {
     this.#fn = fn;
@@ -129,26 +141,29 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
    */
   async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
     const { kills: _kills, before: _before, input, initialState, ...forManager } = this.#options;
-    const { storage, saves, stopped } = stoppingStorage(inner, stop);
+    const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
     const manager = new CheckpointManager<Schema>({ ...forManager, storage, ownsStorage: false, logger: SILENT });
     const started = new Set<string>();
     const unused: string[] = [];
     const results = new Map<string, unknown>();
-    const bodies = new Set<Promise<unknown>>();
+    const interrupted = new Set<string>();
+    const bodies = new Set<Promise<void>>();
     let pass = 0;
     manager.on("runStarted", (run) => {
-      pass = run.pass - 1;
+      if (run.taskId === TASK) pass = run.pass - 1;
     });
-    manager.on("stepStarted", (step) => started.add(titleIn(step.pass, step.step)));
-    manager.on("stepsUnused", ({ steps }) => unused.push(...steps.map((step) => titleIn(pass, step))));
+    manager.on("stepStarted", ({ taskId, pass, step }) => started.add(within(taskId, titleIn(pass, step))));
+    manager.on("stepsUnused", ({ taskId, steps }) => {
+      unused.push(...steps.map((step) => within(taskId, taskId === TASK ? titleIn(pass, step) : step)));
+    });
     const turns = order === undefined ? () => 0 : chance(order);
 
     const lease = await manager.lease(TASK, { ttlMs: LEASE_MS });
     const running = manager.run(
       TASK,
-      (run: Run<RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>) => {
+      (run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>) => {
         pass += 1;
-        return this.#fn(this.#watched(run, { pass, results, bodies, turns }));
+        return this.#fn(this.#watched(run, { pass, results, interrupted, bodies, turns }), manager);
       },
       { input, initialState, lease },
     );
@@ -161,29 +176,39 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
     ]);
     // A kill would cut off the steps under way; here they come to their end, and aren't recorded.
     await Promise.allSettled(bodies);
-    await inner.leases.release(TASK, lease.token);
-    return { end, saves, started, unused, results, milestones: await milestonesIn(manager) };
+    await releaseLeases();
+    return { end, saves, started, unused, results, interrupted, milestones: await milestonesIn(manager) };
   }
 
   /** The same run, whose steps tell what they do. */
-  #watched(run: Run<RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>, watch: Watch): typeof run {
+  #watched(run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>, watch: Watch): typeof run {
     const { taskId, state, input, attempt, signal } = run;
     const occurrences = new Map<string, number>();
     const step = async (name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<unknown> => {
       const occurrence = (occurrences.get(name) ?? 0) + 1;
       occurrences.set(name, occurrence);
       const title = titleIn(watch.pass, stepTitle(name, occurrence));
-      const body = (call: StepCall) => {
-        const running = this.#performed(fn, call, title, watch);
-        watch.bodies.add(running);
-        return running;
-      };
-      const { schema, ...others } = options ?? {};
-      const result = await (schema === undefined
-        ? run.step(name, body, others)
-        : run.step(name, body, { ...others, schema }));
-      watch.results.set(title, result);
-      return result;
+      const body = (call: StepCall) =>
+        new Promise((resolve) => {
+          const perform = async () => {
+            const running = this.#performed(fn, call, title, watch);
+            resolve(running);
+            await running;
+          };
+          watch.bodies.add(untilCutOff(perform));
+        });
+      const { schema, retry, ...others } = options ?? {};
+      const given = { ...others, ...(retry && { retry: { ...retry, backoffMs: 0 } }) };
+      try {
+        const result = await (schema === undefined
+          ? run.step(name, body, given)
+          : run.step(name, body, { ...given, schema }));
+        watch.results.set(title, result);
+        return result;
+      } catch (error) {
+        if (error instanceof StepInterruptedError) watch.interrupted.add(title);
+        throw error;
+      }
     };
     return {
       ...{ taskId, state, input, attempt, signal },
@@ -218,18 +243,23 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
 interface Watch {
   readonly pass: number;
   readonly results: Map<string, unknown>;
-  readonly bodies: Set<Promise<unknown>>;
+  readonly interrupted: Set<string>;
+  /** Each resolves once the function of a step has ended, or never will. */
+  readonly bodies: Set<Promise<void>>;
   /** How many turns of the event loop a step waits. */
   readonly turns: () => number;
 }
 
 /** Says what differs between the undisturbed run and one that was stopped and resumed. */
-function compare(findings: Findings, stop: string, undisturbed: Life, first: Life, last: Life): void {
+function compare(findings: Findings, stop: StopPlace, undisturbed: Life, first: Life, last: Life): void {
   findings.addRanTwice([...last.started].filter((step) => last !== first && first.started.has(step)));
-  const unknown = [...last.started, ...first.started].filter((step) => !undisturbed.started.has(step));
-  for (const step of new Set([...unknown, ...last.unused])) {
-    findings.add("unstable", `step ${JSON.stringify(step)}`, stop, "is not in each run: its name depends on chance");
+  if (last.interrupted.size > 0) {
+    // The function has been told of it, and takes another way.
+    for (const step of last.interrupted) findings.addInterrupted(step, last.end.kind === "returned");
+    return;
   }
+  const unknown = [...last.started, ...first.started].filter((step) => !undisturbed.started.has(step));
+  findings.addUnstable(new Set([...unknown, ...last.unused]), stop);
   if (last.end.kind === "threw") {
     findings.add("failed", "the resumed run", stop, `throws ${shown(last.end.error)}`);
     return;
@@ -307,6 +337,11 @@ function placeOf(draft: CheckpointDraft): string {
   if (isPassing(draft)) return `${draft.label ?? "the beginning"} is saved`;
   if (draft.status === "completed") return "the result is saved";
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
+}
+
+/** A step's title, with the task of a run within the rehearsed one. */
+function within(taskId: string, title: string): string {
+  return taskId === TASK ? title : `${title} of ${taskId}`;
 }
 
 function titleIn(pass: number, title: string): string {

@@ -1,5 +1,7 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
+import type { LeaseStore } from "../src/contract/leases.js";
 
 /** Where a rehearsal stops a run: before or after so many saves. */
 export interface Stop {
@@ -14,13 +16,28 @@ export interface StoppingStorage {
   readonly saves: readonly CheckpointDraft[];
   /** Resolves when the stop is reached. */
   readonly stopped: Promise<void>;
+  /** Ends the leases that were claimed, as those of a dead process end. */
+  releaseLeases(): Promise<void>;
+}
+
+/** Called when a save is cut off. */
+const CUT_OFF = new AsyncLocalStorage<() => void>();
+
+/** Resolves once `work` has settled, or never will: a save within it was cut off. */
+export function untilCutOff(work: () => Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    CUT_OFF.run(resolve, work).then(
+      () => resolve(),
+      () => resolve(),
+    );
+  });
 }
 
 /**
  * The storage as a process sees it that is killed at a stop: the save never returns, so that nothing after it happens; no
  * `catch` or `finally` of the program runs, as none does after a kill.
  */
-export function stoppingStorage(inner: StorageAdapter, stop?: Stop): StoppingStorage {
+export function stoppingStorage(inner: StorageAdapter & { readonly leases: LeaseStore }, stop?: Stop): StoppingStorage {
   const saves: CheckpointDraft[] = [];
   let reached: () => void = () => undefined;
   const stopped = new Promise<void>((resolve) => {
@@ -30,6 +47,7 @@ export function stoppingStorage(inner: StorageAdapter, stop?: Stop): StoppingSto
   const halt = () => {
     isStopped = true;
     reached();
+    CUT_OFF.getStore()?.();
     return new Promise<never>(() => undefined);
   };
   const append: StorageAdapter["append"] = async (draft, ...rest) => {
@@ -40,12 +58,29 @@ export function stoppingStorage(inner: StorageAdapter, stop?: Stop): StoppingSto
     const sequence = await inner.append(draft, ...rest);
     return isHere || isStopped ? halt() : sequence;
   };
-  const storage = new Proxy(inner, {
-    get(target, key) {
-      if (key === "append") return append;
-      const member: unknown = Reflect.get(target, key);
+  const claimed: { readonly taskId: string; readonly token: number }[] = [];
+  const claim: LeaseStore["claim"] = async (taskId, ...rest) => {
+    const claim = await inner.leases.claim(taskId, ...rest);
+    if (claim.isGranted) claimed.push({ taskId, token: claim.token });
+    return claim;
+  };
+  const leases = withMembers(inner.leases, { claim });
+  return {
+    storage: withMembers(inner, { append, leases }),
+    saves,
+    stopped,
+    async releaseLeases() {
+      for (const { taskId, token } of claimed) await inner.leases.release(taskId, token);
+    },
+  };
+}
+
+/** The same object, with some members of its own. */
+function withMembers<Target extends object>(target: Target, members: Partial<Target>): Target {
+  return new Proxy(target, {
+    get(_, key) {
+      const member: unknown = Reflect.get(key in members ? members : target, key);
       return typeof member === "function" ? member.bind(target) : member;
     },
   });
-  return { storage, saves, stopped };
 }

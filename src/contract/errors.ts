@@ -172,7 +172,7 @@ export class RunPausedError extends CheckpointError {
     super(
       "RUN_PAUSED",
       `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to go on.`,
-      options,
+      { ...options, retryable: true },
     );
     this.taskId = taskId;
   }

@@ -2,7 +2,7 @@ import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "../runs/lease.js";
-import type { NextPass, RunFunction, RunOptions, RunStateOf } from "../runs/run.js";
+import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs } from "../runs/runs.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
@@ -450,7 +450,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    */
   async run<Result, Input = undefined, Initial extends SavedStateOf<Schema> | undefined = undefined>(
     taskId: string,
-    fn: RunFunction<Result, RunStateOf<Schema, Initial>, SavedStateOf<Schema>, Input>,
+    fn: RunFunction<Result, RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>,
     options: RunOptions<Input, Initial> = {},
   ): Promise<Exclude<Result, NextPass>> {
     return this.#run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
@@ -504,8 +504,11 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
    * `ownsStorage` is false. It stops `verify`, `repair` and `rekey` at their next checkpoint instead of waiting for them.
    * Idempotent; every later call throws a ClosedError.
+   *
+   * @throws {TypeError} It is called within a run of this manager.
    */
-  close(): Promise<void> {
+  async close(): Promise<void> {
+    this.#runs.assertOutside("close");
     this.#closed ??= this.#close();
     return this.#closed;
   }

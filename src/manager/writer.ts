@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
@@ -21,6 +22,9 @@ import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema
 /** The end of the year 9999. Later times have another ISO 8601 form, which sorts differently. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
+/** Saves may follow each other for so long without a turn of the event loop. */
+const YIELD_MS = 20;
+
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
 
 /** Turns states into drafts and appends them, in call order. */
@@ -29,6 +33,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /** The appends of each task that has one whose draft isn't ready, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
+  #yieldedMs = performance.now();
 
   constructor(options: ResolvedOptions<Schema>) {
     this.#options = options;
@@ -174,6 +179,11 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /** Holds no payload while it waits: a program may have thousands of saves under way. */
   async #saved(summary: CheckpointSummary, stored: Promise<number>, options: SaveOptions): Promise<CheckpointSummary> {
     const saved = { ...summary, sequence: await stored };
+    // A storage may save without giving way to timers and sockets: leases must renew themselves, and signals must come through.
+    if (performance.now() - this.#yieldedMs >= YIELD_MS) {
+      await nextTurn();
+      this.#yieldedMs = performance.now();
+    }
     return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
   }
 

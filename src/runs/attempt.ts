@@ -9,6 +9,7 @@ import type { CheckpointWriter } from "../manager/writer.js";
 import { RunJournal, type Standing } from "./journal.js";
 import type { Lease } from "./lease.js";
 import { Pass } from "./pass.js";
+import type { NextPass } from "./run.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
 
@@ -88,15 +89,18 @@ export class Attempt<Schema extends StateSchema> {
     for (;;) {
       const pass = this.#pass();
       let returned: unknown;
+      let next: NextPass | undefined;
       try {
         returned = await this.#fn(pass as never);
+        await pass.end();
+        // The function may have caught the error that told it of the stop, so its result can't be trusted.
+        this.#stop.signal.throwIfAborted();
+        next = pass.nextOf(returned);
       } catch (error) {
         await pass.end();
         pass.forgetErrorsOf(error);
         throw error;
       }
-      await pass.end();
-      const next = pass.nextOf(returned);
       pass.tellUnused();
       if (next === undefined) return await this.#complete(returned);
       await this.#journal.next(next.state, next.options);
@@ -130,13 +134,13 @@ export class Attempt<Schema extends StateSchema> {
   async #ended(thrown: unknown): Promise<unknown> {
     const { events, options } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
-    if (!signal.aborted) {
+    const reason: unknown = signal.aborted ? signal.reason : thrown;
+    if (!signal.aborted && !(reason instanceof RunPausedError)) {
       await this.#record({ status: "failed", error: thrown, label: this.#journal.after("Run failed") });
       options.logger.debug({ taskId, error: thrown }, "A run failed");
       events.emit("runEnded", { taskId, status: "failed", error: thrown });
       return thrown;
     }
-    const reason: unknown = signal.reason;
     if (reason instanceof RunPausedError) {
       await this.#record({ isPassing: true, status: "paused", label: this.#journal.after("Run paused") });
       events.emit("runPaused", { taskId, error: reason });

@@ -1,4 +1,4 @@
-import { setTimeout as pause, setImmediate as turn } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
@@ -40,8 +40,6 @@ interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
 /** The first pause before a save is tried again; each next one is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
-/** So long, at most, saves follow each other without a turn of the event loop. */
-const YIELD_MS = 20;
 /** About what a record, and a step, have beside the values. */
 const HEAD_BYTES = 256;
 
@@ -63,7 +61,6 @@ export class RunJournal {
   /** The steps that the next save is the first to have, for its label. */
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
-  #yieldedMs = performance.now();
   #next: Promise<void> | undefined;
 
   /** @param failed - Called once a save has failed for good: nothing more is stored. */
@@ -199,14 +196,8 @@ export class RunJournal {
 
   async #after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
     await before.catch(() => undefined);
-    if (performance.now() - this.#yieldedMs < YIELD_MS) {
-      // Other steps that end at this moment are noted first.
-      await new Promise((resolve) => process.nextTick(resolve));
-    } else {
-      // A storage may save without giving way to timers and sockets: the lease must renew itself, and signals must come through.
-      await turn();
-      this.#yieldedMs = performance.now();
-    }
+    // Other steps that end at this moment are noted first.
+    await new Promise((resolve) => process.nextTick(resolve));
     await work();
   }
 

@@ -1,26 +1,36 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** A step whose function is running, and the one that it runs in: of a parent's run. */
-interface RunningStep {
-  readonly pass: object;
-  readonly title: string;
-  readonly outer: RunningStep | undefined;
+/** A call that is under way, and the one that it is made in. */
+interface Call {
+  readonly of: object;
+  readonly name: string;
+  /** Aborts when the call must stop. */
+  readonly signal: AbortSignal;
+  readonly outer: Call | undefined;
 }
 
-const RUNNING = new AsyncLocalStorage<RunningStep>();
+const CALLS = new AsyncLocalStorage<Call>();
 
-/** Calls a step's function, so that {@link assertOutside} knows what is called from within it. */
-export function within<Result>(pass: object, title: string, call: () => Result): Result {
-  return RUNNING.run({ pass, title, outer: RUNNING.getStore() }, call);
+/** Makes a call, so that the functions below know what is called from within it. @param of - A pass for its steps, for example. */
+export function within<Result>(of: object, name: string, signal: AbortSignal, call: () => Result): Result {
+  return CALLS.run({ of, name, signal, outer: CALLS.getStore() }, call);
 }
 
-/** @throws {TypeError} The call comes from within a step of this pass. */
-export function assertOutside(pass: object, what: string): void {
-  for (let step = RUNNING.getStore(); step !== undefined; step = step.outer) {
-    if (step.pass !== pass) continue;
-    throw new TypeError(
-      `${what} was called within the step ${JSON.stringify(step.title)}: call it after the step, or begin a run of its own there ` +
-        "with manager.run.",
-    );
-  }
+/** Whether this is called within the call of that object with that name. */
+export function isEnclosed(of: object, name: string): boolean {
+  let call = CALLS.getStore();
+  while (call !== undefined && !(call.of === of && call.name === name)) call = call.outer;
+  return call !== undefined;
+}
+
+/** The signal of the innermost call in which this is called. */
+export function enclosingSignal(): AbortSignal | undefined {
+  return CALLS.getStore()?.signal;
+}
+
+/** The name of the innermost call of that object in which this is called; `undefined` if there is none. */
+export function enclosing(of: object): string | undefined {
+  let call = CALLS.getStore();
+  while (call !== undefined && call.of !== of) call = call.outer;
+  return call?.name;
 }

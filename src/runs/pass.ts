@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
-import { StepInterruptedError } from "../contract/errors.js";
+import { RunPausedError, StepInterruptedError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
 import { checkId } from "../manager/arguments.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import type { RunJournal } from "./journal.js";
-import { assertOutside, within } from "./nesting.js";
+import { enclosing, within } from "./nesting.js";
 import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkRunSaveOptions, checkStepOptions } from "./run-options.js";
 import { attemptStep } from "./step-attempts.js";
@@ -48,6 +48,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
+  readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
   /** The value that `next` gave. */
   #next: NextPass | undefined;
   #isOver = false;
@@ -77,11 +78,16 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
     const running = this.#step(name, fn, options);
     this.#underWay.add(running);
-    // Its caller gets the rejection.
-    const ended = () => this.#underWay.delete(running);
     // Registered before the caller's: once it resumes, the step is no longer under way.
-    running.then(ended, ended);
-    return running;
+    running.then(
+      () => this.#underWay.delete(running),
+      (error: unknown) => {
+        this.#underWay.delete(running);
+        this.#failures.push({ error, promise });
+      },
+    );
+    const promise = new StepPromise<unknown>((resolve, reject) => running.then(resolve, reject));
+    return promise;
   }
 
   next(state: Saved, options: RunSaveOptions = {}): NextPass {
@@ -129,8 +135,11 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   /**
    * @internal What `next` gave, if the function returned it.
    * @throws {TypeError} `next` was called, and the function returned something else.
+   * @throws The error of a step that failed and that the function never awaited.
    */
   nextOf(returned: unknown): NextPass | undefined {
+    const missed = this.#failures.find(({ promise }) => !promise.isAwaited);
+    if (missed !== undefined) throw missed.error;
     if (returned === this.#next) return this.#next;
     if (this.#next !== undefined || returned instanceof NextPass) {
       throw new TypeError("A run's function must return what run.next of this pass gives: `return run.next(state)`.");
@@ -227,8 +236,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const told = { taskId, pass: this.#number, step: title };
     events.emit("stepStarted", told);
     const startedMs = performance.now();
-    const call = { title, key: this.#keyOf(name, occurrence), signal };
-    const end = await within(this, title, () => attemptStep(fn, options, call));
+    const call = { title, keyOf: () => this.#keyOf(name, occurrence), signal };
+    const end = await attemptStep((made) => within(this, title, made.signal, () => fn(made)), options, call);
     const { attempts } = end;
     const durationMs = Math.round(performance.now() - startedMs);
     const ended = { ...begun, durationMs, attempts };
@@ -236,6 +245,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (end.isFailed) {
       // It was interrupted, which says nothing of the step.
       if (signal.aborted) throw signal.reason;
+      // So was a run within it.
+      if (end.error instanceof RunPausedError) throw end.error;
       const text = values.textOfError(name, title, end.error);
       entry = journal.note({ ...ended, status: "failed" }, text);
     } else {
@@ -304,7 +315,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
         `${what} was called after its pass was over. Await every step, and return what run.next gives.`,
       );
     }
-    assertOutside(this, what);
+    const step = enclosing(this);
+    if (step === undefined) return;
+    throw new TypeError(
+      `${what} was called within the step ${JSON.stringify(step)}: call it after the step, or begin a run of its own there ` +
+        "with manager.run.",
+    );
   }
 
   /** @throws {TypeError} The same, or a step is under way. */
@@ -314,6 +330,30 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       const names = [...this.#names].map((name) => JSON.stringify(name)).join(", ");
       throw new TypeError(`${what} was called while a step is under way (${names}). Await it first.`);
     }
+  }
+}
+
+/** The promise of a step, which knows whether anybody waits for it. */
+class StepPromise<Result> extends Promise<Result> {
+  isAwaited = false;
+
+  constructor(settle: ConstructorParameters<typeof Promise<Result>>[0]) {
+    super(settle);
+    // The pass has the error too, and throws it at its end if nobody else waits for it.
+    super.then(undefined, () => undefined);
+  }
+
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise;
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: it is a promise, whose `then` tells that somebody waits.
+  override then<Fulfilled = Result, Rejected = never>(
+    onFulfilled?: ((result: Result) => Fulfilled | PromiseLike<Fulfilled>) | null,
+    onRejected?: ((error: unknown) => Rejected | PromiseLike<Rejected>) | null,
+  ): Promise<Fulfilled | Rejected> {
+    this.isAwaited = true;
+    return super.then(onFulfilled, onRejected);
   }
 }
 

@@ -163,6 +163,10 @@ export type RunStateOf<Schema extends StateSchema, Initial> =
       : Initial
     : StateOf<Schema> | (undefined extends Initial ? undefined : never);
 
+/** The states that a run saves: of the manager's schema or type; else of `initialState`, if that is given. */
+export type RunSavedOf<Schema extends StateSchema, Initial> =
+  unknown extends StateOf<Schema> ? RunStateOf<Schema, Initial> : SavedStateOf<Schema>;
+
 /** A run's function. It returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (
   run: Run<State, Saved, Input>,

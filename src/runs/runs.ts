@@ -4,6 +4,7 @@ import { checkTaskId } from "../manager/arguments.js";
 import type { SavedStateOf, StateSchema } from "../manager/schema.js";
 import { type AnyFunction, Attempt, type AttemptHost, type Outcome } from "./attempt.js";
 import type { Lease } from "./lease.js";
+import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
 import { type Found, type StandingHost, standingOf } from "./standing.js";
@@ -34,11 +35,26 @@ export class Runs<Schema extends StateSchema> {
     return this.#taskIds.has(taskId);
   }
 
+  /** @throws {TypeError} It is called within one of these runs, and would wait for that. */
+  assertOutside(what: string): void {
+    const taskId = enclosing(this);
+    if (taskId === undefined || !this.has(taskId)) return;
+    throw new TypeError(
+      `${what} was called within the run of task ${JSON.stringify(taskId)}, which it would wait for: call it once manager.run has ` +
+        "resolved. To stop the run from outside, abort the `signal` that manager.run takes.",
+    );
+  }
+
   /** See `CheckpointManager.run`. */
   async run(taskId: string, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");
     checkRunOptions(taskId, options);
+    if (isEnclosed(this, taskId)) {
+      throw new TypeError(
+        `manager.run was called for task ${JSON.stringify(taskId)} within that task's own run. Give the inner run an id of its own.`,
+      );
+    }
     if (this.#host.hasAutoSave(taskId)) {
       throw new TypeError(`Task ${JSON.stringify(taskId)} has an auto-save: stop() it first. A run saves by itself.`);
     }
@@ -87,7 +103,8 @@ export class Runs<Schema extends StateSchema> {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
       if (found.isCompleted) return { isFailed: false, result: found.result };
-      return await new Attempt(this.#host, { taskId, fn, lease, stop, found }).run();
+      const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found });
+      return await within(this, taskId, stop.signal, () => attempt.run());
     } finally {
       this.#taskIds.delete(taskId);
       if (options.lease === undefined) {

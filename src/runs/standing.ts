@@ -37,7 +37,10 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
   };
   if (options.restart) return begun(host, options, place);
   const body = bodyOf(newest);
-  if (summary.status === "completed") return { isCompleted: true, result: resultOf(body, host) };
+  if (summary.status === "completed") {
+    if (body !== undefined) assertInput(host, options, body.input);
+    return { isCompleted: true, result: resultOf(body, host) };
+  }
   if (body !== undefined) return resumed(host, options, { ...newest, body }, place);
   // Somebody saved a plain checkpoint. The run goes on with its state, in a new pass.
   const passing = place.passingId ?? (await reader.newestWhere(taskId, isPassing))?.id;
@@ -134,7 +137,7 @@ function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, re
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} was begun ${other}. Nothing was run or changed. Leave the input out to go on with the ` +
+    `The run of task ${JSON.stringify(taskId)} was begun ${other}. Nothing was run or changed. Leave the input out to keep to the ` +
       "recorded one, give `restart: true` to begin anew, or use another task id for another input.",
   );
 }

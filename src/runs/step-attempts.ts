@@ -13,17 +13,26 @@ const DEFAULT_RETRY = { backoffMs: 1000, factor: 2, maxMs: 60_000 };
  * Tries a step as often as its options say. Never rejects.
  *
  * @param title - The step's, for messages.
+ * @param keyOf - Gives the step's key.
  * @param signal - The run's. Once it aborts, nothing is tried again.
  */
 export async function attemptStep<Result>(
   fn: (call: StepCall) => Result | Promise<Result>,
   { retry, timeoutMs }: StepOptions,
-  { title, key, signal }: { readonly title: string; readonly key: string; readonly signal: AbortSignal },
+  { title, keyOf, signal }: { readonly title: string; readonly keyOf: () => string; readonly signal: AbortSignal },
 ): Promise<StepEnd<Result>> {
   for (let attempt = 1; ; attempt++) {
     const timed = timeoutMs === undefined ? undefined : new TimedSignal(signal, timeoutMs, title);
     try {
-      const result = await fn({ key, attempt, signal: timed?.signal ?? signal });
+      const call = {
+        // Most steps don't ask for it.
+        get key() {
+          return keyOf();
+        },
+        attempt,
+        signal: timed?.signal ?? signal,
+      };
+      const result = await fn(call);
       return { isFailed: false, result, attempts: attempt };
     } catch (thrown) {
       const error = timed?.errorOf(thrown) ?? thrown;

@@ -1,5 +1,6 @@
 import { RunPausedError } from "../contract/errors.js";
 import { onTermination } from "../manager/termination.js";
+import { enclosingSignal } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 
 /** Why a run must stop: the first of the reasons that there may be. */
@@ -9,19 +10,21 @@ export class StopSignal {
   readonly #ended = new AbortController();
   readonly #unsubscribe: () => void;
   #end: () => void = () => undefined;
-  /** A signal of the process has come, which ends it. */
+  /** A signal of the process has come, which ends it once the outermost run has paused. */
   isFinal = false;
 
   constructor(taskId: string, closing: AbortSignal, { signal, pauseOnSignal = false }: RunOptions) {
     this.#taskId = taskId;
     this.#on(closing, (cause) => this.#pause("the manager is closing", cause));
     if (signal !== undefined) this.#on(signal, (cause) => this.#pause("its signal was aborted", cause));
+    const outer = enclosingSignal();
+    if (outer !== undefined) this.#on(outer, (cause) => this.#pause("the run around it is stopping", cause));
     const ended = new Promise<void>((resolve) => {
       this.#end = resolve;
     });
     this.#unsubscribe = pauseOnSignal
       ? onTermination((name, isFinal) => {
-          this.isFinal = isFinal;
+          this.isFinal = isFinal && outer === undefined;
           this.#pause(`the process got ${name}`);
           return ended;
         })

@@ -85,6 +85,14 @@ it("restart begins a completed run anew, with initialState", async () => {
   ]);
 });
 
+it("a completed run refuses another input, instead of giving the result for the first", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", (run) => run.input.n, { input: { n: 1 } });
+  await expect(manager.run("t", () => 0, { input: { n: 2 } })).rejects.toThrow(RunMismatchError);
+  expect(await manager.run("t", () => 0, { input: { n: 1 } })).toBe(1);
+  expect(await manager.run("t", () => 0)).toBe(1);
+});
+
 it("a run keeps the input that it began with, and another one is refused", async () => {
   const { manager } = managerOn();
   const seen: unknown[] = [];

@@ -126,6 +126,32 @@ it("steps that failed beside the one that ended the run are tried again, too", a
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
 });
 
+it("a failed step that nobody awaits ends the run, and is tried again", async () => {
+  const { manager } = managerOn();
+  let calls = 0;
+  const program = () =>
+    manager.run("t", async (run) => {
+      void run.step("mail", () => {
+        if (++calls === 1) throw new Error("lost mail");
+      });
+      void run.step("other", () => 1);
+      await run.step("last", () => 1);
+      return "sent";
+    });
+  await expect(program()).rejects.toThrow("lost mail");
+  expect((await manager.latest("t"))?.status).toBe("failed");
+  expect(await program()).toBe("sent");
+  expect(calls).toBe(2);
+});
+
+it("a failed step that lost a race doesn't end the run", async () => {
+  const { manager } = managerOn();
+  const first = await manager.run("t", (run) =>
+    Promise.any([run.step("broken", () => Promise.reject(new Error("down"))), run.step("mirror", () => "found")]),
+  );
+  expect(first).toBe("found");
+});
+
 it("an error that the program caught is thrown again by a resume, so that it takes the same way", async () => {
   const attempts = await attemptsOf(async (_run, step) => {
     const isDown = await step("main", true).then(

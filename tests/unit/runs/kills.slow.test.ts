@@ -4,15 +4,72 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expect, it } from "vitest";
+import { noStrace } from "../../crash/crash-process.js";
 import { newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/run-until-killed.mjs", import.meta.url));
-/** By hand, `WAYMARK_RUN_KILLS=1000` makes as many on all storages together. */
-const KILLS = Math.ceil(Number(process.env["WAYMARK_RUN_KILLS"] ?? 100) / 4);
+/** On each storage, half of them in each of the two ways. By hand, `WAYMARK_RUN_KILLS=1000` makes as many on all together. */
+const KILLS = Math.ceil(Number(process.env["WAYMARK_RUN_KILLS"] ?? 100) / 8);
 const RESULT = [0, 0, 1, 2, "retried", "a,b,c", "last", 1, 0, 1, 2, "retried", "a,b,c", "last"];
+const STORAGES = ["files", "tasks", "sqlite", "postgres"] as const;
+
 /** In an undisturbed run there are some 1,500 moments on files, and some hundreds on databases. */
-const MOST_MOMENTS: Record<string, number> = { files: 1500, tasks: 1500, sqlite: 450, postgres: 150 };
+const MOST_MOMENTS = { files: 1500, tasks: 1500, sqlite: 450, postgres: 150 };
+/** The system calls that change files or send something, and about how often an undisturbed run makes each. */
+const SYSTEM_CALLS = {
+  files: { write: 200, fsync: 113, rename: 66, unlink: 57, mkdir: 6 },
+  tasks: { write: 200, fsync: 113, rename: 66, unlink: 57, mkdir: 6 },
+  sqlite: { write: 88, pwrite64: 470, fsync: 51 },
+  postgres: { write: 200 },
+};
+
+type Storage = (typeof STORAGES)[number];
+
+it.each(STORAGES)("a run on %s whose process is killed at random moments runs no acknowledged step again", (kind) =>
+  killedAgainAndAgain(kind, () => ({ moment: between(1, MOST_MOMENTS[kind]), command: [] })),
+);
+
+it.skipIf(noStrace !== undefined).each(STORAGES)(
+  `a run on %s whose process is killed at system calls runs no acknowledged step again${noStrace ? ` (skipped: ${noStrace})` : ""}`,
+  (kind) =>
+    killedAgainAndAgain(kind, () => {
+      const calls = Object.entries(SYSTEM_CALLS[kind]);
+      const [call, most] = calls[between(0, calls.length - 1)]!;
+      const injection = `inject=${call}:signal=KILL:when=${between(1, most)}`;
+      return { moment: 0, command: ["strace", "-f", "-qq", "-o", "/dev/null", "-e", `trace=${call}`, "-e", injection] };
+    }),
+);
+
+interface Kill {
+  /** For the program; 0 for none. */
+  readonly moment: number;
+  /** Runs the program. */
+  readonly command: readonly string[];
+}
+
+async function killedAgainAndAgain(kind: Storage, nextKill: () => Kill): Promise<void> {
+  const folder = await tempFolder();
+  let kills = 0;
+  for (let run = 0; kills < KILLS; run++) {
+    const place = kind === "postgres" ? JSON.stringify(await newSchema()) : join(folder, `store ${run}`);
+    const ledger = join(folder, `ledger ${run}`);
+    for (;;) {
+      const { moment, command } = nextKill();
+      const [file = "", ...args] = [...command, process.execPath, PROGRAM, kind, place, ledger, String(moment)];
+      // strace counts the calls of each thread.
+      const child = await execa(file, args, { reject: false, env: { UV_THREADPOOL_SIZE: "1" } });
+      if (child.signal === "SIGKILL") {
+        kills += 1;
+        continue;
+      }
+      expect(child.stderr).toBe("");
+      expect(JSON.parse(child.stdout)).toEqual(RESULT);
+      break;
+    }
+    expect(repeatedIn(await readFile(ledger, "utf8")), `killed at random; store ${run}`).toEqual([]);
+  }
+}
 
 /** Steps that began after they were acknowledged. A retried one may begin twice before. */
 function repeatedIn(ledger: string): string[] {
@@ -26,26 +83,6 @@ function repeatedIn(ledger: string): string[] {
   });
 }
 
-it.each(Object.keys(MOST_MOMENTS))(
-  "a run on %s whose process is killed at random moments runs no acknowledged step again",
-  async (kind) => {
-    const folder = await tempFolder();
-    let kills = 0;
-    for (let run = 0; kills < KILLS; run++) {
-      const place = kind === "postgres" ? JSON.stringify(await newSchema()) : join(folder, `store ${run}`);
-      const ledger = join(folder, `ledger ${run}`);
-      for (;;) {
-        const moment = 1 + Math.floor(Math.random() * (MOST_MOMENTS[kind] ?? 1));
-        const child = await execa(process.execPath, [PROGRAM, kind, place, ledger, String(moment)], { reject: false });
-        if (child.signal === "SIGKILL") {
-          kills += 1;
-          continue;
-        }
-        expect(child.stderr).toBe("");
-        expect(JSON.parse(child.stdout)).toEqual(RESULT);
-        break;
-      }
-      expect(repeatedIn(await readFile(ledger, "utf8")), `killed at random; store ${run}`).toEqual([]);
-    }
-  },
-);
+function between(least: number, most: number): number {
+  return least + Math.floor(Math.random() * (most - least + 1));
+}

@@ -186,7 +186,7 @@ it("run.save changes what latest gives and nothing else, and a resume doesn't sa
         if (ids.length < 6) throw new Error("again");
         return "done";
       },
-      { initialState: { n: 0 } },
+      { initialState: { n: 0 } as { n: number; plan?: string[] } },
     );
   await expect(program(manager)).rejects.toThrow("again");
   const dying = managerOn(dyingAfter(0, storage)).manager;

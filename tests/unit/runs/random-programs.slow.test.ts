@@ -5,10 +5,13 @@ import { openStorage } from "waymark/adapters";
 import { tempFolder } from "../../support/temp-folder.js";
 import { checkProgram, kills, programs } from "./random-programs.js";
 
-it("500 random programs, stopped at random saves, do what an interpreter in memory does", async () => {
+/** By hand, 10,000. */
+const PROGRAMS = Number(process.env["WAYMARK_RUN_PROGRAMS"] ?? 500);
+
+it(`${PROGRAMS} random programs, stopped at random saves, do what an interpreter in memory does`, async () => {
   await fc.assert(
     fc.asyncProperty(programs, kills, (program, killed) => checkProgram(program, killed)),
-    { numRuns: 500 },
+    { numRuns: PROGRAMS },
   );
 });
 

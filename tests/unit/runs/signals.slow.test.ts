@@ -25,10 +25,15 @@ async function signalled(how: string, runs: number, signal: NodeJS.Signals) {
   return { manager: managerOn(new JsonFileAdapter({ path })).manager, lines, code, endedBy };
 }
 
-it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
-  "%s pauses the runs, frees their leases, and ends the process as it would anyway",
-  async (signal) => {
-    const { manager, lines, code, endedBy } = await signalled("two", 2, signal);
+it.each([
+  ["SIGINT", "two", 2],
+  ["SIGTERM", "two", 2],
+  ["SIGHUP", "two", 2],
+  ["SIGINT", "nested", 1],
+] as const)(
+  "%s pauses the runs (%s), frees their leases, and ends the process as it would anyway",
+  async (signal, how, waiting) => {
+    const { manager, lines, code, endedBy } = await signalled(how, waiting, signal);
     expect({ lines, code, endedBy }).toEqual({ lines: [], code: null, endedBy: signal });
     for (const taskId of ["one", "two"]) {
       expect(await manager.latest(taskId)).toMatchObject({ status: "paused", run: { steps: [{ name: "first" }] } });

@@ -57,6 +57,75 @@ it("a result that comes after the signal is recorded, and no further step begins
   expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a", status: "completed" }]);
 });
 
+it.each(["result", "next state"])(
+  "a %s that the function gives after the stop isn't saved: it may have caught the stop",
+  async (kind) => {
+    const { manager } = managerOn();
+    const program = (signal?: AbortSignal) =>
+      manager.run(
+        "t",
+        async (run) => {
+          if (run.state.turn === 2) return "done";
+          const found = await run
+            .step("look", (call) => (signal ? untilAborted(call) : "there"))
+            .catch(() => "nothing");
+          return kind === "result" ? found : run.next({ turn: 2, found });
+        },
+        { initialState: { turn: 1, found: "" }, signal },
+      );
+    await expect(program(AbortSignal.timeout(1))).rejects.toThrow(RunPausedError);
+    expect(await manager.latest("t")).toMatchObject({ status: "paused", state: { turn: 1 } });
+    expect(await program()).toBe(kind === "result" ? "there" : "done");
+  },
+);
+
+it("a run within a run is paused with it, and goes on with it", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = (controller?: AbortController) =>
+    manager.run(
+      "outer",
+      async (run) => {
+        const inner = () =>
+          manager.run("inner", async (within) => {
+            await within.step("a", () => ran.push("a"));
+            controller?.abort();
+            return within.step("b", () => ran.push("b"));
+          });
+        return run.step("inner", inner);
+      },
+      { signal: controller?.signal },
+    );
+  await expect(program(new AbortController())).rejects.toThrow(RunPausedError);
+  for (const taskId of ["outer", "inner"]) expect((await manager.latest(taskId))?.status).toBe("paused");
+  expect(await program()).toBe(2);
+  expect(ran).toEqual(["a", "b"]);
+});
+
+it("a run is paused, not failed, if the run within it is", async () => {
+  const { manager } = managerOn();
+  const signal = AbortSignal.abort();
+  await expect(
+    manager.run("outer", (run) => run.step("inner", () => manager.run("inner", () => 1, { signal }))),
+  ).rejects.toThrow(RunPausedError);
+  expect(await manager.latest("outer")).toMatchObject({ status: "paused", run: { steps: [] } });
+});
+
+it("a step's timeout pauses the run within it", async () => {
+  const { manager } = managerOn();
+  const timedOut = manager.run("outer", (run) =>
+    run.step("inner", () => manager.run("inner", (within) => within.step("a", untilAborted)), { timeoutMs: 1 }),
+  );
+  await expect(timedOut).rejects.toThrow(/Step "inner" took longer than 1 ms/);
+  expect((await manager.latest("inner"))?.status).toBe("paused");
+});
+
+it("a run within itself is refused", async () => {
+  const { manager } = managerOn();
+  const nested = manager.run("t", () => manager.run("t", () => 1, { waitForLease: 60_000 }));
+  await expect(nested).rejects.toThrow(/within that task's own run/);
+});
+
 it("an aborted signal keeps a run from beginning", async () => {
   const { manager } = managerOn();
   await expect(manager.run("t", () => expect.unreachable(), { signal: AbortSignal.abort() })).rejects.toThrow(
@@ -174,6 +243,27 @@ it("a task has either a run or an auto-save", async () => {
     await expect(other.flush()).rejects.toThrow(/has a run, which saves after each step/);
     await expect(other.stop()).rejects.toThrow(TypeError);
   });
+});
+
+it("close within a run is refused, instead of waiting for itself", async () => {
+  const { manager } = managerOn();
+  const closing = manager.run("t", async (run) => {
+    await run.step("a", () => 1);
+    await manager.close();
+  });
+  await expect(closing).rejects.toThrow(/close was called within the run of task "t"/);
+  await expect(manager.run("u", (run) => run.step("b", () => manager.close()))).rejects.toThrow(TypeError);
+  expect((await manager.latest("t"))?.status).toBe("failed");
+});
+
+it("close works in a timer that a run has started, once the run is over", async () => {
+  const { manager } = managerOn();
+  const [ended, closed] = [deferred(), deferred()];
+  await manager.run("t", () => {
+    setImmediate(() => ended.promise.then(() => manager.close()).then(closed.resolve, closed.reject));
+  });
+  ended.resolve();
+  await closed.promise;
 });
 
 it("a run gives way to timers, however fast its storage saves: its lease must renew itself", async () => {
