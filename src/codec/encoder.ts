@@ -149,7 +149,7 @@ export class Encoder implements Writing {
       case "bigint":
         return this.#tagged("BigInt", value);
       case "function":
-        return this.refuse("a function", "Leave it out of the state, or save the name it can be found by.");
+        return this.refuse("a function", "Leave it out, or save the name it can be found by.");
       case "symbol":
         return this.refuse("a symbol", "Save a string in its place.");
     }

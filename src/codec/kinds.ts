@@ -59,7 +59,8 @@ export function describeInstance(value: object, isStorable: boolean): string {
   return isStorable && kindOf(prototype) !== undefined ? `an object that only pretends to be ${what}` : what;
 }
 
-const ADVICE = "Give the manager a schema with a codec for the class (`z.codec`), or save plain data in its place.";
+const ADVICE =
+  "Save plain data in its place, or give a schema with a codec for the class (`z.codec`): a state's to the manager, a step's to the step.";
 
 /**
  * Advice for the caller about a refused object.

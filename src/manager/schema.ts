@@ -35,7 +35,7 @@ export function encodeWithSchema(schema: StateSchema, state: unknown, what: stri
     accept(schema, state, what);
     return state;
   }
-  const result = callSchema(() => schema.safeEncode(state));
+  const result = callSchema(what, () => schema.safeEncode(state));
   if (result.success) return result.data;
   throw invalid(what, result.error.issues);
 }
@@ -55,11 +55,11 @@ export function decodeWithSchema<Schema extends StateSchema>(
 }
 
 function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
-  const result = callSchema(() => schema["~standard"].validate(value));
+  const result = callSchema(what, () => schema["~standard"].validate(value));
   if (isThenable(result)) {
     // Otherwise its rejection would be unhandled.
     result.then(undefined, () => undefined);
-    throw new TypeError("The schema validates asynchronously, but checkpoints need a synchronous one.");
+    throw asynchronous(what);
   }
   if (result.issues !== undefined) throw invalid(what, result.issues);
   return result.value as StateOf<Schema>;
@@ -75,22 +75,26 @@ function canEncode(schema: StateSchema): schema is StateSchema & EncodingSchema 
 }
 
 /** Explains Zod's errors for asynchronous schemas and one-way transforms. */
-function callSchema<Result>(call: () => Result): Result {
+function callSchema<Result>(what: string, call: () => Result): Result {
   try {
     return call();
   } catch (cause) {
     const name = cause instanceof Error ? cause.constructor.name : "";
     if (name === "$ZodAsyncError") {
-      throw new TypeError("The schema validates asynchronously, but checkpoints need a synchronous one.", { cause });
+      throw asynchronous(what, cause);
     }
     if (name === "$ZodEncodeError") {
       throw new TypeError(
-        "The schema has a one-way transform, so a saved state could not be loaded again. Use a codec (z.codec) there.",
+        `${what}: it has a one-way transform, so the saved value could not be loaded again. Use a codec (z.codec) there.`,
         { cause },
       );
     }
     throw cause;
   }
+}
+
+function asynchronous(what: string, cause?: unknown): TypeError {
+  return new TypeError(`${what}: it validates asynchronously, but checkpoints need a synchronous schema.`, { cause });
 }
 
 function invalid(what: string, issues: readonly StandardSchemaV1.Issue[]): StateInvalidError {

@@ -155,7 +155,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       .filter(({ isUsed, head }) => !isUsed && head.status !== "saved")
       .map(({ head }) => stepTitle(head.name, head.occurrence));
     if (unused.length === 0) return;
-    logger.warn({ taskId, steps: unused }, "A run has recorded results that its function didn't ask for again");
+    const names = unused.slice(0, 5).map((step) => JSON.stringify(step));
+    const more = unused.length > names.length ? ` and ${unused.length - names.length} more` : "";
+    logger.warn(
+      { taskId, steps: unused },
+      `The run of task ${JSON.stringify(taskId)} has recorded steps that its function didn't come to again (renamed or removed?): ${names.join(", ")}${more}`,
+    );
     events.emit("stepsUnused", { taskId, steps: unused });
   }
 
@@ -169,7 +174,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   async #step(name: string, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
     checkId("A step's name", name);
     if (typeof fn !== "function") throw new TypeError("run.step needs a name and a function.");
-    checkStepOptions(options);
+    checkStepOptions(name, options);
     this.#assertOpen("run.step");
     this.signal.throwIfAborted();
     if (this.#names.has(name)) {
@@ -299,7 +304,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#hasWarned = true;
     logger.warn(
       { taskId: this.taskId, steps, bytes },
-      `A pass of a run has ${steps} steps with ${bytes} bytes of results, which each further step saves again. End the pass from time to ` +
+      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results, which each further step saves again. End the pass from time to ` +
         "time with `return run.next(state)`: it keeps the state and forgets the results",
     );
   }

@@ -35,8 +35,8 @@ export function checkRunOptions(taskId: string, options: RunOptions): void {
 }
 
 /** @throws {TypeError | RangeError} An option is misspelled or out of range. */
-export function checkStepOptions(options: StepOptions): void {
-  checkKeys("StepOptions", options, STEP_KEYS);
+export function checkStepOptions(name: string, options: StepOptions): void {
+  checkKeys(`StepOptions of step ${JSON.stringify(name)}`, options, STEP_KEYS);
   const { retry, timeoutMs, schema, atMostOnce } = options;
   checkMs("StepOptions.timeoutMs", timeoutMs);
   checkFlag("StepOptions.atMostOnce", atMostOnce);
