@@ -5,6 +5,7 @@ import {
   constants,
   fstatSync,
   fsync,
+  fsyncSync,
   lstatSync,
   mkdirSync,
   opendirSync,
@@ -17,8 +18,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { StorageError } from "../../src/contract/errors.js";
-import { codeOf } from "./failure.js";
+import { codeOf, StorageError } from "../../src/contract/errors.js";
 
 // Only what waits for the disk is asynchronous. The other calls take microseconds each, a tenth of what a round trip to
 // another thread takes.
@@ -64,7 +64,22 @@ export async function writeDurably(
 export async function syncFolder(path: string): Promise<void> {
   // Windows opens no folder for this; NTFS writes names to its journal itself.
   if (process.platform === "win32") return;
-  await withOpenFile(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY), fsyncFile);
+  await withOpenFile(() => openFolder(path), fsyncFile);
+}
+
+/** The same, while the caller waits: SQLite's calls are synchronous. */
+export function syncFolderSync(path: string): void {
+  if (process.platform === "win32") return;
+  const folder = openFolder(path);
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+function openFolder(path: string): number {
+  return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
 }
 
 /** Far below any limit of open files, and more than the four threads that Node syncs by. */
@@ -94,7 +109,7 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
 }
 
 /**
- * Makes a folder and those above it that are missing, with mode 0700, and resolves once its name is on the disk. Each
+ * Makes a folder and those above it that are missing, with mode 0700, and returns once its name is on the disk. Each
  * folder's name is synced before the next one is made. So where a process dies in between, only the last folder may
  * have a name that isn't on the disk, and the next call begins with it.
  *
@@ -103,18 +118,23 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
  * @param path - Absolute. If something is there already, even a file, it is left as it is.
  * @throws The file system's error.
  */
-export async function makeFolders(path: string): Promise<void> {
+export function makeFoldersSync(path: string): void {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
-    if (above !== path) await makeFolders(above);
+    if (above !== path) makeFoldersSync(above);
     makeFolder(path);
   }
   try {
-    await syncFolder(above);
+    syncFolderSync(above);
   } catch (error) {
     // If we may not read a folder, we have made nothing in it.
     if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
   }
+}
+
+/** {@link makeFoldersSync} for callers that wait for a promise. Folders are made once, so it may block that long. */
+export async function makeFolders(path: string): Promise<void> {
+  makeFoldersSync(path);
 }
 
 /**

@@ -13,9 +13,8 @@ import {
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { StorageError } from "../../src/contract/errors.js";
+import { codeOf, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
-import { codeOf } from "./failure.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
@@ -168,7 +167,7 @@ export class FolderLock {
       rmdirSync(lockFolder);
       rmdirSync(dirname(lockFolder));
     } catch (error) {
-      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error) ?? "")) throw error;
+      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error))) throw error;
     }
   }
 

@@ -5,19 +5,19 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
   checkKeys,
   isCorrupt,
   matchesQuery,
   nextSequence,
+  requireNewest,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOf,
-  copyOfPayload,
+  copyPayload,
+  copyRecord,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -27,10 +27,10 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, ClosedError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
-import { codeOf, storageFailure } from "./failure.js";
+import { storageFailure } from "./failure.js";
 import {
   assertCanBeMade,
   isFolder,
@@ -45,7 +45,15 @@ import { checkLeaseIn, leaseIn, leasesBelow, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { attempt, type Entry, passingFrom, readEntries, readEntry, sequenceOfStored, type Task } from "./record.js";
+import {
+  attempt,
+  type LoadedTask,
+  passingFrom,
+  type RecordSource,
+  readEntries,
+  readEntry,
+  sequenceOfStored,
+} from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
@@ -85,7 +93,7 @@ export abstract class FolderStore implements StorageAdapter {
     },
     { oneMachine: true },
   );
-  readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
+  readonly #load = (folder: string, lock?: FolderLock): LoadedTask => this.load(folder, lock);
   readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
     this.write(folder, "repair a task", work, () => undefined);
   readonly #root: string;
@@ -94,7 +102,7 @@ export abstract class FolderStore implements StorageAdapter {
   /** Folders whose names are on the disk. */
   readonly #known = new Set<string>();
   /** Tasks whose folders are their own. */
-  readonly #owned = new WeakSet<Task>();
+  readonly #owned = new WeakSet<LoadedTask>();
   #hasLooked = false;
   #closed = false;
 
@@ -114,11 +122,11 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** Loads the task's checkpoints. @param lock - For a write. Without it, for a read. */
-  protected abstract load(folder: string, lock?: FolderLock): Task;
+  protected abstract load(folder: string, lock?: FolderLock): LoadedTask;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options: AppendOptions = {}): Promise<number> {
     const { taskId, id } = draft;
-    const copy = copyOf(draft);
+    const copy = copyRecord(draft);
     const { sequence: exact, replaces } = options;
     return this.#write(taskId, "save to", undefined, async (task, lock) => {
       const stored = task.find(id)?.checkpoint();
@@ -154,7 +162,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    const summaryIn = (entry: Entry): CheckpointSummary | undefined => {
+    const summaryIn = (entry: RecordSource): CheckpointSummary | undefined => {
       const head = entry.head();
       return head && summaryOf(head);
     };
@@ -168,14 +176,14 @@ export abstract class FolderStore implements StorageAdapter {
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
     return this.#change("change a status of", taskId, id, condition, (stored, { newestSequence }) => {
-      checkExpected(taskId, newestSequence, condition);
+      requireNewest(taskId, newestSequence, condition);
       // The state stays to the byte, and its digest with it: damage to it stays visible.
       return withStatus(stored, wanted);
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
+    const copy = copyPayload(payload);
     return this.#change("replace a payload of", taskId, id, undefined, (stored) =>
       stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
     );
@@ -185,11 +193,11 @@ export abstract class FolderStore implements StorageAdapter {
     const doomed = ids === "all" ? ids : [...ids];
     const absent = (): number => {
       checkLeaseIn(this.folderOf(taskId), taskId, condition);
-      checkExpected(taskId, 0, condition);
+      requireNewest(taskId, 0, condition);
       return 0;
     };
-    const work = async (task: Task, lock: FolderLock): Promise<number> => {
-      checkExpected(taskId, task.newestSequence, condition);
+    const work = async (task: LoadedTask, lock: FolderLock): Promise<number> => {
+      requireNewest(taskId, task.newestSequence, condition);
       if (doomed !== "all")
         return task.remove(
           doomed.flatMap((id) => task.find(id) ?? []),
@@ -244,14 +252,14 @@ export abstract class FolderStore implements StorageAdapter {
     taskId: string,
     verb: string,
     condition: AppendCondition | undefined,
-    work: (task: Task, lock: FolderLock) => Promise<Result>,
+    work: (task: LoadedTask, lock: FolderLock) => Promise<Result>,
     absent?: () => Result,
   ): Promise<Result> {
     const folder = this.folderOf(taskId);
     const writing = (lock: FolderLock): Promise<Result> => {
       checkLeaseIn(folder, taskId, condition);
       const task = this.load(folder, lock);
-      const isReadable = (entry: Entry): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
+      const isReadable = (entry: RecordSource): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
       // If the newest readable checkpoint is another task's, this throws.
       if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
       this.#owned.add(task);
@@ -266,9 +274,9 @@ export abstract class FolderStore implements StorageAdapter {
     taskId: string,
     id: string,
     condition: AppendCondition | undefined,
-    change: (stored: StoredCheckpoint, task: Task) => StoredCheckpoint | undefined,
+    change: (stored: StoredCheckpoint, task: LoadedTask) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    const work = async (task: Task, lock: FolderLock): Promise<boolean> => {
+    const work = async (task: LoadedTask, lock: FolderLock): Promise<boolean> => {
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const changed = stored && change(stored, task);
@@ -295,22 +303,22 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** @throws {StorageError} A link or a file is in its folder's place. */
-  #existingTask(taskId: string): Task | undefined {
+  #existingTask(taskId: string): LoadedTask | undefined {
     const folder = this.folderOf(taskId);
     return isFolder(folder) ? this.load(folder) : undefined;
   }
 
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
-    read: (entry: Entry) => Item | undefined,
+    read: (entry: RecordSource) => Item | undefined,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
     const { taskId, limit = Number.POSITIVE_INFINITY } = query;
     let [left, seen] = [limit, 0];
     if (left === 0) return;
     let last: number | undefined;
-    const load = (): Task | undefined => this.#existingTask(taskId);
+    const load = (): LoadedTask | undefined => this.#existingTask(taskId);
     // A page never ends between two of one sequence: the next page would begin behind both.
-    const next = (entry: Entry) =>
+    const next = (entry: RecordSource) =>
       left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, taskId, () => read(entry));
     for (const found of readEntries(load, query, next)) {
       if (found === "over") return;

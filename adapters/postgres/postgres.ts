@@ -3,19 +3,19 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkExpectedTasks,
   checkKeys,
   type ExpectedTask,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOf,
-  copyOfPayload,
+  copyPayload,
+  copyRecord,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -147,7 +147,7 @@ export class PostgresAdapter implements StorageAdapter {
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
     // Before the first wait: the caller may change what it gave as soon as it has its promise.
-    const copy = copyOf(draft);
+    const copy = copyRecord(draft);
     const own = this.#underWay.size < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
     // Calls under way capture `given` alone, so `draft` can be freed.
@@ -197,7 +197,7 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
+    const copy = copyPayload(payload);
     return (await this.#read(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
   }
 
@@ -206,15 +206,15 @@ export class PostgresAdapter implements StorageAdapter {
     const removed = await this.#read(({ writer }) => writer.remove(taskId, copy, asked));
     if (removed === undefined) {
       checkLease(taskId, NO_LEASE, asked);
-      checkExpected(taskId, 0, asked);
+      requireNewest(taskId, 0, asked);
     }
     return removed ?? 0;
   }
 
-  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.#read(({ writer }) => writer.removeTasks(prefix, asked));
-    if (removed === undefined) checkExpectedTasks(prefix, [], asked);
+    const removed = await this.#read(({ writer }) => writer.removePrefix(prefix, asked));
+    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }
 

@@ -1,4 +1,4 @@
-import { copyOf } from "../../src/contract/checkpoint.js";
+import { copyRecord } from "../../src/contract/checkpoint.js";
 import type { Append, Outcome } from "./writer.js";
 
 /** The most appends of one transaction, and about the most text: waiting appends take no more memory. */
@@ -30,7 +30,7 @@ export class GroupCommit {
   append({ draft, condition, options }: Append): Promise<number> {
     return new Promise((resolve, reject) => {
       // The caller may change all of them as soon as it has its promise.
-      this.#appends.push({ draft: copyOf(draft), condition: { ...condition }, options: { ...options } });
+      this.#appends.push({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options } });
       this.#callers.push({ resolve, reject });
       this.#bytes += draft.sizeBytes;
       if (this.#appends.length === MOST || this.#bytes >= MOST_BYTES) this.flush();

@@ -4,18 +4,18 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkExpectedTasks,
   checkKeys,
   type ExpectedTask,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOfPayload,
+  copyPayload,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -152,7 +152,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
+    const copy = copyPayload(payload);
     return (await this.#change(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
   }
 
@@ -161,15 +161,15 @@ export class SqliteAdapter implements StorageAdapter {
     const removed = await this.#change(({ writer }) => writer.remove(taskId, copy, asked));
     if (removed === undefined) {
       checkLease(taskId, NO_LEASE, asked);
-      checkExpected(taskId, 0, asked);
+      requireNewest(taskId, 0, asked);
     }
     return removed ?? 0;
   }
 
-  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.#change(({ writer }) => writer.removeTasks(prefix, asked));
-    if (removed === undefined) checkExpectedTasks(prefix, [], asked);
+    const removed = await this.#change(({ writer }) => writer.removePrefix(prefix, asked));
+    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }
 

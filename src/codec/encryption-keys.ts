@@ -1,7 +1,7 @@
 import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
 import { checkKeys } from "../contract/adapter.js";
+import { checkInteger, checkText } from "../contract/arguments.js";
 import { KeyUnavailableError } from "../contract/errors.js";
-import { checkInteger, checkText } from "../manager/arguments.js";
 import { isKeyId } from "./envelope.js";
 
 /** AES-256. */

@@ -1,8 +1,8 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 import { checkKeys } from "../contract/adapter.js";
+import { checkInteger } from "../contract/arguments.js";
 import { isError, PayloadTooLargeError } from "../contract/errors.js";
-import { checkInteger } from "../manager/arguments.js";
 import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);

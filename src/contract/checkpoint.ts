@@ -170,7 +170,7 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
-export function damageIn(record: StoredCheckpoint): string | undefined {
+export function findDamage(record: StoredCheckpoint): string | undefined {
   const broken = brokenSeal(record);
   if (broken !== undefined) return broken;
   const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
@@ -250,18 +250,20 @@ export function summaryOf(record: CheckpointSummary): CheckpointSummary {
  * A copy that shares nothing that can change with the original: a caller may change what it has given as soon as it has
  * its promise. For adapters. (structuredClone would copy the payload's text too, which can't change.)
  */
-export function copyOf<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(record: Record): Record {
+export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(
+  record: Record,
+): Record {
   const { metadata, error, payload } = record;
   return {
     ...record,
     ...(metadata && { metadata: structuredClone(metadata) }),
     ...(error && { error: { ...error } }),
-    payload: copyOfPayload(payload),
+    payload: copyPayload(payload),
   };
 }
 
 /** The same of a payload alone. */
-export function copyOfPayload({ encoding, body, sha256 }: Payload): Payload {
+export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
   return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
 }
 

@@ -1,4 +1,3 @@
-import type { AppendCondition } from "./adapter.js";
 import { LeaseLostError } from "./errors.js";
 import { holderHasEnded } from "./holder.js";
 
@@ -151,7 +150,11 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
  *
  * @throws {LeaseLostError} The condition has a token, and it isn't that of the lease that is held now.
  */
-export function checkLease(taskId: string, now: TimedLease, { fencingToken }: AppendCondition = {}): void {
+export function checkLease(
+  taskId: string,
+  now: TimedLease,
+  { fencingToken }: { readonly fencingToken?: number | undefined } = {},
+): void {
   if (fencingToken === undefined) return;
   const held = heldIn(now);
   if (held?.token === fencingToken) return;

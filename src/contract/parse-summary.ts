@@ -17,7 +17,7 @@ type NumberField = "sequence" | "stateVersion" | "sizeBytes";
 
 /**
  * A summary of what a storage holds: each field of the type that it must have. For adapters, since what is stored may
- * be damaged. The seal isn't checked: see `damageIn`.
+ * be damaged. The seal isn't checked: see `findDamage`.
  *
  * @returns The summary, or what is wrong, as the end of a sentence: `its id is no text`.
  */

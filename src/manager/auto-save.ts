@@ -1,9 +1,9 @@
 import { checkKeys } from "../contract/adapter.js";
+import { checkId, checkInteger, checkText } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
-import { checkId, checkInteger, checkText } from "./arguments.js";
+import type { Lease } from "./lease.js";
 import { onTermination } from "./termination.js";
 import type { EncodedSnapshot } from "./writer.js";
 

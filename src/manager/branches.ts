@@ -1,8 +1,8 @@
 import { checkKeys } from "../contract/adapter.js";
+import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary, JsonObject } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { isOfRun, milestoneMetadata } from "../contract/passing.js";
-import { checkTaskId } from "./arguments.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
 import type { StateSchema } from "./schema.js";
@@ -59,7 +59,7 @@ export class Branches<Schema extends StateSchema> {
     tokenOf(newTaskId, options.lease);
     const draft = this.#reader.use(taskId, id, (source) => {
       const { label = source.label, metadata = source.metadata } = options;
-      return this.#writer.copyOf(source, newTaskId, {
+      return this.#writer.draftCopy(source, newTaskId, {
         stage: source.stage,
         label,
         ...link(milestoneMetadata(metadata, isOfRun(source))),

@@ -1,14 +1,14 @@
 import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
-import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "../runs/lease.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs } from "../runs/runs.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
 import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
+import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "./lease.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {

@@ -3,7 +3,7 @@ import { types } from "node:util";
 import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
 import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkInteger } from "./arguments.js";
+import { checkFunction, checkInteger } from "../contract/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";

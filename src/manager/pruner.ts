@@ -1,7 +1,7 @@
 import { type AppendCondition, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
+import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
-import { checkTaskId } from "./arguments.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
 import { KeepLast } from "./keep-last.js";
 import type { ResolvedOptions } from "./options.js";
@@ -71,14 +71,14 @@ export class Pruner<Schema extends StateSchema> {
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
     // Nobody wants to know the tasks.
-    if (storage.removeTasks !== undefined && !this.#events.has("removed")) return storage.removeTasks(prefix);
+    if (storage.removePrefix !== undefined && !this.#events.has("removed")) return storage.removePrefix(prefix);
     const taskIds = new Set<string>();
     // Damaged ones too: nothing of them need be read.
     for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
       if (taskId !== undefined) taskIds.add(taskId);
     }
-    if (storage.removeTasks !== undefined) {
-      const removed = await storage.removeTasks(prefix);
+    if (storage.removePrefix !== undefined) {
+      const removed = await storage.removePrefix(prefix);
       for (const taskId of taskIds) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
       return removed;
     }

@@ -1,6 +1,6 @@
 import { type CheckpointQuery, checkKeys, type TaskQuery } from "../contract/adapter.js";
+import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
 import type { CheckpointStatus } from "../contract/checkpoint.js";
-import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord } from "./arguments.js";
 
 /** Which of a task's checkpoints. Every part that is given must hold. */
 export interface ListQuery {

@@ -1,11 +1,12 @@
 import { type OpenedPayload, openPayload, openText, type PayloadText } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
   type Checkpoint,
   type CheckpointSummary,
-  damageIn,
   failureOf,
+  findDamage,
   type StoredCheckpoint,
   summaryOf,
   type TaskSummary,
@@ -17,7 +18,6 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
 
@@ -373,7 +373,7 @@ class Damage {
 
 /** Checks seal and digest, which needs neither key nor schema. */
 function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
-  const reason = damageIn(record);
+  const reason = findDamage(record);
   return reason === undefined ? undefined : corruptRecord(record, reason);
 }
 

@@ -1,7 +1,7 @@
 import { ANY_STEP, type PathPattern, RedactedPaths, withoutMessage } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
+import { checkText } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
-import { checkText } from "./arguments.js";
 
 /** Which parts of a checkpoint are never stored. */
 export interface RedactOptions {

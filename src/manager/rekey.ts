@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type MadePayload, openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
 import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
@@ -10,7 +11,6 @@ import {
   PayloadTooLargeError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
-import { checkFunction, checkSignal, checkText } from "./arguments.js";
 import { corruptRecord } from "./reader.js";
 
 /** The options of `rekey`. */

@@ -1,8 +1,8 @@
 import { checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { type CheckpointSummary, damageIn, summaryOf } from "../contract/checkpoint.js";
+import { checkFunction, checkSignal } from "../contract/arguments.js";
+import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
-import { checkFunction, checkSignal } from "./arguments.js";
 import { eitherOf } from "./verify.js";
 
 /** The options of `repair`. */
@@ -71,7 +71,7 @@ export async function repairStorage(
 async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {
-      if (!isCorrupt(record) && damageIn(record) === undefined) return { taskId, newest: summaryOf(record) };
+      if (!isCorrupt(record) && findDamage(record) === undefined) return { taskId, newest: summaryOf(record) };
     }
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;

@@ -1,7 +1,7 @@
 import { checkKeys } from "../contract/adapter.js";
+import { checkInteger } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
 import { isPassing } from "../contract/passing.js";
-import { checkInteger } from "./arguments.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
@@ -111,8 +111,8 @@ export function planRetention(
     plannedAt: new Date(nowMs).toISOString(),
     keep: keep.map(({ checkpoint, claims }) => ({ checkpoint, reasons: claims })),
     remove: remove.map(({ checkpoint, objections }) => ({ checkpoint, reasons: objections })),
-    keepBytes: bytesOf(keep),
-    removeBytes: bytesOf(remove),
+    keepBytes: totalBytes(keep),
+    removeBytes: totalBytes(remove),
   };
 }
 
@@ -223,7 +223,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
   newest.stays ||= incomplete || unfinishedStays();
 
   const tooMany = `over ${bytesText(maxBytes)} in all`;
-  let bytes = bytesOf(verdicts.filter(({ stays }) => stays));
+  let bytes = totalBytes(verdicts.filter(({ stays }) => stays));
   for (const verdict of inRemovalOrder(older)) {
     if (bytes <= maxBytes) break;
     if (!verdict.stays) continue;
@@ -311,7 +311,7 @@ function counted(count: number, unit: string): string {
   return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
-function bytesOf(verdicts: readonly Verdict[]): number {
+function totalBytes(verdicts: readonly Verdict[]): number {
   return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
 }
 

@@ -2,11 +2,11 @@ import { Encoder } from "../codec/encoder.js";
 import { shortPath } from "../codec/path.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { checkKeys } from "../contract/adapter.js";
+import { checkId, checkInteger, checkStatus, checkText } from "../contract/arguments.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
 import { NOTE_KEY } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
-import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
+import type { Lease } from "./lease.js";
 
 export interface SaveOptions {
   /**

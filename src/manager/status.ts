@@ -1,7 +1,7 @@
 import { type AppendCondition, checkKeys } from "../contract/adapter.js";
+import { checkId, checkStatus, checkTaskId } from "../contract/arguments.js";
 import { type CheckpointStatus, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { checkId, checkStatus, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
 import { type CheckpointReader, notFound } from "./reader.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";

@@ -1,7 +1,7 @@
 import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../contract/checkpoint.js";
+import { checkFunction, checkSignal } from "../contract/arguments.js";
+import { type CheckpointSummary, findDamage, type StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
-import { checkFunction, checkSignal } from "./arguments.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -10,11 +10,11 @@ export interface VerifyOptions {
   /** Stops it at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each checkpoint and each finding, with the counts so far. */
-  readonly onProgress?: ((soFar: VerifyCounts) => void) | undefined;
+  readonly onProgress?: ((soFar: VerifyProgress) => void) | undefined;
 }
 
 /** How much was checked. */
-export interface VerifyCounts {
+export interface VerifyProgress {
   readonly tasks: number;
   /** Damaged ones included. */
   readonly checkpoints: number;
@@ -24,7 +24,7 @@ export interface VerifyCounts {
 }
 
 /** The result of `verify`. */
-export interface VerifyResult extends Omit<VerifyCounts, "findings"> {
+export interface VerifyResult extends Omit<VerifyProgress, "findings"> {
   /** Empty if nothing is wrong. */
   readonly findings: readonly StorageFinding[];
 }
@@ -91,7 +91,7 @@ async function* everyRecord(
 
 function findingOf(record: StoredCheckpoint | CheckpointSummary | CorruptRecord): StorageFinding | undefined {
   if (isCorrupt(record)) return corruptFinding(record);
-  const reason = "payload" in record ? damageIn(record) : undefined;
+  const reason = "payload" in record ? findDamage(record) : undefined;
   if (reason === undefined) return undefined;
   const { taskId, id, sequence, createdAt } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;

@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
-import { type AppendCondition, type AppendOptions, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
+import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
   type CheckpointDraft,
@@ -13,7 +14,6 @@ import {
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
 import { passingMetadata, runMetadata } from "../contract/passing.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
@@ -116,7 +116,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /**
    * Appends a checkpoint that has the state of another one, after the appends of its task that were called before.
    *
-   * @param draft - Made by {@link copyOf}.
+   * @param draft - Made by {@link draftCopy}.
    */
   async appendCopy(
     taskId: string,
@@ -128,7 +128,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /** A draft that has the state of a stored checkpoint. The state is neither decoded nor migrated. */
-  async copyOf(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
+  async draftCopy(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
     const { transforms } = this.#options;
     const draft = { ...this.#draft(taskId, options), stateVersion: source.stateVersion };
     return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
@@ -204,7 +204,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw error;
     if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw error;
-    return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
+    return matchRetry({ ...stored, payload: draft.payload }, draft);
   }
 
   /**

@@ -1,5 +1,5 @@
 import { checkKeys } from "../contract/adapter.js";
-import { checkFunction, checkInteger, checkSignal, checkText, checkWord } from "../manager/arguments.js";
+import { checkFunction, checkInteger, checkSignal, checkText, checkWord } from "../contract/arguments.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
 

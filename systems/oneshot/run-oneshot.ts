@@ -1,6 +1,6 @@
 import { nanoid } from "nanoid";
+import { checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
 import { safeLogger } from "../../src/manager/logger.js";
 import { interruptibly } from "../processes/interruption.js";
 import { isStillBeingRun, RunLock, runLockPath } from "../processes/run-lock.js";

@@ -111,7 +111,7 @@ it("opens a storage without a promise", () => {
 
 it("groups the optional parts of an adapter", () => {
   expectTypeOf<StorageAdapter["maintenance"]>().toEqualTypeOf<StorageMaintenance | undefined>();
-  expectTypeOf<NonNullable<StorageAdapter["removeTasks"]>>().parameters.toEqualTypeOf<
+  expectTypeOf<NonNullable<StorageAdapter["removePrefix"]>>().parameters.toEqualTypeOf<
     [prefix: string, expected?: readonly ExpectedTask[] | undefined]
   >();
   expectTypeOf<StorageAdapter["remove"]>().parameter(2).toEqualTypeOf<AppendCondition | undefined>();

@@ -3,7 +3,7 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointFailure,
-  damageIn,
+  findDamage,
   isCorrupt,
   type StoredCheckpoint,
   summaryOf,
@@ -11,7 +11,7 @@ import {
 
 /** Whether the record could be read and is intact. */
 export function isWhole(record: StoredCheckpoint | CorruptRecord): record is StoredCheckpoint {
-  return !isCorrupt(record) && damageIn(record) === undefined;
+  return !isCorrupt(record) && findDamage(record) === undefined;
 }
 
 /** The draft that makes the same record in another storage, appended under the same sequence. */
@@ -51,7 +51,7 @@ export function recordFrom(value: unknown): StoredCheckpoint {
     payload: { encoding: payload.text("encoding", 1024), sha256: payload.text("sha256", 64), body: bodyFrom(payload) },
     seal: part.text("seal", 64),
   };
-  const damage = damageIn(record) ?? damageInBody(record);
+  const damage = findDamage(record) ?? damageInBody(record);
   if (damage !== undefined) throw new Error(damage);
   return record;
 }

@@ -1,8 +1,8 @@
 import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
+import { checkInteger, checkText } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { LeaseStore } from "../contract/leases.js";
-import { checkInteger, checkText } from "../manager/arguments.js";
 
 export interface LeaseOptions {
   /** How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third. Default 30,000. */

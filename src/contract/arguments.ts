@@ -1,4 +1,4 @@
-import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../contract/checkpoint.js";
+import { CHECKPOINT_STATUSES, type CheckpointStatus } from "./checkpoint.js";
 
 /** The longest task id, in UTF-16 units. */
 export const MAX_TASK_ID_LENGTH = 512;
