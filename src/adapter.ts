@@ -14,7 +14,6 @@ export {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkKeys,
   compareTasks,
   type ExpectedTask,
   isCorrupt,
@@ -80,6 +79,7 @@ export type {
   StorageVerification,
 } from "./contract/findings.js";
 export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
+export { checkKeys, keysOf } from "./contract/keys.js";
 export {
   checkLease,
   type HeldLease,

@@ -5,7 +5,6 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkKeys,
   isCorrupt,
   matchesQuery,
   nextSequence,
@@ -29,6 +28,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, ClosedError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { storageFailure } from "./failure.js";
 import {
@@ -108,7 +108,11 @@ export abstract class FolderStore implements StorageAdapter {
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(name: string, options: FolderStoreOptions) {
-    checkKeys(`The options of the ${name} adapter`, options, ["path", "lockTimeoutMs"]);
+    checkKeys(
+      `The options of the ${name} adapter`,
+      options,
+      keysOf<FolderStoreOptions>({ path: true, lockTimeoutMs: true }),
+    );
     const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);

@@ -1,7 +1,8 @@
 import { dirname, join } from "node:path";
-import { type CheckpointQuery, checkKeys } from "../../src/contract/adapter.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { digestOf } from "./quarantine.js";
@@ -50,7 +51,11 @@ export class TaskFileAdapter extends FolderStore {
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: TaskFileAdapterOptions) {
-    checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
+    checkKeys(
+      "TaskFileAdapterOptions",
+      options,
+      keysOf<TaskFileAdapterOptions>({ path: true, lockTimeoutMs: true, adopt: true }),
+    );
     const { adopt, ...rest } = options;
     if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
     super("task-file", rest);

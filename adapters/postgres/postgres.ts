@@ -3,7 +3,6 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkKeys,
   type ExpectedTask,
   nextSequence,
   requireNewest,
@@ -23,6 +22,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
@@ -327,14 +327,14 @@ function compacted(draft: CheckpointDraft): CheckpointDraft {
   return { ...draft, payload };
 }
 
-const OPTIONS = [
-  "pool",
-  "url",
-  "schema",
-  "migrate",
-  "prepare",
-  "retryForMs",
-] satisfies (keyof PostgresAdapterOptions)[];
+const OPTIONS = keysOf<PostgresAdapterOptions>({
+  pool: true,
+  url: true,
+  schema: true,
+  migrate: true,
+  prepare: true,
+  retryForMs: true,
+});
 const LONGEST_RETRY_MS = 2 ** 31 - 1;
 
 /** No message repeats the URL: it may hold a password. */

@@ -4,7 +4,6 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkKeys,
   type ExpectedTask,
   nextSequence,
   requireNewest,
@@ -23,6 +22,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
@@ -265,7 +265,7 @@ function refusalByNothing({ draft, condition, options }: Append): Outcome | unde
   }
 }
 
-const OPTIONS = ["path", "durability", "busyTimeoutMs", "database"] satisfies (keyof SqliteAdapterOptions)[];
+const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, database: true });
 
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS);

@@ -375,18 +375,3 @@ export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: Ord
     return left > right ? -1 : 1;
   };
 }
-
-/**
- * Refuses options that aren't an object or have an unknown key. Otherwise a misspelled option would be ignored.
- *
- * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
- * @throws {TypeError} The message names the key.
- */
-export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new TypeError(`${what} must be an object.`);
-  }
-  const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown === undefined) return;
-  throw new TypeError(`${what} has no "${unknown}". Known keys: ${known.join(", ")}.`);
-}

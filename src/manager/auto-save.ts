@@ -1,7 +1,7 @@
-import { checkKeys } from "../contract/adapter.js";
 import { checkId, checkInteger, checkText } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { Lease } from "./lease.js";
 import { onTermination } from "./termination.js";
@@ -42,7 +42,13 @@ export interface AutoSaveHost<State> {
   stopped(): void;
 }
 
-const AUTO_SAVE_KEYS = ["intervalMs", "stage", "label", "saveOnSignal", "lease"] satisfies (keyof AutoSaveOptions)[];
+const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
+  intervalMs: true,
+  stage: true,
+  label: true,
+  saveOnSignal: true,
+  lease: true,
+});
 const DEFAULT_INTERVAL_MS = 30_000;
 /** The longest delay of a Node timer; a longer one would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;

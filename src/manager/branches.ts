@@ -1,7 +1,7 @@
-import { checkKeys } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary, JsonObject } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, milestoneMetadata } from "../contract/passing.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
@@ -24,7 +24,7 @@ export class Branches<Schema extends StateSchema> {
   /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
-    checkKeys("ForkOptions", options, ["label", "metadata", "lease"] satisfies (keyof ForkOptions)[]);
+    checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
     try {
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };
@@ -43,7 +43,7 @@ export class Branches<Schema extends StateSchema> {
 
   /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
-    const keys = ["label", "metadata", "expectedSequence", "lease"] satisfies (keyof RewindOptions)[];
+    const keys = keysOf<RewindOptions>({ label: true, metadata: true, expectedSequence: true, lease: true });
     checkKeys("RewindOptions", options, keys);
     return this.#continue(taskId, id, taskId, options, (metadata) => ({ metadata, parentId: id }));
   }

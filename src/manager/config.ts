@@ -1,5 +1,6 @@
 import { checkTransforms, type Transform } from "../codec/transforms.js";
-import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
+import { checkKeys } from "../contract/keys.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
 
 /** A project's settings for its checkpoints, shared by its own program and the `waymark` command. */

@@ -1,7 +1,8 @@
-import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import { checkInteger, checkText } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { LeaseStore } from "../contract/leases.js";
 
 export interface LeaseOptions {
@@ -52,7 +53,7 @@ const MAX_TTL_MS = 2 ** 31 - 1;
  * @throws {UnsupportedOperationError} The storage gives no leases.
  */
 export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
-  checkKeys("LeaseOptions", options, ["ttlMs", "holder"] satisfies (keyof LeaseOptions)[]);
+  checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
   const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
   checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS);
   if (ttlMs > MAX_TTL_MS) throw new RangeError(`LeaseOptions.ttlMs must be at most ${MAX_TTL_MS}; it is ${ttlMs}.`);

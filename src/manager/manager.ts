@@ -1,7 +1,8 @@
-import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
+import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs } from "../runs/runs.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
@@ -581,6 +582,6 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
 /** @throws {TypeError} An option is misspelled, or the lease is another task's. */
 function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
-  checkKeys("RemoveOptions", options, ["lease"]);
+  checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
   return { fencingToken: tokenOf(taskId, options.lease) };
 }

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type MadePayload, openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
-import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
 import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
@@ -11,6 +11,7 @@ import {
   PayloadTooLargeError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { corruptRecord } from "./reader.js";
 
 /** The options of `rekey`. */
@@ -203,7 +204,7 @@ async function countCheckpoints(storage: StorageAdapter, prefix: string | undefi
 }
 
 function checkOptions(options: RekeyOptions): void {
-  checkKeys("RekeyOptions", options, ["prefix", "signal", "onProgress"] satisfies (keyof RekeyOptions)[]);
+  checkKeys("RekeyOptions", options, keysOf<RekeyOptions>({ prefix: true, signal: true, onProgress: true }));
   if (options.prefix !== undefined) checkText("RekeyOptions.prefix", options.prefix);
   checkFunction("RekeyOptions.onProgress", options.onProgress);
   checkSignal("RekeyOptions.signal", options.signal);

@@ -1,8 +1,9 @@
-import { checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { checkFunction, checkSignal } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { eitherOf } from "./verify.js";
 
 /** The options of `repair`. */
@@ -82,7 +83,7 @@ async function newestOf(storage: StorageAdapter, taskId: string): Promise<Repair
 
 /** @throws {TypeError | RangeError} An option is misspelled, of a wrong kind, or out of range. */
 function checked(options: RepairOptions): RepairOptions {
-  const known = ["leftoversOlderThanMs", "dryRun", "signal", "onProgress"] satisfies (keyof RepairOptions)[];
+  const known = keysOf<RepairOptions>({ leftoversOlderThanMs: true, dryRun: true, signal: true, onProgress: true });
   checkKeys("RepairOptions", options, known);
   const { leftoversOlderThanMs, dryRun, onProgress, signal } = options;
   if (leftoversOlderThanMs !== undefined && !(typeof leftoversOlderThanMs === "number" && leftoversOlderThanMs >= 0)) {

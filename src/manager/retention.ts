@@ -1,6 +1,6 @@
-import { checkKeys } from "../contract/adapter.js";
 import { checkInteger } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isPassing } from "../contract/passing.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
@@ -163,7 +163,18 @@ const BUCKETS = [
 ] as const;
 const KEEP_NUMBERS = ["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const;
 const LIMITS = ["maxAgeMs", "maxBytes"] as const;
-const POLICY_KEYS: readonly string[] = [...KEEP_NUMBERS, "keepStages", "timeZone", ...LIMITS];
+const POLICY_KEYS = keysOf<RetentionPolicy>({
+  keepLast: true,
+  keepWithinMs: true,
+  keepHourly: true,
+  keepDaily: true,
+  keepWeekly: true,
+  keepMonthly: true,
+  keepStages: true,
+  timeZone: true,
+  maxAgeMs: true,
+  maxBytes: true,
+});
 
 /** A checkpoint while the plan is made. */
 interface Verdict {

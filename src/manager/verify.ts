@@ -1,7 +1,8 @@
-import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { checkFunction, checkSignal } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, type StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -104,7 +105,7 @@ function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptR
 
 /** @throws {TypeError} An option is misspelled, or of a wrong kind. */
 function checked(options: VerifyOptions): VerifyOptions {
-  checkKeys("VerifyOptions", options, ["quick", "signal", "onProgress"] satisfies (keyof VerifyOptions)[]);
+  checkKeys("VerifyOptions", options, keysOf<VerifyOptions>({ quick: true, signal: true, onProgress: true }));
   const { quick, onProgress, signal } = options;
   if (quick !== undefined && typeof quick !== "boolean")
     throw new TypeError("VerifyOptions.quick must be true or false.");

@@ -1,5 +1,5 @@
-import { checkKeys } from "../../src/contract/adapter.js";
 import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { isBeingRun, runLockPath } from "../processes/run-lock.js";
 import type { OneshotCheckpoint } from "./schema.js";

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { checkKeys } from "../../src/contract/adapter.js";
 import { checkFunction, checkInteger, checkText } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import { UnsupportedOperationError } from "../../src/contract/errors.js";
 import { type Logger, warningLogger } from "../../src/manager/logger.js";
 import type { OneshotListener } from "./events.js";

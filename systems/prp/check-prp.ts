@@ -1,5 +1,5 @@
-import { checkKeys } from "../../src/contract/adapter.js";
 import { checkTaskId, checkText } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
 import { type GateShell, GateSyntaxError, statementsOf } from "./gates/gate-script.js";
 import { type LoadedGate, problemsOf, readPrp } from "./load-prp.js";

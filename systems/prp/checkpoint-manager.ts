@@ -1,5 +1,5 @@
-import { checkKeys } from "../../src/contract/adapter.js";
 import { checkInteger, checkText } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SetAside } from "../../adapters/files/task-file.js";
-import { checkKeys } from "../../src/contract/adapter.js";
 import { checkInteger, checkTaskId, checkText } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import { CheckpointCorruptError, UnsupportedOperationError } from "../../src/contract/errors.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { interruptibly } from "../processes/interruption.js";
