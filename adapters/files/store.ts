@@ -128,21 +128,26 @@ export abstract class FolderStore implements StorageAdapter {
   /** Loads the task's checkpoints. @param lock - For a write. Without it, for a read. */
   protected abstract load(folder: string, lock?: FolderLock): LoadedTask;
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition, options: AppendOptions = {}): Promise<number> {
-    const { taskId, id } = draft;
+  async append(
+    draft: CheckpointDraft,
+    condition?: AppendCondition,
+    { sequence: exact, replaces }: AppendOptions = {},
+  ): Promise<number> {
     const copy = copyRecord(draft);
-    const { sequence: exact, replaces } = options;
-    return this.#write(taskId, "save to", undefined, async (task, lock) => {
+    const { taskId, id } = copy;
+    const folder = this.folderOf(taskId);
+    return this.write(folder, `save to ${named(taskId)}`, async (lock) => {
+      const task = this.#ownTask(folder, lock);
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = sequenceOfStored(stored, copy);
         // The process that stored it may have died before it was durable, and before it removed what it replaced.
         const left = replaces === id ? [] : passingFrom(task, replaces);
         if (left.length > 0) await task.remove(left, lock);
-        else await syncFolder(this.folderOf(taskId));
+        else await syncFolder(folder);
         return same;
       }
-      checkLeaseIn(this.folderOf(taskId), taskId, condition);
+      checkLeaseIn(folder, taskId, condition);
       const sequence = nextSequence(taskId, task, condition, { sequence: exact });
       await task.append(sealDraft(copy, sequence), lock, passingFrom(task, replaces));
       return sequence;
@@ -195,25 +200,26 @@ export abstract class FolderStore implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
-    const absent = (): number => {
-      checkLeaseIn(this.folderOf(taskId), taskId, condition);
-      requireNewest(taskId, 0, condition);
-      return 0;
-    };
-    const work = async (task: LoadedTask, lock: FolderLock): Promise<number> => {
+    const folder = this.folderOf(taskId);
+    const work = async (lock: FolderLock): Promise<number> => {
+      checkLeaseIn(folder, taskId, condition);
+      const task = this.#ownTask(folder, lock);
       requireNewest(taskId, task.newestSequence, condition);
-      if (doomed !== "all")
-        return task.remove(
-          doomed.flatMap((id) => task.find(id) ?? []),
-          lock,
-        );
+      if (doomed !== "all") {
+        const found = doomed.flatMap((id) => task.find(id) ?? []);
+        return task.remove(found, lock);
+      }
       const removed = await task.remove(doomed, lock);
       lock.releaseAndRemoveFolder();
-      this.#known.delete(this.folderOf(taskId));
+      this.#known.delete(folder);
       await syncFolder(this.#root);
       return removed;
     };
-    return this.#write(taskId, "remove from", condition, work, absent);
+    return this.write(folder, `remove from ${named(taskId)}`, work, () => {
+      checkLeaseIn(folder, taskId, condition);
+      requireNewest(taskId, 0, condition);
+      return 0;
+    });
   }
 
   async close(): Promise<void> {
@@ -234,42 +240,30 @@ export abstract class FolderStore implements StorageAdapter {
     absent?: () => Result,
   ): Promise<Result> {
     this.#assertOpen();
-    const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
-    const running = async (): Promise<Result> => {
+    const makeFolder = (): Promise<void> => this.#makeTaskFolder(folder);
+    try {
       this.#lookOnce();
       isFolder(folder);
-      const isKnown = this.#known.has(folder);
-      const lockOptions = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeTaskFolder };
-      return withLock(folder, lockOptions, async (lock) => {
+      const options = {
+        timeoutMs: this.#lockTimeoutMs,
+        makeFolder: absent ? undefined : makeFolder,
         // If a process has died that had made the folder, its name may not be on the disk yet.
-        if (!isKnown) await makeTaskFolder();
-        return work(lock);
-      });
-    };
-    return this.#track(running()).catch((error: unknown) => {
+        begin: this.#known.has(folder) ? undefined : makeFolder,
+      };
+      return await this.#track(withLock(folder, options, work));
+    } catch (error) {
       if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
       return this.#fail(error, doing, folder);
-    });
+    }
   }
 
-  async #write<Result>(
-    taskId: string,
-    verb: string,
-    condition: AppendCondition | undefined,
-    work: (task: LoadedTask, lock: FolderLock) => Promise<Result>,
-    absent?: () => Result,
-  ): Promise<Result> {
-    const folder = this.folderOf(taskId);
-    const writing = (lock: FolderLock): Promise<Result> => {
-      checkLeaseIn(folder, taskId, condition);
-      const task = this.load(folder, lock);
-      const isReadable = (entry: RecordSource): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
-      // If the newest readable checkpoint is another task's, this throws.
-      if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
-      this.#owned.add(task);
-      return work(task, lock);
-    };
-    return this.write(folder, `${verb} ${named(taskId)}`, writing, absent);
+  /** @throws {StorageError} The folder's newest readable checkpoint is another task's. */
+  #ownTask(folder: string, lock: FolderLock): LoadedTask {
+    const task = this.load(folder, lock);
+    const isReadable = (entry: RecordSource): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
+    if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
+    this.#owned.add(task);
+    return task;
   }
 
   /** Writes what `change` makes of a checkpoint in its place. False if there is none, or `change` gives nothing. */
@@ -280,20 +274,22 @@ export abstract class FolderStore implements StorageAdapter {
     condition: AppendCondition | undefined,
     change: (stored: StoredCheckpoint, task: LoadedTask) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    const work = async (task: LoadedTask, lock: FolderLock): Promise<boolean> => {
+    const folder = this.folderOf(taskId);
+    const work = async (lock: FolderLock): Promise<boolean> => {
+      checkLeaseIn(folder, taskId, condition);
+      const task = this.#ownTask(folder, lock);
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const changed = stored && change(stored, task);
       // The process that replaced or removed it may have died before that was durable.
-      if (entry === undefined || changed === undefined) await syncFolder(this.folderOf(taskId));
+      if (entry === undefined || changed === undefined) await syncFolder(folder);
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
     };
-    const absent = (): boolean => {
-      checkLeaseIn(this.folderOf(taskId), taskId, condition);
+    return this.write(folder, `${verb} ${named(taskId)}`, work, () => {
+      checkLeaseIn(folder, taskId, condition);
       return false;
-    };
-    return this.#write(taskId, verb, condition, work, absent);
+    });
   }
 
   #reading<Result>(taskId: string, verb: string, read: () => Result): Result {

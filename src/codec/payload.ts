@@ -88,9 +88,11 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
 
 /** As {@link makePayload}, for a state that is encoded already. */
 export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
-  const { encoding, text, isRedacted } = state;
+  const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
-  return payloadOf(encoding, text, options);
+  const isStoredAsIs = (options.transforms ?? []).length === 0;
+  if (sha256 === undefined || !isStoredAsIs) return payloadOf(encoding, text, options);
+  return { payload: { encoding, body: text, sha256 }, sizeBytes: Buffer.byteLength(text) };
 }
 
 /**

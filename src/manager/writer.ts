@@ -54,7 +54,8 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /** A state as it is stored, and a digest that is equal for two states that would be stored alike. */
   encode(taskId: string, state: SavedStateOf<Schema>): EncodedSnapshot {
     const encoded = this.#encoded(taskId, state);
-    return { encoded, digest: stateDigest(encoded) };
+    const sha256 = digestOf(encoded.text);
+    return { encoded: { ...encoded, sha256 }, digest: `${encoded.encoding} ${sha256}` };
   }
 
   /** The same digest of a stored checkpoint; `undefined` if it can't be read, or has a state of another version. */
@@ -64,7 +65,9 @@ export class CheckpointWriter<Schema extends StateSchema> {
     if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
     if (stored.stateVersion !== stateVersion) return undefined;
     try {
-      return stateDigest(await openText(stored.payload, { transforms, context: stored }));
+      const { encoding, text } = await openText(stored.payload, { transforms, context: stored });
+      // Without transforms, the payload's digest is the text's, and was checked.
+      return stored.payload.encoding === encoding ? `${encoding} ${stored.payload.sha256}` : stateDigest({ encoding, text });
     } catch (error) {
       // Its damage, or a key that isn't there: then it isn't known to have that state.
       if (error instanceof CheckpointError) return undefined;
