@@ -158,7 +158,8 @@ class Rekey {
         return "damaged";
       }
       // A key that can't be fetched now says nothing about the record.
-      if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError)) return this.#refuse(record, error);
+      if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError))
+        return this.#refuse(record, error);
       throw error;
     }
     if (renew === undefined) return "current";
@@ -168,7 +169,8 @@ class Rekey {
       return isReplaced ? "rewritten" : undefined;
     } catch (error) {
       // Both concern this record alone. Anything else, such as a missing current key, concerns all.
-      if (error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError) return this.#refuse(record, error);
+      if (error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)
+        return this.#refuse(record, error);
       throw error;
     }
   }

@@ -67,7 +67,9 @@ export class CheckpointWriter<Schema extends StateSchema> {
     try {
       const { encoding, text } = await openText(stored.payload, { transforms, context: stored });
       // Without transforms, the payload's digest is the text's, and was checked.
-      return stored.payload.encoding === encoding ? `${encoding} ${stored.payload.sha256}` : stateDigest({ encoding, text });
+      return stored.payload.encoding === encoding
+        ? `${encoding} ${stored.payload.sha256}`
+        : stateDigest({ encoding, text });
     } catch (error) {
       // Its damage, or a key that isn't there: then it isn't known to have that state.
       if (error instanceof CheckpointError) return undefined;
