@@ -10,7 +10,7 @@ import {
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
+import { type AppendCondition, type ExpectedTask, keysOf, type StorageMaintenance } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -103,6 +103,15 @@ it("takes the error of a status, and the prefix of tasks to remove, by name", ()
   // @ts-expect-error Without a prefix it would remove everything.
   void (() => manager.removeTasks({}));
   void (() => manager.save("t", 1, { id: "step-1" }));
+});
+
+it("knows a list of options that lacks one, or has another one", () => {
+  type Options = { readonly path: string; readonly limit?: number | undefined };
+  expectTypeOf(keysOf<Options>({ path: true, limit: true })).toEqualTypeOf<readonly (keyof Options)[]>();
+  // @ts-expect-error `limit` is forgotten.
+  keysOf<Options>({ path: true });
+  // @ts-expect-error There is no such option.
+  keysOf<Options>({ path: true, limit: true, limt: true });
 });
 
 it("opens a storage without a promise", () => {
