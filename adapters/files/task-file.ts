@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import { checkFunction } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
@@ -57,7 +58,7 @@ export class TaskFileAdapter extends FolderStore {
       keysOf<TaskFileAdapterOptions>({ path: true, lockTimeoutMs: true, adopt: true }),
     );
     const { adopt, ...rest } = options;
-    if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
+    checkFunction("TaskFileAdapterOptions.adopt", adopt);
     super("task-file", rest);
     this.#adopt = adopt;
   }

@@ -10,6 +10,7 @@ import {
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { checkBoolean, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -335,12 +336,11 @@ const OPTIONS = keysOf<PostgresAdapterOptions>({
   prepare: true,
   retryForMs: true,
 });
-const LONGEST_RETRY_MS = 2 ** 31 - 1;
 
 /** No message repeats the URL: it may hold a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
   checkKeys("PostgresAdapterOptions", options, OPTIONS);
-  const { pool, url, migrate, prepare, retryForMs = 0 } = options;
+  const { pool, url, migrate, prepare, retryForMs } = options;
   if ((pool === undefined) === (url === undefined)) {
     throw new TypeError("PostgresAdapterOptions needs a `pool` or a `url`, not both.");
   }
@@ -354,15 +354,9 @@ function checkOptions(options: PostgresAdapterOptions): void {
   if (typeof schema !== "string" || schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0")) {
     throw new TypeError("PostgresAdapterOptions.schema must be a name of at most 63 bytes.");
   }
-  for (const [name, value] of Object.entries({ migrate, prepare })) {
-    if (value === undefined || typeof value === "boolean") continue;
-    throw new TypeError(`PostgresAdapterOptions.${name} must be true or false.`);
-  }
-  if (!Number.isSafeInteger(retryForMs) || retryForMs < 0 || retryForMs > LONGEST_RETRY_MS) {
-    throw new RangeError(
-      `PostgresAdapterOptions.retryForMs must be whole milliseconds, from 0 to ${LONGEST_RETRY_MS}.`,
-    );
-  }
+  checkBoolean("PostgresAdapterOptions.migrate", migrate);
+  checkBoolean("PostgresAdapterOptions.prepare", prepare);
+  checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
 /** The option, or what the URL names. */

@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { checkFunction, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { assertCanBeMade, makeFoldersSync, syncFolderSync, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
@@ -246,7 +247,6 @@ function* opened(): Generator<DatabaseFile<unknown>> {
 }
 
 export const DEFAULT_BUSY_TIMEOUT_MS = 5000;
-const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
@@ -254,17 +254,13 @@ const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
  */
 export function checkDatabaseOptions(
   what: string,
-  { path, busyTimeoutMs = 0, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
+  { path, busyTimeoutMs, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
 ): void {
   if (typeof path !== "string" || path === "" || path === ":memory:" || path.includes("\0")) {
     throw new TypeError(`${what}.path must be the path of a file; for tests, take a temporary one.`);
   }
-  if (!Number.isSafeInteger(busyTimeoutMs) || busyTimeoutMs < 0 || busyTimeoutMs > MAX_BUSY_TIMEOUT_MS) {
-    throw new RangeError(`${what}.busyTimeoutMs must be whole milliseconds, from 0 to ${MAX_BUSY_TIMEOUT_MS}.`);
-  }
-  if (database !== undefined && typeof database !== "function") {
-    throw new TypeError(`${what}.database must be better-sqlite3's Database, or a class like it.`);
-  }
+  checkInteger(`${what}.busyTimeoutMs`, busyTimeoutMs, 0, MAX_DELAY_MS);
+  checkFunction(`${what}.database, better-sqlite3's Database or a class like it,`, database);
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {

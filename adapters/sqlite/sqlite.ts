@@ -11,6 +11,7 @@ import {
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { checkWord } from "../../src/contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -262,7 +263,5 @@ const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, bus
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS);
   checkDatabaseOptions("SqliteAdapterOptions", options);
-  if (![undefined, "full", "normal"].includes(options.durability)) {
-    throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
-  }
+  checkWord("SqliteAdapterOptions.durability", options.durability, ["full", "normal"]);
 }

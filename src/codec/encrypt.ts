@@ -1,3 +1,4 @@
+import { checkBoolean } from "../contract/arguments.js";
 import { DecryptionFailedError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { type EncryptionKey, keyGetter } from "./encryption-keys.js";
@@ -54,9 +55,7 @@ export function encrypt(options: EncryptOptions): Transform {
   if (Object.prototype.toString.call(keys) !== "[object Object]") {
     throw new TypeError('EncryptOptions.keys must be a plain object with a key under each id: { "2026-11": key }.');
   }
-  if (typeof requireEncrypted !== "boolean") {
-    throw new TypeError("EncryptOptions.requireEncrypted must be true or false.");
-  }
+  checkBoolean("EncryptOptions.requireEncrypted", requireEncrypted);
   const ring = new Map(Object.entries(keys).map(([id, key]) => [id, keyGetter(id, key)]));
   const ids = [...ring.keys()].join(", ");
   const writing = ring.get(current);

@@ -1,5 +1,5 @@
 import type { StorageAdapter } from "../contract/adapter.js";
-import { checkInteger, checkText } from "../contract/arguments.js";
+import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
@@ -43,7 +43,6 @@ export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">
 
 const DEFAULT_TTL_MS = 30_000;
 const MIN_TTL_MS = 100;
-const MAX_TTL_MS = 2 ** 31 - 1;
 
 /**
  * Claims a task.
@@ -55,8 +54,7 @@ const MAX_TTL_MS = 2 ** 31 - 1;
 export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
   checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
   const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
-  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS);
-  if (ttlMs > MAX_TTL_MS) throw new RangeError(`LeaseOptions.ttlMs must be at most ${MAX_TTL_MS}; it is ${ttlMs}.`);
+  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
   checkText("LeaseOptions.holder", holder, 1);
   const leases = leasesOf(storage);
   const askedAtMs = performance.now();

@@ -3,7 +3,7 @@ import { types } from "node:util";
 import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
 import type { StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkInteger } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkInteger } from "../contract/arguments.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
@@ -102,9 +102,7 @@ export function resolveOptions<Schema extends StateSchema>(
   checkFunction("options.clock", options.clock);
   checkLogger("options", options.logger);
   checkMigrations(options.migrations);
-  if (options.ownsStorage !== undefined && typeof options.ownsStorage !== "boolean") {
-    throw new TypeError("options.ownsStorage must be true or false.");
-  }
+  checkBoolean("options.ownsStorage", options.ownsStorage);
   if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
     throw new TypeError("options.transforms must be an array: [gzip()].");
   }

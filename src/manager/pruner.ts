@@ -98,7 +98,9 @@ export class Pruner<Schema extends StateSchema> {
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
     const now = new Map<string, CheckpointStatus>();
-    await this.#reader.eachSummary({ taskId: plan.taskId, order: "newest" }, ({ id, status }) => now.set(id, status));
+    await this.#reader.eachRecord({ taskId: plan.taskId, order: "newest" }, (record) => {
+      if (!isCorrupt(record)) now.set(record.id, record.status);
+    });
     const why = whyOutdated(plan, now);
     if (why !== undefined) {
       throw new PlanOutdatedError(
@@ -171,7 +173,7 @@ export class Pruner<Schema extends StateSchema> {
   /** A plan is made from summaries, which don't show damaged payloads. At least one checkpoint it keeps must be intact. */
   async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
-    if (ids.length === 0 || (await this.#reader.firstIntact(taskId, ids)) !== undefined) return;
+    if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
     throw new CheckpointCorruptError(
       `Nothing of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
         "Save a new one first, or remove the damaged ones.",

@@ -1,5 +1,5 @@
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkSignal } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
@@ -91,8 +91,7 @@ function checked(options: RepairOptions): RepairOptions {
       `leftoversOlderThanMs must be a number of milliseconds from 0; it is ${String(leftoversOlderThanMs)}.`,
     );
   }
-  if (dryRun !== undefined && typeof dryRun !== "boolean")
-    throw new TypeError("RepairOptions.dryRun must be true or false.");
+  checkBoolean("RepairOptions.dryRun", dryRun);
   checkFunction("RepairOptions.onProgress", onProgress);
   checkSignal("RepairOptions.signal", signal);
   return options;

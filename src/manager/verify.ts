@@ -1,5 +1,5 @@
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkSignal } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, type StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
@@ -107,8 +107,7 @@ function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptR
 function checked(options: VerifyOptions): VerifyOptions {
   checkKeys("VerifyOptions", options, keysOf<VerifyOptions>({ quick: true, signal: true, onProgress: true }));
   const { quick, onProgress, signal } = options;
-  if (quick !== undefined && typeof quick !== "boolean")
-    throw new TypeError("VerifyOptions.quick must be true or false.");
+  checkBoolean("VerifyOptions.quick", quick);
   checkFunction("VerifyOptions.onProgress", onProgress);
   checkSignal("VerifyOptions.signal", signal);
   return options;

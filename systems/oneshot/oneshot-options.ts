@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { checkFunction, checkInteger, checkText } from "../../src/contract/arguments.js";
-import { checkKeys } from "../../src/contract/keys.js";
 import { UnsupportedOperationError } from "../../src/contract/errors.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import { type Logger, warningLogger } from "../../src/manager/logger.js";
 import type { OneshotListener } from "./events.js";
 import type { RunSettings } from "./feature-run.js";
