@@ -109,7 +109,7 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
 }
 
 /**
- * Makes a folder and those above it that are missing, with mode 0700, and returns once its name is on the disk. Each
+ * Makes a folder and those above it that are missing, with mode 0700, and resolves once its name is on the disk. Each
  * folder's name is synced before the next one is made. So where a process dies in between, only the last folder may
  * have a name that isn't on the disk, and the next call begins with it.
  *
@@ -118,23 +118,34 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
  * @param path - Absolute. If something is there already, even a file, it is left as it is.
  * @throws The file system's error.
  */
+export async function makeFolders(path: string): Promise<void> {
+  for (const above of makingFolders(path)) await syncFolder(above).catch(unlessDenied);
+}
+
+/** The same, while the caller waits. */
 export function makeFoldersSync(path: string): void {
-  const above = dirname(path);
-  if (unlessAbsent(() => statSync(path)) === undefined) {
-    if (above !== path) makeFoldersSync(above);
-    makeFolder(path);
-  }
-  try {
-    syncFolderSync(above);
-  } catch (error) {
-    // If we may not read a folder, we have made nothing in it.
-    if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
+  for (const above of makingFolders(path)) {
+    try {
+      syncFolderSync(above);
+    } catch (error) {
+      unlessDenied(error);
+    }
   }
 }
 
-/** {@link makeFoldersSync} for callers that wait for a promise. Folders are made once, so it may block that long. */
-export async function makeFolders(path: string): Promise<void> {
-  makeFoldersSync(path);
+/** Makes the folders, and gives after each the one above it, whose names must be on the disk before the next is made. */
+function* makingFolders(path: string): Generator<string, void, void> {
+  const above = dirname(path);
+  if (unlessAbsent(() => statSync(path)) === undefined) {
+    if (above !== path) yield* makingFolders(above);
+    makeFolder(path);
+  }
+  yield above;
+}
+
+/** If we may not read a folder, we have made nothing in it. */
+function unlessDenied(error: unknown): void {
+  if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
 }
 
 /**
