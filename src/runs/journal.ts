@@ -9,7 +9,7 @@ import type { CheckpointWriter } from "../manager/writer.js";
 import type { Lease } from "./lease.js";
 import type { RunSaveOptions } from "./run.js";
 import { type Entry, StepEntries } from "./step-entries.js";
-import { bytesOfText } from "./step-values.js";
+import { bytesOfText, UNDEFINED } from "./step-values.js";
 
 /** The parts of a manager that a journal uses. */
 export interface JournalHost {
@@ -218,6 +218,8 @@ export class RunJournal {
   async #save(saving: Saving, change?: (id: string) => void): Promise<string> {
     this.#lease.signal.throwIfAborted();
     try {
+      // A step may have blocked the process for longer than the lease lasts.
+      if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
       const { isPassing = false, isPassOver = false, result, stage = this.#stage, ...options } = saving;
       const replaces = this.#passingId;
       const draft = this.#host.writer.draftOfRun(
@@ -275,9 +277,6 @@ export class RunJournal {
     this.#otherBytes = texts.reduce((sum, text) => sum + bytesOfText(text), HEAD_BYTES);
   }
 }
-
-/** The text of `undefined`. */
-const UNDEFINED = '{"$waymark":"undefined"}';
 
 /** The first of some steps. */
 function labelOf(steps: readonly string[]): string | undefined {

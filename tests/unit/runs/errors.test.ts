@@ -126,6 +126,41 @@ it("steps that failed beside the one that ended the run are tried again, too", a
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
 });
 
+it.each([
+  ["an error of its own without a cause", (error: unknown) => new Error(`Build failed: ${(error as Error).message}`)],
+  ["a value that is no error", (error: unknown) => `Build failed: ${(error as Error).message}`],
+])("a step is tried again if the function throws %s for it, and begins no other step", async (_, wrapped) => {
+  const { manager } = managerOn();
+  let isMended = false;
+  const program = () =>
+    manager.run("t", async (run) => {
+      const [built] = await Promise.allSettled([
+        run.step("build", () => (isMended ? "built" : Promise.reject(new Error("no compiler")))),
+        run.step("other", () => 1),
+      ]);
+      if (built.status === "rejected") throw wrapped(built.reason);
+      return built.value;
+    });
+  await program().catch(() => undefined);
+  expect((await manager.latest("t"))?.label).toBe("Run failed in build");
+  isMended = true;
+  expect(await program()).toBe("built");
+});
+
+it("a run that fails though no step did says that another run comes to the same end", async () => {
+  const { manager, logger } = managerOn();
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("a", () => 1);
+      throw new Error("Three attempts weren't enough.");
+    });
+  await expect(program()).rejects.toThrow("Three attempts");
+  expect(logger.lines.at(-1)).toMatchObject({
+    level: "warn",
+    message: expect.stringMatching(/no step threw.*restart: true/),
+  });
+});
+
 it("a failed step that nobody awaits ends the run, and is tried again", async () => {
   const { manager } = managerOn();
   let calls = 0;
