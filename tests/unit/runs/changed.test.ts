@@ -37,8 +37,7 @@ it("recorded steps that the function doesn't ask for are named by an event and t
   await stepsOf(manager)(["a", "b", "b"]);
   await manager.run("t", (run) => run.step("b", () => expect.unreachable()));
   expect(unused).toEqual([{ taskId: "t", steps: ["a", "b 2"] }]);
-  expect(logger.lines.at(-1)).toMatchObject({
-    level: "warn",
+  expect(logger.lines.filter(({ level }) => level === "warn").at(-1)).toMatchObject({
     message: expect.stringMatching(/task "t" .*: "a", "b 2"$/),
   });
 });
