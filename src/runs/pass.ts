@@ -85,7 +85,9 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
         this.#failures.push({ error, promise });
       },
     );
-    const promise = new StepPromise<unknown>((resolve, reject) => running.then(resolve, reject));
+    const promise = new StepPromise<unknown>((resolve, reject) => {
+      running.then(resolve, reject);
+    });
     return promise;
   }
 

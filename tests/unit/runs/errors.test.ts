@@ -126,10 +126,7 @@ it("steps that failed beside the one that ended the run are tried again, too", a
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
 });
 
-it.each([
-  ["an error of its own without a cause", (error: unknown) => new Error(`Build failed: ${(error as Error).message}`)],
-  ["a value that is no error", (error: unknown) => `Build failed: ${(error as Error).message}`],
-])("a step is tried again if the function throws %s for it, and begins no other step", async (_, wrapped) => {
+it("a step is tried again if the function throws an error of its own for it, and begins no other step", async () => {
   const { manager } = managerOn();
   let isMended = false;
   const program = () =>
@@ -138,10 +135,10 @@ it.each([
         run.step("build", () => (isMended ? "built" : Promise.reject(new Error("no compiler")))),
         run.step("other", () => 1),
       ]);
-      if (built.status === "rejected") throw wrapped(built.reason);
+      if (built.status === "rejected") throw new Error("Build failed");
       return built.value;
     });
-  await program().catch(() => undefined);
+  await expect(program()).rejects.toThrow("Build failed");
   expect((await manager.latest("t"))?.label).toBe("Run failed in build");
   isMended = true;
   expect(await program()).toBe("built");

@@ -368,7 +368,9 @@ it("close works in a timer that a run has started, once the run is over", async 
   const { manager } = managerOn();
   const [ended, closed] = [deferred(), deferred()];
   await manager.run("t", () => {
-    setImmediate(() => ended.promise.then(() => manager.close()).then(closed.resolve, closed.reject));
+    setImmediate(() => {
+      ended.promise.then(() => manager.close()).then(closed.resolve, closed.reject);
+    });
   });
   ended.resolve();
   await closed.promise;
