@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
@@ -66,6 +67,8 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: CheckpointManagerOptions<Schema>) {
     this.#options = resolveOptions(options);
+    // Each run under way listens.
+    setMaxListeners(0, this.#closing.signal);
     const { logger, transforms } = this.#options;
     if (transforms.length > 0) {
       const names = transforms.map(({ name }) => name);

@@ -3,7 +3,7 @@ import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
 import type { Lease } from "../manager/lease.js";
 import type { SavedStateOf, StateSchema } from "../manager/schema.js";
-import { type AnyFunction, Attempt, type AttemptHost, type Outcome } from "./attempt.js";
+import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
@@ -61,16 +61,13 @@ export class Runs<Schema extends StateSchema> {
     const completed = await this.#completed(taskId, options);
     if (completed !== undefined) return completed.result;
     const stop = new StopSignal(taskId, this.#host.closing, options);
-    let outcome: Outcome;
     try {
-      outcome = await this.#underLease(taskId, fn, options, stop);
+      return await this.#underLease(taskId, fn, options, stop);
     } finally {
       stop.end();
+      // The process is about to end. A rejection could end it before the other runs have paused.
+      if (stop.isFinal) await new Promise(() => undefined);
     }
-    // The process is about to end. A rejection could end it before the other runs have paused.
-    if (stop.isFinal) await new Promise(() => undefined);
-    if (outcome.isFailed) throw outcome.error;
-    return outcome.result;
   }
 
   /** A completed run needs no lease. */
@@ -96,13 +93,13 @@ export class Runs<Schema extends StateSchema> {
     return standingOf(host, options);
   }
 
-  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<Outcome> {
+  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {
     const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal));
     this.#taskIds.add(taskId);
     try {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
-      if (found.isCompleted) return { isFailed: false, result: found.result };
+      if (found.isCompleted) return found.result;
       const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found });
       return await within(this, taskId, stop.signal, () => attempt.run());
     } finally {
