@@ -92,6 +92,7 @@ export {
   leaseStore,
   monotonicMs,
   NO_LEASE,
+  parseLease,
   type TimedLease,
 } from "./contract/leases.js";
 export { parseSummary, type StoredFields } from "./contract/parse-summary.js";

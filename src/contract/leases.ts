@@ -69,6 +69,17 @@ export interface LeaseRecord {
   readonly expiresAtMs: number;
 }
 
+/** A lease from what a storage holds; `undefined` for what makes no sense. */
+export function parseLease(fields: Readonly<Partial<Record<keyof LeaseRecord, unknown>>>): LeaseRecord | undefined {
+  const { holder, token, renewedAtMs, expiresAtMs } = fields;
+  const isLease = typeof holder === "string" && isWhole(token) && isWhole(renewedAtMs) && isWhole(expiresAtMs);
+  return isLease ? { holder, token, renewedAtMs, expiresAtMs } : undefined;
+}
+
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value);
+}
+
 /** How a storage keeps leases: one record per task. */
 export interface LeaseRecords {
   read(taskId: string): Promise<TimedLease>;
