@@ -9,6 +9,7 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
+  titleOf,
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
@@ -328,7 +329,7 @@ export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: Checkpo
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
   if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(
-    `Checkpoint ${draft.id} of task ${JSON.stringify(draft.taskId)} exists with another ${isSameState ? different : "state"}. ` +
+    `${titleOf(draft)} exists with another ${isSameState ? different : "state"}. ` +
       "Nothing was stored; use another id.",
   );
 }

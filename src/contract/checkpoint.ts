@@ -52,6 +52,11 @@ export interface CheckpointSummary {
   readonly sizeBytes: number;
 }
 
+/** Names a checkpoint in a message. */
+export function titleOf({ id, taskId }: Pick<CheckpointSummary, "id" | "taskId">): string {
+  return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
+}
+
 /** Every field of a summary, in the order in which files and seals have them: each form of a record is made of this list. */
 export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
   taskId: true,
@@ -198,6 +203,11 @@ export function brokenSeal(record: SealedSummary): string | undefined {
   }
 }
 
+function requireSeal(record: SealedSummary, unchanged: string): void {
+  if (brokenSeal(record) === undefined) return;
+  throw new CheckpointCorruptError(`${titleOf(record)} fails its seal. ${unchanged}, and it was left untouched.`);
+}
+
 /**
  * The record under its new status, sealed anew. It needs no payload body, so a store can change a status without reading
  * one.
@@ -206,13 +216,10 @@ export function brokenSeal(record: SealedSummary): string | undefined {
  * @throws {CheckpointConflictError} The checkpoint is `completed`, which it never leaves.
  */
 export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
-  const name = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
-  if (brokenSeal(record) !== undefined) {
-    throw new CheckpointCorruptError(`${name} fails its seal. Its status was not changed, and it was left untouched.`);
-  }
+  requireSeal(record, "Its status was not changed");
   if (record.status === "completed" && change.status !== "completed") {
     throw new CheckpointConflictError(
-      `${name} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
+      `${titleOf(record)} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
     );
   }
   const { error: _former, ...rest } = record;
@@ -226,11 +233,7 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
  * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
  */
 export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
-  if (brokenSeal(record) !== undefined) {
-    throw new CheckpointCorruptError(
-      `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)} fails its seal. Its payload was not replaced, and it was left untouched.`,
-    );
-  }
+  requireSeal(record, "Its payload was not replaced");
   const { body } = payload;
   const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
   const changed = { ...record, sizeBytes, payload };

@@ -10,6 +10,7 @@ import {
   type StoredCheckpoint,
   summaryOf,
   type TaskSummary,
+  titleOf,
 } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
@@ -117,7 +118,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     if (!isCorrupt(opened)) return opened;
     this.#onCorrupt(opened);
     throw new CheckpointCorruptError(
-      `Checkpoint ${id} of task ${JSON.stringify(taskId)} can't be read: ${opened.reason} (${opened.location}). ` +
+      `${titleOf({ id, taskId })} can't be read: ${opened.reason} (${opened.location}). ` +
         "It was left untouched; latest() gives the newest intact one.",
       { cause: opened.cause },
     );
@@ -277,13 +278,13 @@ export class CheckpointReader<Schema extends StateSchema> {
     const { schema } = this.#options;
     // A run that has saved no state has none. Without a schema, StateOf is unknown, or the type that the caller chose.
     if (schema === undefined || current === undefined) return current as StateOf<Schema>;
-    return decodeWithSchema(schema, current, `${nameOf(owner)} was left untouched, but the schema refuses its state`);
+    return decodeWithSchema(schema, current, `${titleOf(owner)} was left untouched, but the schema refuses its state`);
   }
 
   /** A state in its stored form, brought to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
-    const what = nameOf(record);
+    const what = titleOf(record);
     if (record.stateVersion > stateVersion) {
       throw new UnsupportedFormatError(
         `${what} holds a state of version ${record.stateVersion}; this program knows versions up to ${stateVersion}. ` +
@@ -330,10 +331,6 @@ function ifIntact<Result extends object>(
 
 /** A checkpoint for a message. */
 type Named = Pick<CheckpointSummary, "id" | "taskId">;
-
-function nameOf({ id, taskId }: Named): string {
-  return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
-}
 
 function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
   try {
