@@ -19,7 +19,6 @@ export default defineConfig({
   output: {
     dir: "dist",
     chunkFileNames: "shared/[name].js",
-    sourcemap: true,
     codeSplitting: {
       groups: [
         { name: "core", test: /\/src\/(contract|manager|codec)\// },

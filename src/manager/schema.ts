@@ -1,5 +1,5 @@
-import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { StateInvalidError } from "../contract/errors.js";
+import type { StandardSchemaV1 } from "./standard-schema.js";
 
 /**
  * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with `Output`;

@@ -1,0 +1,14 @@
+// @ts-check
+// What Node loads: a file for each entry, and what they share. The types beside them are tsc's.
+import { defineConfig } from "rolldown";
+
+const entries = ["oneshot", "processes", "prp"].map((name) => [`${name}/index`, `src/${name}/index.ts`]);
+
+export default defineConfig({
+  input: Object.fromEntries(entries),
+  platform: "node",
+  // Packages stay packages.
+  external: /^[^./]/,
+  transform: { target: "node20.19" },
+  output: { dir: "dist", chunkFileNames: "shared/[name].js" },
+});
