@@ -10,5 +10,6 @@ export default defineConfig({
   // Packages stay packages.
   external: /^[^./]/,
   transform: { target: "node20.19" },
-  output: { dir: "dist", chunkFileNames: "shared/[name].js" },
+  // Doc comments are in the types.
+  output: { dir: "dist", chunkFileNames: "shared/[name].js", comments: { jsdoc: false } },
 });

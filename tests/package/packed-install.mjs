@@ -22,6 +22,8 @@ const root = join(import.meta.dirname, "..", "..");
 const folder = mkdtempSync(join(tmpdir(), "waymark-packed-"));
 /** Entries that say `npm install zod` without it. */
 const NEED_ZOD = ["waymark/oneshot", "waymark/phase-checkpoints", "waymark/prp", "waymark/kit"];
+/** A clone's remote, with the password of somebody: neither may be published. */
+const ORIGIN = "https://somebody:password@git.example/owner/waymark.git";
 const MOST_PACKAGES = 8;
 const MOST_BYTES = 2_000_000;
 
@@ -48,7 +50,7 @@ void main();
 const SAID = '{"phase":2} ran';
 
 try {
-  const tarballs = { sdk: pack("."), runners: pack("runners"), command: pack("cli") };
+  const tarballs = { sdk: pack(".", ""), runners: pack("runners", ORIGIN), command: pack("cli", ORIGIN) };
   for (const tarball of Object.values(tarballs)) {
     run("npx", ["publint", "--strict", join(folder, tarball)], root);
     if (tarball !== tarballs.command) run("npx", ["attw", join(folder, tarball), "--profile", "esm-only"], root);
@@ -245,9 +247,15 @@ function look(cwd, [program = "", ...args]) {
   console.log(`ran ${[program, ...args].join(" ")} in ${cwd.slice(folder.length + 1)}`);
 }
 
-/** @param {string} path @returns {string} the name of what was packed */
-function pack(path) {
-  const answer = run("npm", ["pack", "--json", "--pack-destination", folder], join(root, path));
+/** @param {string} path @param {string} origin - The clone's remote. @returns {string} the name of what was packed */
+function pack(path, origin) {
+  const env = {
+    ...process.env,
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "remote.origin.url",
+    GIT_CONFIG_VALUE_0: origin,
+  };
+  const answer = run("npm", ["pack", "--json", "--pack-destination", folder], join(root, path), env);
   const [{ filename, files }] = JSON.parse(answer);
   /** @type {string[]} */
   const paths = files.map((/** @type {{ path: string }} */ { path }) => path);
@@ -267,6 +275,16 @@ function pack(path) {
     run("tar", ["-xOzf", join(folder, filename), `package/${name}`]),
   );
   assert.doesNotMatch(readme ?? "", /\]\((?!https:|#)/, `${filename}'s README has no link that npm can't follow`);
+  if (origin !== "") {
+    const { repository, homepage, bugs } = JSON.parse(manifest ?? "");
+    const page = "https://git.example/owner/waymark";
+    assert.deepEqual(repository, { type: "git", url: `git+${page}.git`, directory: path });
+    assert.deepEqual([homepage, bugs], [`${page}#readme`, `${page}/issues`]);
+    assert.ok(
+      readme?.includes(`](${page}/blob/HEAD/docs/systems.md`),
+      `${filename}'s README leads to the repository's pages`,
+    );
+  }
   assert.doesNotMatch(manifest ?? "", /"file:/, `${filename} asks for published versions`);
   assert.ok(!existsSync(join(root, path, ".packing")), "the repository's own files are back");
   console.log(`packed ${filename}`);
@@ -298,8 +316,8 @@ function module(cwd, program) {
 }
 
 /** @param {string} program @param {string[]} args @returns {string} */
-function run(program, args, cwd = folder) {
-  return execFileSync(program, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+function run(program, args, cwd = folder, env = process.env) {
+  return execFileSync(program, args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 }
 
 /** What a program says that fails. @param {string} program @param {string[]} args @param {string} cwd */
@@ -329,9 +347,9 @@ function packagesIn(modules) {
     .map((path) => dirname(path));
 }
 
-/** @param {string} path */
+/** What the files of a folder take on a disk with blocks of 4 KiB. @param {string} path */
 function bytesIn(path) {
   return readdirSync(path, { recursive: true, encoding: "utf8" })
     .map((name) => statSync(join(path, name)))
-    .reduce((sum, stats) => sum + (stats.isFile() ? stats.size : 0), 0);
+    .reduce((sum, stats) => sum + (stats.isFile() ? Math.ceil(stats.size / 4096) * 4096 : 0), 0);
 }

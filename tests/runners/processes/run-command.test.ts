@@ -2,6 +2,7 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { runCommand } from "waymark-runners/processes";
 import { ProcessStartError } from "../../../runners/src/processes/command.js";
 import { openSink } from "../../../runners/src/prp/output.js";
 import { recordingLogger } from "../../support/recording-logger.js";
@@ -55,6 +56,16 @@ describe("starting a command", () => {
 });
 
 describe("a command", () => {
+  it("needs no options: sh runs it in the current folder, and its output is kept", async () => {
+    expect(await runCommand({ command: "pwd; false; echo $0 >&2" })).toMatchObject({
+      exitCode: 0,
+      stdout: `${process.cwd()}\n`,
+      stderr: "sh\n",
+      timedOut: false,
+      aborted: false,
+    });
+  });
+
   it("gives its exit code and both its streams", async () => {
     expect(await run("echo out; echo err >&2; exit 3").result).toEqual({
       exitCode: 3,
