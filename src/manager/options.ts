@@ -50,10 +50,10 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
 }
 
 /** The manager's options with their defaults. */
-export interface ResolvedOptions<Schema extends StateSchema> {
+export interface ResolvedOptions {
   readonly storage: StorageAdapter;
   readonly ownsStorage: boolean;
-  readonly schema: Schema | undefined;
+  readonly schema: StateSchema | undefined;
   readonly stateVersion: number;
   readonly migrations: Readonly<Record<number, (stored: unknown) => unknown>>;
   readonly retention: RetentionPolicy | undefined;
@@ -83,9 +83,7 @@ const MANAGER_KEYS = [
 ] satisfies (keyof CheckpointManagerOptions)[];
 
 /** @throws {TypeError | RangeError} An option is misspelled, missing or out of range; the message names it. */
-export function resolveOptions<Schema extends StateSchema>(
-  options: CheckpointManagerOptions<Schema>,
-): ResolvedOptions<Schema> {
+export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
     const promised = "It is a promise: await it first.";
