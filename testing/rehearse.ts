@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
 import { checkKeys } from "../src/contract/adapter.js";
@@ -36,6 +36,8 @@ export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial
 const TASK = "rehearsal";
 /** The longest that a lease may last: nothing renews it. */
 const LEASE_MS = 2 ** 31 - 1;
+/** How long a stop waits for the steps under way. */
+const LONGEST_WAIT_MS = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
@@ -175,8 +177,12 @@ class Theatre {
         (error: unknown): End => ({ kind: "threw", error }),
       ),
     ]);
-    // A kill would cut off the steps under way; here they come to their end, and aren't recorded.
-    await Promise.allSettled(bodies);
+    // A kill would cut off the steps under way; here they come to their end, and aren't recorded. One may wait for another that
+    // the stop has cut off.
+    const giveUp = new AbortController();
+    const waited = pause(LONGEST_WAIT_MS, undefined, { signal: giveUp.signal }).catch(() => undefined);
+    await Promise.race([Promise.allSettled(bodies), waited]);
+    giveUp.abort();
     await releaseLeases();
     return { end, saves, started, unused, results, interrupted, milestones: await milestonesIn(manager) };
   }

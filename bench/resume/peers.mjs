@@ -31,6 +31,15 @@ export function peersOn(/** @type {Server} */ { url }) {
       bytes: ({ folder }) => bytesIn(folder),
     },
     {
+      // As LangGraph's SqliteSaver: a power loss may take the last steps.
+      name: "Waymark SQLite, normal",
+      file: "waymark.mjs",
+      env: { RESUME_DURABILITY: "normal" },
+      services: "none",
+      place: ({ folder }) => join(folder, "runs.db"),
+      bytes: ({ folder }) => bytesIn(folder),
+    },
+    {
       name: "Waymark files",
       file: "waymark.mjs",
       services: "none",

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
 import type {
   Checkpoint,
@@ -73,6 +74,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
   constructor(options: CheckpointManagerOptions) {
     this.#options = resolveOptions(options);
+    // Each run under way listens.
+    setMaxListeners(0, this.#closing.signal);
     const { logger, transforms } = this.#options;
     if (transforms.length > 0) {
       const names = transforms.map(({ name }) => name);

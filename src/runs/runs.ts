@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseHeldError } from "../contract/errors.js";
 import { checkTaskId } from "../manager/arguments.js";
-import { type AnyFunction, Attempt, type AttemptHost, type Outcome } from "./attempt.js";
+import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
 import type { Lease } from "./lease.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
@@ -60,16 +60,13 @@ export class Runs {
     const completed = await this.#completed(taskId, options);
     if (completed !== undefined) return completed.result;
     const stop = new StopSignal(taskId, this.#host.closing, options);
-    let outcome: Outcome;
     try {
-      outcome = await this.#underLease(taskId, fn, options, stop);
+      return await this.#underLease(taskId, fn, options, stop);
     } finally {
       stop.end();
+      // The process is about to end. A rejection could end it before the other runs have paused.
+      if (stop.isFinal) await new Promise(() => undefined);
     }
-    // The process is about to end. A rejection could end it before the other runs have paused.
-    if (stop.isFinal) await new Promise(() => undefined);
-    if (outcome.isFailed) throw outcome.error;
-    return outcome.result;
   }
 
   /** A completed run needs no lease. */
@@ -94,13 +91,13 @@ export class Runs {
     return standingOf(host, options);
   }
 
-  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<Outcome> {
+  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {
     const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal));
     this.#taskIds.add(taskId);
     try {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
-      if (found.isCompleted) return { isFailed: false, result: found.result };
+      if (found.isCompleted) return found.result;
       const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found });
       return await within(this, taskId, stop.signal, () => attempt.run());
     } finally {

@@ -82,6 +82,16 @@ it("redaction reaches results, errors and labels of steps, in the first run, too
   }
 });
 
+it("redaction reaches a run's input and result", async () => {
+  const { manager } = managerOn(undefined, { redact: { paths: ["input.token", "result.token"] } });
+  const result = await manager.run("t", (run) => ({ token: "secret", input: run.input }), {
+    input: { token: "secret", n: 1 },
+  });
+  expect(result).toEqual({ token: "[redacted]", input: { token: "[redacted]", n: 1 } });
+  expect(JSON.stringify(await manager.latest("t"))).not.toContain("secret");
+  expect(await manager.run("t", () => 0 as never, { input: { token: "other", n: 1 } })).toEqual(result);
+});
+
 it("redaction of whole errors leaves nothing of them", async () => {
   const { manager, storage } = managerOn(undefined, { redact: { paths: ["error"] } });
   const running = manager.run("t", async (run) => {
