@@ -11,7 +11,10 @@ export interface WaymarkConfig
     CheckpointManagerOptions,
     "schema" | "stateVersion" | "migrations" | "retention" | "transforms" | "redact"
   > {
-  /** A storage URL for `openStorage`, or any adapter. A relative path begins at the folder of the configuration's file. */
+  /**
+   * A storage URL for `openStorage`, whose relative path begins at the folder of the configuration's file; or any adapter. All
+   * managers of the process share that adapter, and the first `close` closes it.
+   */
   readonly storage?: string | StorageAdapter | undefined;
 }
 
