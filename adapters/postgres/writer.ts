@@ -12,6 +12,7 @@ import {
   type Payload,
   type SealedSummary,
   type StatusChange,
+  sealDraft,
   sealedParts,
   withPayload,
   withStatus,
@@ -38,6 +39,9 @@ export interface Append {
   readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 
+/** So many tasks' passing checkpoints are remembered. */
+const MOST_PASSING = 1000;
+
 /** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
 export class PostgresWriter {
   readonly #connection: PostgresConnection;
@@ -46,6 +50,8 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
+  /** The passing checkpoints that this adapter has stored, by task: the next append replaces them, and needn't read them. */
+  readonly #passing = new Map<string, NonNullable<Append["replaced"]> & Pick<CheckpointDraft, "id">>();
 
   constructor(
     connection: PostgresConnection,
@@ -110,6 +116,8 @@ export class PostgresWriter {
   /** The checkpoint that an append replaces, if it is a passing one. Should it change meanwhile, it stays. */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
+    const known = this.#passing.get(draft.taskId);
+    if (known?.id === options.replaces) return known;
     const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
     return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
   }
@@ -166,7 +174,7 @@ export class PostgresWriter {
       for (const { draft, piece, replaced } of placed) {
         const sequence = sequences.get(draft.taskId);
         if (sequence === undefined) continue;
-        this.#histories.stored(draft, piece, sequence);
+        this.#stored(draft, piece, sequence);
         if (replaced) await this.#trimBefore(draft.taskId, piece);
       }
       return sequences;
@@ -194,13 +202,23 @@ export class PostgresWriter {
         ...token,
       );
       if (given === undefined) return undefined;
-      this.#histories.stored(draft, placed, Number(given));
+      this.#stored(draft, placed, Number(given));
       if (replaced) await this.#trimBefore(draft.taskId, placed);
       return Number(given);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
+  }
+
+  #stored(draft: CheckpointDraft, placed: PlacedPiece, sequence: number): void {
+    this.#histories.stored(draft, placed, sequence);
+    const { taskId, id } = draft;
+    this.#passing.delete(taskId);
+    if (!isPassing(draft)) return;
+    this.#passing.set(taskId, { id, sequence, seal: sealDraft(draft, sequence).seal });
+    const [oldest] = this.#passing.keys();
+    if (oldest !== undefined && this.#passing.size > MOST_PASSING) this.#passing.delete(oldest);
   }
 
   /**
@@ -283,6 +301,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, run: Statements) => Promise<boolean>,
   ): Promise<boolean> {
+    this.#passing.delete(taskId);
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;

@@ -31,6 +31,13 @@ export function peersOn(/** @type {Server} */ { url }) {
       bytes: ({ folder }) => bytesIn(folder),
     },
     {
+      name: "Waymark SQLite, normal",
+      file: "waymark-normal.mjs",
+      services: "none",
+      place: ({ folder }) => join(folder, "runs.db"),
+      bytes: ({ folder }) => bytesIn(folder),
+    },
+    {
       name: "Waymark files",
       file: "waymark.mjs",
       services: "none",

@@ -7,7 +7,7 @@ import { checkText } from "./arguments.js";
 export interface RedactOptions {
   /**
    * Paths to secrets: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
-   * `error`, `error.message`, `step.model.token` (of what the step `model` returned). `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
+   * `error`, `error.message`, `step.model.token` (of the result of the step `model`), `input.token` and `result.token` (of a run). `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
    * `*` and `[*]` are any one of them. If a path leads to a Set's items, the whole Set is redacted. Keys never are.
    */
   readonly paths: readonly string[];
@@ -16,7 +16,10 @@ export interface RedactOptions {
 }
 
 const DEFAULT_CENSOR = "[redacted]";
-const FORMS = "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, label, error, error.message";
+const FORMS =
+  "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
+/** The parts of a checkpoint that a path leads into. */
+const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result"];
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to a cause too, though a record's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
@@ -26,6 +29,8 @@ const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
+  /** The secrets in a run's own values. */
+  readonly ofRun: { readonly input: RedactedPaths | undefined; readonly result: RedactedPaths | undefined };
   /** Paths into a step's name, and then into its result. */
   readonly #steps: readonly PathPattern[];
   readonly #error: RedactedPaths | undefined;
@@ -47,6 +52,7 @@ export class Redaction {
     this.#censor = censor;
     this.state = under("state");
     this.metadata = under("metadata");
+    this.ofRun = { input: under("input"), result: under("result") };
     this.#steps = patternsUnder("step");
     this.#errorSteps = patternsUnder("error");
     this.#error = under("error");
@@ -110,7 +116,7 @@ function parsePath(path: unknown): { readonly root: string; readonly steps: Path
 }
 
 function leadsSomewhere(root: string, steps: PathPattern): boolean {
-  if (root === "state" || root === "metadata" || root === "step") return steps.length > 0;
+  if (VALUES.includes(root)) return steps.length > 0;
   if (root === "label") return steps.length === 0;
   return (
     root === "error" && steps.length <= 1 && steps.every((step) => step === ANY_STEP || ERROR_STEPS.includes(step))

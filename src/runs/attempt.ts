@@ -4,7 +4,6 @@ import { RunPausedError } from "../contract/errors.js";
 import type { EventHub } from "../manager/events.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader } from "../manager/reader.js";
-import type { SavedStateOf, StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import { RunJournal, type Standing } from "./journal.js";
 import type { Lease } from "./lease.js";
@@ -14,34 +13,30 @@ import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
 
 /** The parts of a manager that an attempt uses. */
-export interface AttemptHost<Schema extends StateSchema> {
-  readonly options: ResolvedOptions<Schema>;
+export interface AttemptHost {
+  readonly options: ResolvedOptions;
   readonly events: EventHub;
-  readonly reader: CheckpointReader<Schema>;
-  readonly writer: CheckpointWriter<Schema>;
+  readonly reader: CheckpointReader;
+  readonly writer: CheckpointWriter;
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
 
 /** A run's function. `CheckpointManager.run` has checked that it takes such a run; the state's type is the schema's. */
 export type AnyFunction = (run: never) => unknown;
 
-/** How an attempt ended. */
-export type Outcome =
-  | { readonly isFailed: false; readonly result: unknown }
-  | { readonly isFailed: true; readonly error: unknown };
-
 /** One attempt of a run, under a lease. */
-export class Attempt<Schema extends StateSchema> {
-  readonly #host: AttemptHost<Schema>;
+export class Attempt {
+  readonly #host: AttemptHost;
   readonly #taskId: string;
   readonly #fn: AnyFunction;
   readonly #stop: StopSignal;
   readonly #isNew: boolean;
   readonly #values: StepValues;
   readonly #journal: RunJournal;
+  #failedStep: string | undefined;
 
   constructor(
-    host: AttemptHost<Schema>,
+    host: AttemptHost,
     {
       taskId,
       fn,
@@ -68,7 +63,8 @@ export class Attempt<Schema extends StateSchema> {
     this.#journal = new RunJournal(taskId, journalHost, lease, found.standing, (error) => stop.stop(error));
   }
 
-  async run(): Promise<Outcome> {
+  /** @throws The error that ended the attempt. */
+  async run(): Promise<unknown> {
     const { events } = this.#host;
     const taskId = this.#taskId;
     try {
@@ -77,10 +73,9 @@ export class Attempt<Schema extends StateSchema> {
       events.emit("runStarted", { taskId, attempt, pass, recordedSteps: this.#journal.size.steps });
       const result = await this.#passes();
       events.emit("runEnded", { taskId, status: "completed" });
-      return { isFailed: false, result };
+      return result;
     } catch (thrown) {
-      const error = await this.#ended(thrown);
-      return { isFailed: true, error };
+      throw await this.#ended(thrown);
     }
   }
 
@@ -98,7 +93,7 @@ export class Attempt<Schema extends StateSchema> {
         next = pass.nextOf(returned);
       } catch (error) {
         await pass.end();
-        pass.forgetErrorsOf(error);
+        this.#failedStep = pass.forgetErrorsOf(error);
         throw error;
       }
       pass.tellUnused();
@@ -108,11 +103,11 @@ export class Attempt<Schema extends StateSchema> {
     }
   }
 
-  #pass(): Pass<unknown, SavedStateOf<Schema>, unknown> {
+  #pass(): Pass<unknown, unknown, unknown> {
     const { events, reader, writer, options } = this.#host;
     const { logger, clock } = options;
     const [taskId, journal, values] = [this.#taskId, this.#journal, this.#values];
-    const textOfState = (state: SavedStateOf<Schema>) => writer.stateText(taskId, state);
+    const textOfState = (state: unknown) => writer.stateText(taskId, state);
     const host = { taskId, journal, values, events, logger, signal: this.#stop.signal, clock, textOfState };
     const { begin, input, head } = journal;
     return new Pass(host, {
@@ -120,14 +115,14 @@ export class Attempt<Schema extends StateSchema> {
         begin === undefined
           ? undefined
           : reader.decoded({ taskId, id: head.generation }, decodeJson("json-tagged", begin)),
-      input: input === undefined ? undefined : values.valueOf("The input", input),
+      input: input === undefined ? undefined : values.valueOf("input", input),
     });
   }
 
   async #complete(returned: unknown): Promise<unknown> {
-    const result = this.#values.textOf("The result", returned);
+    const result = this.#values.textOf("result", returned);
     await this.#journal.save({ status: "completed", isPassOver: true, result, label: "Run completed" });
-    return this.#values.valueOf("The result", result);
+    return this.#values.valueOf("result", result);
   }
 
   /** Records how the attempt ended, if it may. Returns the error for the caller. */
@@ -136,8 +131,16 @@ export class Attempt<Schema extends StateSchema> {
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     const reason: unknown = signal.aborted ? signal.reason : thrown;
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
-      await this.#record({ status: "failed", error: thrown, label: this.#journal.after("Run failed") });
-      options.logger.debug({ taskId, error: thrown }, "A run failed");
+      const label =
+        this.#failedStep === undefined ? this.#journal.after("Run failed") : `Run failed in ${this.#failedStep}`;
+      await this.#record({ status: "failed", error: thrown, label });
+      if (this.#failedStep === undefined && this.#journal.size.steps > 0) {
+        options.logger.warn(
+          { taskId },
+          `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run comes to the same steps' ` +
+            "results: mend the function, or begin anew with `restart: true`",
+        );
+      }
       events.emit("runEnded", { taskId, status: "failed", error: thrown });
       return thrown;
     }

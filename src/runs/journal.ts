@@ -4,16 +4,15 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
 import type { SaveOptions } from "../manager/save-options.js";
-import type { StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import type { Lease } from "./lease.js";
 import type { RunSaveOptions } from "./run.js";
 import { type Entry, StepEntries } from "./step-entries.js";
-import { bytesOfText } from "./step-values.js";
+import { bytesOfText, UNDEFINED } from "./step-values.js";
 
 /** The parts of a manager that a journal uses. */
 export interface JournalHost {
-  readonly writer: Pick<CheckpointWriter<StateSchema>, "draftOfRun" | "appendOfRun">;
+  readonly writer: Pick<CheckpointWriter, "draftOfRun" | "appendOfRun">;
   readonly maxPayloadBytes: number;
   /** Tells of a save that was stored, and its lease of one that was refused. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
@@ -49,13 +48,7 @@ export class RunJournal {
   readonly #host: JournalHost;
   readonly #lease: Lease;
   readonly #failed: (error: unknown) => void;
-  #head: Standing["head"];
-  #state: string | undefined;
-  #begin: string | undefined;
-  readonly #input: string | undefined;
-  #stage: string | undefined;
-  #sequence: number | undefined;
-  #passingId: string | undefined;
+  readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
   #otherBytes = 0;
   /** The steps that the next save is the first to have, for its label. */
@@ -68,35 +61,29 @@ export class RunJournal {
     taskId: string,
     host: JournalHost,
     lease: Lease,
-    { head, state, begin, input, steps, stage, sequence, passingId }: Standing,
+    { steps, ...standing }: Standing,
     failed: (error: unknown) => void,
   ) {
     this.#taskId = taskId;
     this.#host = host;
     this.#lease = lease;
     this.#failed = failed;
-    this.#head = head;
-    this.#state = state;
-    this.#begin = begin;
-    this.#input = input;
-    this.#stage = stage;
-    this.#sequence = sequence;
-    this.#passingId = passingId;
+    this.#at = standing;
     this.#steps = new StepEntries(steps);
     this.#count();
   }
 
   get head(): Standing["head"] {
-    return this.#head;
+    return this.#at.head;
   }
 
   /** The state that this pass began with, as text. */
   get begin(): string | undefined {
-    return this.#begin ?? this.#state;
+    return this.#at.begin ?? this.#at.state;
   }
 
   get input(): string | undefined {
-    return this.#input;
+    return this.#at.input;
   }
 
   /** How many steps this pass has, and how many bytes their results have. */
@@ -166,8 +153,8 @@ export class RunJournal {
     const begin = this.begin ?? UNDEFINED;
     this.#assertFits(state, bytesOfText(begin) + this.#steps.bytes);
     return this.save(options, (id) => {
-      this.#begin = begin;
-      this.#state = state;
+      this.#at.begin = begin;
+      this.#at.state = state;
       this.#count();
       this.#steps.add({ head: { ...head, id }, value: undefined });
     });
@@ -181,10 +168,10 @@ export class RunJournal {
   /** Ends the pass with a milestone, and begins the next. */
   async next(state: string, options: RunSaveOptions): Promise<void> {
     await this.save({ ...options, isPassOver: true }, () => {
-      this.#state = state;
-      this.#begin = undefined;
+      this.#at.state = state;
+      this.#at.begin = undefined;
     });
-    this.#head = { ...this.#head, pass: this.#head.pass + 1 };
+    this.#at.head = { ...this.#at.head, pass: this.#at.head.pass + 1 };
     this.#steps = new StepEntries([]);
     this.#count();
   }
@@ -203,7 +190,7 @@ export class RunJournal {
 
   #assertFits(state: string, others: number): void {
     const bytes = bytesOfText(state);
-    if (HEAD_BYTES + bytes + bytesOfText(this.#input) + others <= this.#host.maxPayloadBytes) return;
+    if (HEAD_BYTES + bytes + bytesOfText(this.#at.input) + others <= this.#host.maxPayloadBytes) return;
     throw this.#tooLarge("The state", `it has ${bytes} bytes`);
   }
 
@@ -218,21 +205,23 @@ export class RunJournal {
   async #save(saving: Saving, change?: (id: string) => void): Promise<string> {
     this.#lease.signal.throwIfAborted();
     try {
-      const { isPassing = false, isPassOver = false, result, stage = this.#stage, ...options } = saving;
-      const replaces = this.#passingId;
+      // A step may have blocked the process for longer than the lease lasts.
+      if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
+      const { isPassing = false, isPassOver = false, result, stage = this.#at.stage, ...options } = saving;
+      const replaces = this.#at.passingId;
       const draft = this.#host.writer.draftOfRun(
         this.#taskId,
         { ...options, stage },
         isPassing ? { replaces } : undefined,
       );
       change?.(draft.id);
-      if (this.#head.generation === "") this.#head = { ...this.#head, generation: draft.id };
+      if (this.#at.head.generation === "") this.#at.head = { ...this.#at.head, generation: draft.id };
       const encoded = runText(
         {
-          head: { ...this.#head, id: draft.id, isPassOver },
-          state: this.#state,
-          begin: isPassOver ? undefined : this.#begin,
-          input: this.#input,
+          head: { ...this.#at.head, id: draft.id, isPassOver },
+          state: this.#at.state,
+          begin: isPassOver ? undefined : this.#at.begin,
+          input: this.#at.input,
           result,
         },
         // A pass that is over needs no results.
@@ -240,9 +229,9 @@ export class RunJournal {
       );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
-      this.#sequence = sequence;
-      this.#passingId = isPassing ? id : undefined;
-      this.#stage = stage;
+      this.#at.sequence = sequence;
+      this.#at.passingId = isPassing ? id : undefined;
+      this.#at.stage = stage;
       return id;
     } catch (error) {
       this.#failed(error);
@@ -256,7 +245,7 @@ export class RunJournal {
     encoded: ReturnType<typeof runText>,
     replaces: string | undefined,
   ): Promise<CheckpointSummary> {
-    const options = { expectedSequence: this.#sequence, lease: this.#lease };
+    const options = { expectedSequence: this.#at.sequence, lease: this.#lease };
     for (let failures = 0; ; failures++) {
       const how = { replaces, isRepeated: failures > 0 };
       try {
@@ -271,13 +260,10 @@ export class RunJournal {
   }
 
   #count(): void {
-    const texts = [this.#state, this.#begin, this.#input];
+    const texts = [this.#at.state, this.#at.begin, this.#at.input];
     this.#otherBytes = texts.reduce((sum, text) => sum + bytesOfText(text), HEAD_BYTES);
   }
 }
-
-/** The text of `undefined`. */
-const UNDEFINED = '{"$waymark":"undefined"}';
 
 /** The first of some steps. */
 function labelOf(steps: readonly string[]): string | undefined {

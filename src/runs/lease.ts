@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
@@ -22,16 +23,25 @@ export interface LeaseOptions {
 export interface Lease extends AsyncDisposable {
   readonly taskId: string;
   readonly holder: string;
-  /** The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher one. */
+  /**
+   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher one; so does this lease if it is renewed after
+   * it has expired.
+   */
   readonly token: number;
   /** When it expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
   readonly expiresAt: string;
   /**
    * Aborts with the LeaseLostError once the lease is lost or released. It aborts at once if the lease expires, or if a write
-   * under it is refused; if somebody else has the task meanwhile, as after a suspend, at the next write or renewal.
+   * under it is refused. If the process was blocked or suspended beyond its time, the storage is asked first: it aborts only if
+   * somebody else has claimed the task meanwhile.
    */
   readonly signal: AbortSignal;
-  /** Renews it now, unless a renewal is under way: then it waits for that one. @throws {LeaseLostError} It is lost. */
+  /**
+   * Renews it now, unless a renewal is under way: then it waits for that one. One that has expired is claimed again, unless
+   * somebody else has claimed the task since.
+   *
+   * @throws {LeaseLostError} It is lost.
+   */
   renew(): Promise<void>;
   /** Ends it: the task is free. Idempotent. Release a lost one, too: the storage may still hold it. */
   release(): Promise<void>;
@@ -43,6 +53,8 @@ export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">
 const DEFAULT_TTL_MS = 30_000;
 const MIN_TTL_MS = 100;
 const MAX_TTL_MS = 2 ** 31 - 1;
+/** If the expiry's timer comes later than this, the process was blocked or suspended, and could send no renewal. */
+const LATE_MS = 100;
 
 /**
  * Claims a task.
@@ -117,7 +129,6 @@ interface Claimed {
 export class TaskLease implements Lease {
   readonly taskId: string;
   readonly holder: string;
-  readonly token: number;
   readonly #leases: LeaseStore;
   readonly #ttlMs: number;
   readonly #ending = new AbortController();
@@ -125,6 +136,7 @@ export class TaskLease implements Lease {
   #renewing: Promise<void> | undefined;
   #expiry: NodeJS.Timeout | undefined;
   #expiresAtMs = 0;
+  #token: number;
   #released: Promise<void> | undefined;
 
   constructor(leases: LeaseStore, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
@@ -132,10 +144,16 @@ export class TaskLease implements Lease {
     this.#ttlMs = ttlMs;
     this.taskId = taskId;
     this.holder = holder;
-    this.token = token;
+    this.#token = token;
+    // Each step under way may listen.
+    setMaxListeners(0, this.signal);
     this.#lastsFrom(askedAtMs);
     // A failure of the storage is no loss yet: the next renewal, or the expiry, decides.
     this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
+  }
+
+  get token(): number {
+    return this.#token;
   }
 
   get expiresAt(): string {
@@ -173,9 +191,22 @@ export class TaskLease implements Lease {
     this.signal.throwIfAborted();
     const askedAtMs = performance.now();
     const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
-    if (!isHeld) this.#end("it has expired, or somebody else has it");
+    if (!isHeld && !(await this.#claimedAgain()))
+      this.#end("it has expired, and somebody else has claimed the task since");
     this.signal.throwIfAborted();
     this.#lastsFrom(askedAtMs);
+  }
+
+  /** Claims the expired lease again. False if somebody else has claimed the task since. */
+  async #claimedAgain(): Promise<boolean> {
+    if (this.signal.aborted) return false;
+    const claim = await this.#leases.claim(this.taskId, this.holder, this.#ttlMs);
+    if (!claim.isGranted) return false;
+    // A release that was called meanwhile doesn't know this token.
+    const isNext = claim.token === this.#token + 1 && !this.signal.aborted;
+    if (isNext) this.#token = claim.token;
+    else await this.#leases.release(this.taskId, claim.token);
+    return isNext;
   }
 
   async #release(): Promise<void> {
@@ -189,8 +220,18 @@ export class TaskLease implements Lease {
   #lastsFrom(askedAtMs: number): void {
     clearTimeout(this.#expiry);
     this.#expiresAtMs = askedAtMs + this.#ttlMs;
-    const expire = (): void => this.#end("it expired before it was renewed");
-    this.#expiry = setTimeout(expire, Math.max(0, this.#expiresAtMs - performance.now())).unref();
+    const leftMs = Math.max(0, this.#expiresAtMs - performance.now());
+    this.#expiry = setTimeout(() => this.#expire(), leftMs).unref();
+  }
+
+  #expire(): void {
+    const expired = () => this.#end("it expired before it was renewed");
+    if (performance.now() - this.#expiresAtMs < LATE_MS) {
+      expired();
+      return;
+    }
+    this.#expiry = setTimeout(expired, renewalMs(this.#ttlMs)).unref();
+    void this.renew().catch(expired);
   }
 
   #end(why: string): void {

@@ -1,5 +1,4 @@
-import { hash } from "node:crypto";
-import { RunPausedError, StepInterruptedError } from "../contract/errors.js";
+import { RunPausedError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
 import { checkId } from "../manager/arguments.js";
 import type { EventHub } from "../manager/events.js";
@@ -11,7 +10,7 @@ import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOption
 import { checkRunSaveOptions, checkStepOptions } from "./run-options.js";
 import { attemptStep } from "./step-attempts.js";
 import type { Entry } from "./step-entries.js";
-import type { StepValues } from "./step-values.js";
+import { hashOf, type StepValues } from "./step-values.js";
 import { ThrownErrors } from "./thrown-errors.js";
 
 /** The parts of a run that a pass uses. */
@@ -86,7 +85,9 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
         this.#failures.push({ error, promise });
       },
     );
-    const promise = new StepPromise<unknown>((resolve, reject) => running.then(resolve, reject));
+    const promise = new StepPromise<unknown>((resolve, reject) => {
+      running.then(resolve, reject);
+    });
     return promise;
   }
 
@@ -164,11 +165,16 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     events.emit("stepsUnused", { taskId, steps: unused });
   }
 
-  /** @internal Forgets the error that ended the run: the next run tries its step again. */
-  forgetErrorsOf(thrown: unknown): void {
+  /**
+   * @internal Forgets the errors that ended the run: the next run tries their steps again.
+   * @returns The title of the step that ended it, if one did.
+   */
+  forgetErrorsOf(thrown: unknown): string | undefined {
     const { journal } = this.#host;
     const gone = this.#thrown.toRetryAfter(thrown, journal.entries());
     if (gone.size > 0) journal.forget((entry) => gone.has(entry));
+    const [first] = gone;
+    return first && stepTitle(first.head.name, first.head.occurrence);
   }
 
   async #step(name: string, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
@@ -184,6 +190,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       );
     }
     this.#names.add(name);
+    this.#thrown.stepBegins();
     try {
       // Also for a recorded one: names that overlap are an error on a resume, too.
       await Promise.resolve();
@@ -197,7 +204,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   async #recordedOrRun(step: NamedStep, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
     const { journal, values, events } = this.#host;
     const { name, occurrence, title } = step;
-    const input = options.input === undefined ? undefined : this.#digestOfInput(options.input);
+    const input = options.input === undefined ? undefined : values.digestOfInput(title, options.input);
     const recorded = journal.find({ name, occurrence, status: "completed" });
     if (recorded === undefined) return this.#run(step, fn, options, input);
     if (recorded.head.input !== input && recorded.head.status !== "started") {
@@ -241,8 +248,21 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const told = { taskId, pass: this.#number, step: title };
     events.emit("stepStarted", told);
     const startedMs = performance.now();
-    const call = { title, keyOf: () => this.#keyOf(name, occurrence), signal };
-    const end = await attemptStep((made) => within(this, title, made.signal, () => fn(made)), options, call);
+    const call = { title, keyOf: () => this.#keyOf(step, input), signal };
+    /** The error of a result that can't be stored: the step has ended, so it is neither tried again nor recorded. */
+    let unstorable: { readonly error: unknown } | undefined;
+    const perform = async (made: StepCall): Promise<string> => {
+      const result = await within(this, title, made.signal, () => fn(made));
+      try {
+        return values.textOfResult(name, title, result, schema);
+      } catch (error) {
+        if (error instanceof StateInvalidError) throw error;
+        unstorable = { error };
+        return "";
+      }
+    };
+    const end = await attemptStep(perform, options, call);
+    if (unstorable !== undefined) throw unstorable.error;
     const { attempts } = end;
     const durationMs = Math.round(performance.now() - startedMs);
     const ended = { ...begun, durationMs, attempts };
@@ -255,8 +275,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       const text = values.textOfError(name, title, end.error);
       entry = journal.note({ ...ended, status: "failed" }, text);
     } else {
-      const text = values.textOfResult(name, title, end.result, schema);
-      entry = journal.note({ ...ended, status: "completed" }, text);
+      entry = journal.note({ ...ended, status: "completed" }, end.result);
     }
     await journal.stored();
     this.#warnIfLong();
@@ -282,13 +301,11 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     });
   }
 
-  #digestOfInput(input: unknown): string {
-    return hashOf(this.#host.values.textOf("The input of a step", input));
-  }
-
-  #keyOf(name: string, occurrence: number): string {
+  /** @param input - The digest of the step's input: with another one, the step does something else. */
+  #keyOf({ name, occurrence }: NamedStep, input: string | undefined): string {
     const { generation } = this.#host.journal.head;
-    return hashOf(JSON.stringify([this.taskId, generation, this.#number, name, occurrence]));
+    const parts = [this.taskId, generation, this.#number, name, occurrence, ...(input === undefined ? [] : [input])];
+    return hashOf(JSON.stringify(parts));
   }
 
   #count(name: string): number {
@@ -367,8 +384,4 @@ interface NamedStep {
   readonly name: string;
   readonly occurrence: number;
   readonly title: string;
-}
-
-function hashOf(text: string): string {
-  return hash("sha256", text, "hex").slice(0, 32);
 }

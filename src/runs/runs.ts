@@ -1,8 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseHeldError } from "../contract/errors.js";
 import { checkTaskId } from "../manager/arguments.js";
-import type { SavedStateOf, StateSchema } from "../manager/schema.js";
-import { type AnyFunction, Attempt, type AttemptHost, type Outcome } from "./attempt.js";
+import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
 import type { Lease } from "./lease.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
@@ -12,7 +11,7 @@ import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 
 /** The parts of a manager that its runs use. */
-export interface RunsHost<Schema extends StateSchema> extends AttemptHost<Schema> {
+export interface RunsHost extends AttemptHost {
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   claim(taskId: string): Promise<Lease>;
@@ -23,11 +22,11 @@ export interface RunsHost<Schema extends StateSchema> extends AttemptHost<Schema
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
-export class Runs<Schema extends StateSchema> {
-  readonly #host: RunsHost<Schema>;
+export class Runs {
+  readonly #host: RunsHost;
   readonly #taskIds = new Set<string>();
 
-  constructor(host: RunsHost<Schema>) {
+  constructor(host: RunsHost) {
     this.#host = host;
   }
 
@@ -61,16 +60,13 @@ export class Runs<Schema extends StateSchema> {
     const completed = await this.#completed(taskId, options);
     if (completed !== undefined) return completed.result;
     const stop = new StopSignal(taskId, this.#host.closing, options);
-    let outcome: Outcome;
     try {
-      outcome = await this.#underLease(taskId, fn, options, stop);
+      return await this.#underLease(taskId, fn, options, stop);
     } finally {
       stop.end();
+      // The process is about to end. A rejection could end it before the other runs have paused.
+      if (stop.isFinal) await new Promise(() => undefined);
     }
-    // The process is about to end. A rejection could end it before the other runs have paused.
-    if (stop.isFinal) await new Promise(() => undefined);
-    if (outcome.isFailed) throw outcome.error;
-    return outcome.result;
   }
 
   /** A completed run needs no lease. */
@@ -90,19 +86,18 @@ export class Runs<Schema extends StateSchema> {
       reader,
       stateVersion: manager.stateVersion,
       values: new StepValues(taskId, manager),
-      initialState: () =>
-        initialState === undefined ? undefined : writer.stateText(taskId, initialState as SavedStateOf<Schema>),
+      initialState: () => (initialState === undefined ? undefined : writer.stateText(taskId, initialState)),
     };
     return standingOf(host, options);
   }
 
-  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<Outcome> {
+  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {
     const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal));
     this.#taskIds.add(taskId);
     try {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
-      if (found.isCompleted) return { isFailed: false, result: found.result };
+      if (found.isCompleted) return found.result;
       const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found });
       return await within(this, taskId, stop.signal, () => attempt.run());
     } finally {

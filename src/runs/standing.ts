@@ -3,15 +3,14 @@ import { parseRunBody, type RunBody } from "../codec/run-body.js";
 import { RunMismatchError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
-import type { StateSchema } from "../manager/schema.js";
 import type { Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
-import type { StepValues } from "./step-values.js";
+import { canonicalText, type StepValues } from "./step-values.js";
 
 /** The parts of a manager that tell a run's standing. */
 export interface StandingHost {
   readonly taskId: string;
-  readonly reader: Pick<CheckpointReader<StateSchema>, "newestText" | "textById" | "newestWhere" | "migrated">;
+  readonly reader: Pick<CheckpointReader, "newestText" | "textById" | "newestWhere" | "migrated">;
   readonly stateVersion: number;
   readonly values: StepValues;
   /** `initialState`, as text. */
@@ -62,7 +61,7 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Found {
   const { version, input } = options;
   const standing: Standing = {
     head: { generation: "", attempt: 1, pass: 1, ...(version === undefined ? undefined : { version }) },
-    input: input === undefined ? undefined : host.values.textOf("The input", input),
+    input: input === undefined ? undefined : host.values.textOf("input", input),
     steps: [],
     passingId: undefined,
     stage: undefined,
@@ -114,7 +113,7 @@ function bodyOf({ encoding, text, summary }: CheckpointText): RunBody | undefine
 }
 
 function resultOf(body: RunBody | undefined, { values }: StandingHost): unknown {
-  return body?.result === undefined ? undefined : values.valueOf("The result", body.result);
+  return body?.result === undefined ? undefined : values.valueOf("result", body.result);
 }
 
 /** The state of a plain checkpoint, as a run has it. */
@@ -133,7 +132,8 @@ function textOfStored(host: StandingHost, summary: CheckpointText["summary"], st
 }
 
 function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, recorded: string | undefined): void {
-  if (input === undefined || values.textOf("The input", input) === recorded) return;
+  if (input === undefined) return;
+  if (recorded !== undefined && canonicalText(recorded) === canonicalText(values.textOf("input", input))) return;
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,
@@ -147,11 +147,11 @@ function otherVersion(
   recorded: string | number | undefined,
   given: string | number | undefined,
 ): RunMismatchError {
-  const name = (version: string | number | undefined) =>
-    version === undefined ? "no version" : JSON.stringify(version);
+  const withVersion = (version: string | number | undefined) =>
+    version === undefined ? "without a version" : `with version ${JSON.stringify(version)}`;
   return new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} was begun with version ${name(recorded)}, and the function has version ${name(given)} now. ` +
+    `The run of task ${JSON.stringify(taskId)} was begun ${withVersion(recorded)}, and is called ${withVersion(given)} now. ` +
       'Nothing was run or changed. Give `onChange: "resume"` to go on with the recorded steps, or `onChange: "restart"` to begin anew.',
   );
 }

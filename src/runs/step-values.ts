@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { hash } from "node:crypto";
 import { decodeJson, encodeJson } from "../codec/json.js";
 import { BUILT_IN_ERRORS, errorKindOf } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
@@ -13,9 +14,9 @@ const MOST_CAUSES = 10;
 /** Turns what steps return and throw into text, and back. */
 export class StepValues {
   readonly #taskId: string;
-  readonly #options: Pick<ResolvedOptions<StateSchema>, "maxPayloadBytes" | "redaction">;
+  readonly #options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">;
 
-  constructor(taskId: string, options: Pick<ResolvedOptions<StateSchema>, "maxPayloadBytes" | "redaction">) {
+  constructor(taskId: string, options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">) {
     this.#taskId = taskId;
     this.#options = options;
   }
@@ -55,24 +56,50 @@ export class StepValues {
     return decodeJson("json-tagged", text, `The error of ${this.#nameOf(title)}`);
   }
 
-  /** A value of the run itself: its input, its result. */
-  textOf(what: string, value: unknown): string {
-    return this.#encoded(value, `${what} of the run of task ${JSON.stringify(this.#taskId)}`, undefined);
+  /** The digest of a step's input: the same for equal values. */
+  digestOfInput(title: string, input: unknown): string {
+    return hashOf(canonicalText(this.#encoded(input, `The input of ${this.#nameOf(title)}`, undefined)));
+  }
+
+  /** A value of the run itself. */
+  textOf(what: "input" | "result", value: unknown): string {
+    return this.#encoded(value, this.#subjectOf(what), this.#options.redaction?.ofRun[what]);
   }
 
   /** The value of {@link textOf}. */
-  valueOf(what: string, text: string): unknown {
-    return decodeJson("json-tagged", text, `${what} of the run of task ${JSON.stringify(this.#taskId)}`);
+  valueOf(what: "input" | "result", text: string): unknown {
+    return decodeJson("json-tagged", text, this.#subjectOf(what));
   }
 
   #encoded(value: unknown, subject: string, redacted: RedactedPaths | undefined): string {
     return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true).text;
   }
 
+  #subjectOf(what: "input" | "result"): string {
+    return `The ${what} of the run of task ${JSON.stringify(this.#taskId)}`;
+  }
+
   #nameOf(title: string): string {
     return `step ${JSON.stringify(title)} of task ${JSON.stringify(this.#taskId)}`;
   }
 }
+
+/** The same text for equal values: with sorted keys, without properties that are `undefined`. */
+export function canonicalText(text: string): string {
+  return JSON.stringify(JSON.parse(text), (_key, value: unknown) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    const kept = Object.entries(value).filter(([, part]) => JSON.stringify(part) !== UNDEFINED);
+    return Object.fromEntries(kept.sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
+}
+
+/** The first half of a SHA-256, in hex. */
+export function hashOf(text: string): string {
+  return hash("sha256", text, "hex").slice(0, 32);
+}
+
+/** The text of `undefined`. */
+export const UNDEFINED = '{"$waymark":"undefined"}';
 
 /** The size of a text as it is stored, in bytes. */
 export function bytesOfText(text: string | undefined): number {

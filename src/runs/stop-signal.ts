@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { RunPausedError } from "../contract/errors.js";
 import { onTermination } from "../manager/termination.js";
 import { enclosingSignal } from "./nesting.js";
@@ -15,6 +16,8 @@ export class StopSignal {
 
   constructor(taskId: string, closing: AbortSignal, { signal, pauseOnSignal = false }: RunOptions) {
     this.#taskId = taskId;
+    // Each step under way may listen.
+    setMaxListeners(0, this.signal);
     this.#on(closing, (cause) => this.#pause("the manager is closing", cause));
     if (signal !== undefined) this.#on(signal, (cause) => this.#pause("its signal was aborted", cause));
     const outer = enclosingSignal();

@@ -4,17 +4,26 @@ import type { Entry } from "./step-entries.js";
 /** The errors of recorded steps that a run's function was given. */
 export class ThrownErrors {
   readonly #entries = new Map<unknown, Entry>();
+  /** The steps that failed since the last step began. */
+  #last: Entry[] = [];
 
   add(error: unknown, entry: Entry): void {
     this.#entries.set(error, entry);
+    this.#last.push(entry);
+  }
+
+  stepBegins(): void {
+    this.#last = [];
   }
 
   /**
    * The failed steps to try again after this error has ended the run: those whose errors it is made of, and those that ended
-   * after them, which the function has had no use for. Not those with `atMostOnce`.
+   * after them, which the function has had no use for. If it is made of none, those after which the function began no other
+   * step: it has thrown an error of its own for them. Not those with `atMostOnce`.
    */
   toRetryAfter(thrown: unknown, entries: readonly Entry[]): ReadonlySet<Entry> {
-    const fatal = new Set(partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []));
+    const parts = partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []);
+    const fatal = new Set(parts.length === 0 ? this.#last : parts);
     const first = entries.findIndex((entry) => fatal.has(entry));
     const after = first === -1 ? [] : entries.slice(first);
     return new Set(after.filter(({ head }) => head.status === "failed" && !head.isOnce));

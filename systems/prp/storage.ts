@@ -23,7 +23,7 @@ const StoredStateSchema = z.codec(
 );
 
 /** A session's checkpoints, as the core keeps them. */
-export type PrpCheckpoints = CheckpointManager<typeof StoredStateSchema>;
+export type PrpCheckpoints = CheckpointManager<CheckpointExecutionState>;
 
 export interface PrpCheckpointsOptions {
   readonly sessionPath: string;

@@ -50,6 +50,11 @@ it("show lists the steps of the pass, and which of them came from storage", asyn
   expect(stdout).toMatch(/steps +model · \d+ ms · from storage\n/);
   expect(stdout).toMatch(/\n\S* +model 2 · \d+ ms\n/);
   expect((await run("show", "agent", "--state")).stdout).toBe("1\n");
+  const shown = JSON.parse((await run("show", "agent", "--json")).stdout);
+  expect(shown).toMatchObject({
+    state: 1,
+    run: { attempt: 2, steps: [{ name: "model", result: "x" }, {}, { result: "y" }] },
+  });
 });
 
 it("list --timeline draws all steps of a task's runs as bars", async () => {

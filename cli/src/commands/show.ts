@@ -50,7 +50,8 @@ export const show: CommandFile = {
           else if (options.state) await session.output.line(jsonText(state, indent));
           else {
             const { checkpoint: shown } = await describeCheckpoint(session, checkpoint);
-            await session.output.line(jsonText({ ...shown, state }));
+            const run = await readRun(session, checkpoint);
+            await session.output.line(jsonText({ ...shown, state, ...(run && { run: plainJson(run) }) }));
           }
         }),
       );

@@ -2,6 +2,7 @@
 //
 //   node dist/agent.js ann                                   begins, or goes on
 //   node dist/agent.js ann fork ann-2 "Tell the warehouse."  goes on from ann's last turn with these words, as ann-2
+//   node dist/agent.js ann rewind ann "Tell the warehouse."  the same, as ann
 import { join } from "node:path";
 import { CheckpointManager } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
@@ -11,7 +12,7 @@ import { model } from "./model.js";
 import { toolsOver } from "./tools.js";
 
 const [taskId, verb, newTaskId = "", words = ""] = process.argv.slice(2);
-if (!taskId) throw new TypeError('Usage: node dist/agent.js <task> [fork <new task> "<words>"]');
+if (!taskId) throw new TypeError('Usage: node dist/agent.js <task> [fork|rewind <task to go on as> "<words>"]');
 
 const folder = process.env["AGENT_FOLDER"] ?? ".";
 const ledger = new Ledger(join(folder, "ledger.db"));
@@ -23,17 +24,18 @@ manager.on("stepStarted", ({ step }) => console.log(`begins ${step}`));
 manager.on("stepEnded", ({ step }) => console.log(`recorded ${step}`));
 manager.on("stepReused", ({ step }) => console.log(`reused ${step}`));
 
-if (verb === "fork") await fork(taskId, newTaskId, words);
+if (verb !== undefined) await edit(taskId, newTaskId, words);
 const initialState: Chat = { messages: [{ role: "user", content: "Ann writes: my mug came broken." }] };
 const loop = agent(model, toolsOver(ledger, Number(process.env["MAIL_MS"] ?? 100)));
-const answer = await manager.run(verb === "fork" ? newTaskId : taskId, loop, { initialState, pauseOnSignal: true });
+const answer = await manager.run(newTaskId || taskId, loop, { initialState, pauseOnSignal: true });
 console.log(`answer ${answer}`);
 ledger.close();
 
-/** A new task with the last turn's chat and a person's words. Its tools have keys of their own; `taskId` stays as it is. */
-async function fork(taskId: string, newTaskId: string, words: string): Promise<void> {
+/** Adds a person's words to the last turn's chat: in a task of its own, or where `newTaskId` is `taskId`. The tools that run then have new keys. */
+async function edit(taskId: string, newTaskId: string, words: string): Promise<void> {
   const turn = await manager.latest(taskId, { stage: "turn" });
   if (turn === undefined) throw new Error(`The agent has made no turn in ${taskId}.`);
-  await manager.fork(taskId, turn.id, newTaskId);
+  if (newTaskId === taskId) await manager.rewind(taskId, turn.id);
+  else await manager.fork(taskId, turn.id, newTaskId);
   await manager.save(newTaskId, { messages: [...turn.state.messages, { role: "user", content: words }] });
 }

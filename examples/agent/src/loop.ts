@@ -14,8 +14,7 @@ export function agent(model: LanguageModel, perform: Perform) {
     const { messages } = run.state;
     const reply = await run.step("model", async ({ signal }) => {
       const { text, toolCalls, response } = await generateText({ model, tools, messages, abortSignal: signal });
-      // Copies: a call of the AI SDK has a hidden property, and hidden properties are not stored but refused.
-      return { text, toolCalls: toolCalls.map((call) => ({ ...call })), messages: response.messages };
+      return { text, toolCalls, messages: response.messages };
     });
     messages.push(...reply.messages);
     if (reply.toolCalls.length === 0) {

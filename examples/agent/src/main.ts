@@ -16,6 +16,8 @@ console.log("\n2  Another process goes on.");
 const resumed = await run(["ann"]);
 console.log('\n3  A person forks the last turn, with the words "Tell the warehouse, too."');
 const forked = await run(["ann", "fork", "ann-2", "Tell the warehouse, too."]);
+console.log("\n4  A person rewinds the agent itself to that turn, with the same words.");
+const rewound = await run(["ann", "rewind", "ann", "Tell the warehouse, too."]);
 
 console.log("\nThe ledger");
 const ledger = new Ledger(join(folder, "ledger.db"));
@@ -28,11 +30,12 @@ for (const { what, asked } of deeds) {
 const begun = (lines: string[]) => lines.flatMap((line) => /^begins (.*)/.exec(line)?.[1] ?? []).join(", ");
 const findings = {
   "Everything was done once: the ledger knew the key of the mail that was asked for twice.":
-    deeds.map(({ asked }) => asked).join() === "1,2,1" && new Set(deeds.map(({ what }) => what)).size === 3,
+    deeds.map(({ asked }) => asked).join() === "1,2,1,1" && new Set(deeds.map(({ what }) => what)).size === 3,
   "No recorded step ran again: only the mail that was killed began twice.":
     begun([...killed, ...resumed]) === "model, find_order c1, model, reorder c2, mail c3, mail c3, model",
-  "The fork did nothing again, and has an answer of its own.":
-    begun(forked) === "model, mail c4, model" && forked.at(-1) !== resumed.at(-1),
+  "The fork and the rewound agent did nothing again, and have answers of their own.": [forked, rewound].every(
+    (lines) => begun(lines) === "model, mail c4, model" && lines.at(-1) !== resumed.at(-1),
+  ),
 };
 for (const [says, isTrue] of Object.entries(findings)) console.log(`${isTrue ? "✓" : "✗ Not true:"} ${says}`);
 process.exitCode = Object.values(findings).every(Boolean) ? 0 : 1;

@@ -126,6 +126,38 @@ it("steps that failed beside the one that ended the run are tried again, too", a
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
 });
 
+it("a step is tried again if the function throws an error of its own for it, and begins no other step", async () => {
+  const { manager } = managerOn();
+  let isMended = false;
+  const program = () =>
+    manager.run("t", async (run) => {
+      const [built] = await Promise.allSettled([
+        run.step("build", () => (isMended ? "built" : Promise.reject(new Error("no compiler")))),
+        run.step("other", () => 1),
+      ]);
+      if (built.status === "rejected") throw new Error("Build failed");
+      return built.value;
+    });
+  await expect(program()).rejects.toThrow("Build failed");
+  expect((await manager.latest("t"))?.label).toBe("Run failed in build");
+  isMended = true;
+  expect(await program()).toBe("built");
+});
+
+it("a run that fails though no step did says that another run comes to the same end", async () => {
+  const { manager, logger } = managerOn();
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("a", () => 1);
+      throw new Error("Three attempts weren't enough.");
+    });
+  await expect(program()).rejects.toThrow("Three attempts");
+  expect(logger.lines.at(-1)).toMatchObject({
+    level: "warn",
+    message: expect.stringMatching(/no step threw.*restart: true/),
+  });
+});
+
 it("a failed step that nobody awaits ends the run, and is tried again", async () => {
   const { manager } = managerOn();
   let calls = 0;

@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointManager, LeaseHeldError, StorageError, UnsupportedOperationError } from "waymark";
 import { isPassing } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
 
 describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
@@ -80,6 +81,26 @@ it("a run waits for the lease as long as waitForLease says", async () => {
   expect(await waiting).toBe("mine");
   await using _again = await manager.lease("u");
   await expect(manager.run("u", () => 1, { waitForLease: 1 })).rejects.toThrow(LeaseHeldError);
+});
+
+it("a run that waited for the lease and finds the task completed gives the stored result", async () => {
+  const { manager, storage } = managerOn();
+  const begun = deferred();
+  const first = manager.run("t", async (run) => {
+    await begun.promise;
+    return run.step("a", () => "first");
+  });
+  const second = managerOn(storage).manager.run("t", () => "second", { waitForLease: 60_000 });
+  begun.resolve();
+  expect(await Promise.all([first, second])).toEqual(["first", "first"]);
+});
+
+it("the first result, too, is what was stored", async () => {
+  const { manager } = managerOn();
+  const own = { list: [1] };
+  const result = await manager.run("t", () => own);
+  expect(result).toEqual(own);
+  expect(result).not.toBe(own);
 });
 
 it("a run under a lease of the caller's leaves it to the caller", async () => {

@@ -1,6 +1,14 @@
 // run.step: names, retries, timeouts, schemas, inputs and keys.
-import { describe, expect, it, vi } from "vitest";
-import { type CheckpointManager, type Run, StateInvalidError, StepInterruptedError, StorageError } from "waymark";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import {
+  type CheckpointManager,
+  type Run,
+  RunPausedError,
+  StateInvalidError,
+  StepInterruptedError,
+  StorageError,
+} from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
@@ -175,7 +183,101 @@ it("another input of a step runs it and all recorded after it anew", async () =>
   expect(ran).toHaveLength(5);
 });
 
+it("a key is another one for another input: the step does something else then", async () => {
+  const { manager } = managerOn();
+  const keys: string[] = [];
+  for (const input of [{ amount: 1 }, { amount: 2 }]) {
+    const paying = manager.run("t", async (run) => {
+      await run.step("pay", ({ key }) => keys.push(key), { input });
+      throw new Error("stop");
+    });
+    await expect(paying).rejects.toThrow("stop");
+  }
+  expect(new Set(keys).size).toBe(2);
+});
+
+it("a key is another one in another task, also if the ids of its checkpoints are the same", async () => {
+  const keys: string[] = [];
+  for (const taskId of ["t", "u"]) {
+    let ids = 0;
+    const { manager } = managerOn(undefined, { createId: () => `${++ids}` });
+    await manager.run(taskId, (run) => run.step("a", ({ key }) => keys.push(key)));
+  }
+  expect(new Set(keys).size).toBe(2);
+});
+
+it("a result that its schema refuses fails the attempt: it is tried again, and a caught refusal is kept", async () => {
+  const { manager } = managerOn();
+  const schema = z.object({ answer: z.number() });
+  let asked = 0;
+  const program = (isLast: boolean) =>
+    manager.run("t", async (run) => {
+      const reply = await run.step("model", ({ attempt }) => ({ answer: attempt === 1 ? Number.NaN : attempt }), {
+        ...{ schema, retry: { times: 1, backoffMs: 0 } },
+      });
+      const other = await run
+        .step("other", () => ({ answer: Number(`no ${++asked}`) }), { schema })
+        .catch((error: unknown) => error);
+      expect(other).toMatchObject({ code: "STATE_INVALID" });
+      await run.step("last", () => 1);
+      if (!isLast) throw new Error("stop");
+      return [reply.answer, asked];
+    });
+  await expect(program(false)).rejects.toThrow("stop");
+  expect(await program(true)).toEqual([2, 1]);
+});
+
+it("a step of a run within it can't call the outer run's step", async () => {
+  const { manager } = managerOn();
+  const nested = manager.run("outer", (outer) =>
+    outer.step("inner", () =>
+      manager.run("inner", (inner) => inner.step("a", () => outer.step("b", () => expect.unreachable()))),
+    ),
+  );
+  await expect(nested).rejects.toThrow(/within the step "inner"/);
+});
+
+it("a step's timeout leaves no timer behind", async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const { manager } = managerOn();
+  const before = timers();
+  await manager.run("t", (run) => run.step("a", () => 1, { timeoutMs: 2 ** 31 - 1 }));
+  expect(timers()).toBe(before);
+});
+
+it("many steps at once with timeouts, and many runs, give no warning of a leak", async () => {
+  const { manager } = managerOn();
+  const warnings: string[] = [];
+  const note = ({ name }: Error) => warnings.push(name);
+  process.on("warning", note);
+  onTestFinished(() => void process.off("warning", note));
+  const many = Array.from({ length: 20 }, (_, n) => `${n}`);
+  await Promise.all(
+    many.map((id) =>
+      manager.run(id, (run) => Promise.all(many.map((name) => run.step(name, () => 1, { timeoutMs: 60_000 })))),
+    ),
+  );
+  await nextTurn();
+  expect(warnings).toEqual([]);
+});
+
 describe("atMostOnce", () => {
+  it("begins if the run was stopped before its function was called", async () => {
+    const { manager, storage } = managerOn();
+    const append = storage.append.bind(storage);
+    const controller = new AbortController();
+    const program = (signal?: AbortSignal) =>
+      manager.run("t", (run) => run.step("pay", () => "paid", { atMostOnce: true }), { signal });
+    let appends = 0;
+    storage.append = async (...args) => {
+      if (++appends === 2) controller.abort();
+      return append(...args);
+    };
+    await expect(program(controller.signal)).rejects.toThrow(RunPausedError);
+    expect(await program()).toBe("paid");
+    expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "pay", status: "completed" }]);
+  });
+
   it("doesn't start a step again that was started and interrupted", async () => {
     const storage = new MemoryAdapter();
     const ran: string[] = [];

@@ -1,9 +1,10 @@
 // A run is stopped by signals, a lost lease, another writer, the manager's end.
 import { once } from "node:events";
 import { expect, it } from "vitest";
-import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError } from "waymark";
+import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError, StorageError } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
-import { managerOn } from "./run-support.js";
+import { dyingAfter, managerOn } from "./run-support.js";
 
 /** A step that ends when its signal aborts, as `fetch` does. */
 async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
@@ -45,15 +46,17 @@ it("a signal from outside pauses the run, and the next run goes on", async () =>
 it("a result that comes after the signal is recorded, and no further step begins", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();
+  const began: string[] = [];
   const paused = manager.run(
     "t",
     async (run) => {
       await run.step("a", () => controller.abort());
-      await run.step("b", () => expect.unreachable());
+      await run.step("b", () => began.push("b"));
     },
     { signal: controller.signal },
   );
   await expect(paused).rejects.toThrow(RunPausedError);
+  expect(began).toEqual([]);
   expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a", status: "completed" }]);
 });
 
@@ -78,6 +81,111 @@ it.each(["result", "next state"])(
     expect(await program()).toBe(kind === "result" ? "there" : "done");
   },
 );
+
+it("a step that fails because of the stop isn't recorded, and hears of it through its timeout and its retry's pause", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const reasons: unknown[] = [];
+  const paused = manager.run(
+    "t",
+    (run) =>
+      Promise.all([
+        run.step("fails", (call) => untilAborted(call).catch(() => Promise.reject(new Error("aborted")))),
+        run.step("timed", (call) => untilAborted(call).catch((reason: unknown) => reasons.push(reason)), {
+          timeoutMs: 60_000,
+        }),
+        run.step(
+          "retried",
+          () => {
+            setImmediate(() => controller.abort());
+            throw new Error("again");
+          },
+          { retry: { times: 1, backoffMs: 2 ** 30 } },
+        ),
+      ]),
+    { signal: controller.signal },
+  );
+  await expect(paused).rejects.toThrow(RunPausedError);
+  expect(reasons).toEqual([expect.any(RunPausedError)]);
+  expect((await manager.latest("t"))?.run?.steps.map(({ name }) => name)).toEqual(["timed"]);
+});
+
+it("a paused run begins no further pass, and its checkpoint goes with the next save", async () => {
+  const { manager, storage } = managerOn();
+  const controller = new AbortController();
+  const append = storage.append.bind(storage);
+  storage.append = async (draft, ...rest) => {
+    if (draft.stage === "turn") controller.abort();
+    return append(draft, ...rest);
+  };
+  const passes: number[] = [];
+  const program = (signal?: AbortSignal) =>
+    manager.run(
+      "t",
+      async (run) => {
+        passes.push(run.state.n);
+        return run.state.n === 0 ? run.next({ n: 1 }, { stage: "turn" }) : run.step("a", () => "done");
+      },
+      { initialState: { n: 0 }, signal },
+    );
+  await expect(program(controller.signal)).rejects.toThrow(RunPausedError);
+  expect(passes).toEqual([0]);
+  expect((await manager.list("t")).map(({ status }) => status)).toEqual(["paused", "running"]);
+  expect(await program()).toBe("done");
+  expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
+});
+
+it("a save that failed for good stops the run, also if the function catches its error", async () => {
+  const storage = dyingAfter(2, new MemoryAdapter());
+  const { manager } = managerOn(storage);
+  const began: string[] = [];
+  const stopped = manager.run("t", async (run) => {
+    await run.step("a", () => began.push("a"));
+    await run.step("b", () => began.push("b")).catch(() => undefined);
+    await run.step("c", () => began.push("c")).catch(() => undefined);
+    return "done";
+  });
+  await expect(stopped).rejects.toThrow(StorageError);
+  expect(began).toEqual(["a", "b"]);
+});
+
+it("a save isn't tried again once the lease is lost", async () => {
+  const { manager, storage } = managerOn();
+  await using lease = await manager.lease("t");
+  let appends = 0;
+  storage.append = async () => {
+    appends += 1;
+    await lease.release();
+    throw new StorageError("busy", { retryable: true });
+  };
+  await expect(manager.run("t", () => 1, { lease })).rejects.toThrow();
+  expect(appends).toBe(1);
+});
+
+it("a process that is blocked beyond its lease's time goes on if nobody has claimed the task since", async () => {
+  const { manager, storage } = managerOn();
+  const block = () => {
+    const until = performance.now() + 250;
+    while (performance.now() < until);
+    return "passed";
+  };
+  await using lease = await manager.lease("t", { ttlMs: 100 });
+  const result = await manager.run("t", (run) => run.step("gates", block), { lease });
+  expect(result).toBe("passed");
+  expect(lease.token).toBe(2);
+
+  await using other = await manager.lease("u", { ttlMs: 100 });
+  const lost = manager.run(
+    "u",
+    (run) =>
+      run.step("gates", async () => {
+        block();
+        expect(await storage.leases?.claim("u", "another", 60_000)).toMatchObject({ isGranted: true });
+      }),
+    { lease: other },
+  );
+  await expect(lost).rejects.toThrow(LeaseLostError);
+});
 
 it("a run within a run is paused with it, and goes on with it", async () => {
   const { manager } = managerOn();
@@ -260,7 +368,9 @@ it("close works in a timer that a run has started, once the run is over", async 
   const { manager } = managerOn();
   const [ended, closed] = [deferred(), deferred()];
   await manager.run("t", () => {
-    setImmediate(() => ended.promise.then(() => manager.close()).then(closed.resolve, closed.reject));
+    setImmediate(() => {
+      ended.promise.then(() => manager.close()).then(closed.resolve, closed.reject);
+    });
   });
   ended.resolve();
   await closed.promise;

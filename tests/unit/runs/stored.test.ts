@@ -12,7 +12,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
 
 const keys = { k1: randomBytes(32) };
-const WAYS: Record<string, Partial<CheckpointManagerOptions>> = {
+const WAYS: Record<string, Pick<CheckpointManagerOptions, "transforms">> = {
   "as they are": {},
   compressed: { transforms: [gzip()] },
   "compressed and encrypted": { transforms: [gzip(), encrypt({ keys, current: "k1" })] },
@@ -80,6 +80,16 @@ it("redaction reaches results, errors and labels of steps, in the first run, too
   for await (const record of storage.read({ taskId: "t", order: "newest" })) {
     expect(JSON.stringify(record)).not.toContain("secret");
   }
+});
+
+it("redaction reaches a run's input and result", async () => {
+  const { manager } = managerOn(undefined, { redact: { paths: ["input.token", "result.token"] } });
+  const result = await manager.run("t", (run) => ({ token: "secret", input: run.input }), {
+    input: { token: "secret", n: 1 },
+  });
+  expect(result).toEqual({ token: "[redacted]", input: { token: "[redacted]", n: 1 } });
+  expect(JSON.stringify(await manager.latest("t"))).not.toContain("secret");
+  expect(await manager.run("t", () => 0 as never, { input: { token: "other", n: 1 } })).toEqual(result);
 });
 
 it("redaction of whole errors leaves nothing of them", async () => {

@@ -149,6 +149,21 @@ it("tells of a step with atMostOnce that a stop interrupted, and whether the fun
   }
 });
 
+it("gives up on a step that waits for one that the stop has cut off", async () => {
+  const { problems } = await rehearse(
+    async (run) => {
+      let stop: () => void = () => undefined;
+      const stopped = new Promise<void>((resolve) => {
+        stop = resolve;
+      });
+      await Promise.all([run.step("watch", () => stopped), run.step("build", () => 1).then(stop)]);
+      return "built";
+    },
+    { kills: 3 },
+  );
+  expect(problems).toEqual([]);
+});
+
 it("doesn't wait between the retries of a step", async () => {
   const { problems } = await rehearse(async (run) => {
     const retry = { times: 1, backoffMs: 2 ** 30 };

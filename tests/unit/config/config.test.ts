@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { gzip } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { checkConfig, defineConfig, type WaymarkConfig } from "waymark/config";
+import { defineConfig, type WaymarkConfig } from "waymark/config";
+import { checkConfig } from "../../../config/config.js";
 
 describe("defineConfig", () => {
   it("gives the configuration back as it is", () => {
@@ -23,7 +24,7 @@ describe("defineConfig", () => {
     [{ retention: {} }, /at least one rule or limit/],
     [{ retention: { keepLast: 0 } }, /keepLast/],
     [{ transforms: gzip() }, /transforms/],
-    [{ transforms: [gzip] }, /transforms/],
+    [{ transforms: [gzip] }, /transform "gzip" must have/],
     [{ transforms: [{ name: "x" }] }, /encode and decode/],
     ["sqlite:x.db", /object/],
     [undefined, /object/],

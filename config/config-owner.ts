@@ -17,6 +17,8 @@ export async function assertOurs(path: string): Promise<void> {
   // A stranger's link could lead to any program of ours.
   for (const { uid } of [await lstat(path), await stat(path)]) {
     if (ours.has(uid)) continue;
-    throw new Error(`it belongs to another user (uid ${uid}). If you trust it, name it: --config.`);
+    throw new Error(
+      `it belongs to another user (uid ${uid}). If you trust it, name it: --config of the command, file of openManager.`,
+    );
   }
 }
