@@ -35,7 +35,7 @@ beforeAll(async () => {
   await administer(server, `CREATE DATABASE ${database}`);
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
-  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removeTasks: undefined });`;
+  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removePrefix: undefined });`;
   writeFileSync(join(folder, "my-store.js"), stub);
   // The PRP and the plan that the page has to copy, and the coder that its executor calls.
   writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");

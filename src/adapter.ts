@@ -6,30 +6,29 @@ export {
   type OpenedPayload,
   type OpenPayloadOptions,
   openPayload,
-} from "../codec/payload.js";
-export type { PayloadOwner, Transform, TransformContext } from "../codec/transforms.js";
+} from "./codec/payload.js";
+export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
 export {
   type AdapterCapabilities,
   type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkExpectedTasks,
-  checkKeys,
   compareTasks,
   type ExpectedTask,
-  inRange,
   isCorrupt,
+  isInRange,
   matchesQuery,
   matchesTaskId,
+  matchRetry,
   nextSequence,
   type OrderedTask,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
-  sequenceOfSame,
   type TaskPosition,
   type TaskQuery,
-} from "./adapter.js";
+} from "./contract/adapter.js";
 export {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -37,9 +36,9 @@ export {
   type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
-  copyOf,
-  copyOfPayload,
-  damageIn,
+  copyPayload,
+  copyRecord,
+  findDamage,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -53,7 +52,7 @@ export {
   type TaskSummary,
   withPayload,
   withStatus,
-} from "./checkpoint.js";
+} from "./contract/checkpoint.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
@@ -66,7 +65,7 @@ export {
   StorageError,
   UnsupportedFormatError,
   UnsupportedOperationError,
-} from "./errors.js";
+} from "./contract/errors.js";
 export type {
   CheckedRecord,
   DamagedFinding,
@@ -78,8 +77,9 @@ export type {
   StorageMaintenance,
   StorageRepair,
   StorageVerification,
-} from "./findings.js";
-export { type HolderProcess, ownHolder, processOf } from "./holder.js";
+} from "./contract/findings.js";
+export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
+export { checkKeys, keysOf } from "./contract/keys.js";
 export {
   checkLease,
   type HeldLease,
@@ -92,8 +92,9 @@ export {
   leaseStore,
   monotonicMs,
   NO_LEASE,
+  parseLease,
   type TimedLease,
-} from "./leases.js";
-export { parseSummary, type StoredFields } from "./parse-summary.js";
-export { isOfRun, isPassing, passingMetadata, replacedBy } from "./passing.js";
-export { type RunRecord, type StepRecord, stepText } from "./run-record.js";
+} from "./contract/leases.js";
+export { parseSummary, type StoredFields } from "./contract/parse-summary.js";
+export { isOfRun, isPassing, passingMetadata, replacedBy } from "./contract/passing.js";
+export { type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";
