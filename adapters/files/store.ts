@@ -107,12 +107,10 @@ export abstract class FolderStore implements StorageAdapter {
   #closed = false;
 
   /** @throws {TypeError | RangeError} A wrong option. */
-  constructor(name: string, options: FolderStoreOptions) {
-    checkKeys(
-      `The options of the ${name} adapter`,
-      options,
-      keysOf<FolderStoreOptions>({ path: true, lockTimeoutMs: true }),
-    );
+  /** @param ownKeys - The keys of the subclass's own options. */
+  constructor(name: string, options: FolderStoreOptions, ownKeys: readonly string[] = []) {
+    const keys = keysOf<FolderStoreOptions>({ path: true, lockTimeoutMs: true });
+    checkKeys(`The options of the ${name} adapter`, options, [...keys, ...ownKeys]);
     const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);
