@@ -30,6 +30,7 @@ export {
   type TaskPosition,
   type TaskQuery,
 } from "./adapter.js";
+export { AdapterCalls, type AdapterCallsOptions } from "./adapter-calls.js";
 export {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -79,6 +80,15 @@ export type {
   StorageRepair,
   StorageVerification,
 } from "./findings.js";
+export {
+  type HeaderPlace,
+  headerOf,
+  type IndexedTask,
+  readHeader,
+  requireIntact,
+  selectHeaders,
+  selectTasks,
+} from "./header-index.js";
 export { type HolderProcess, ownHolder, processOf } from "./holder.js";
 export {
   checkLease,
