@@ -1,5 +1,5 @@
-// Everything that README, docs/systems.md, docs/langgraph.md, docs/postgres.md and docs/runs.md show is run here, and what docs/security.md shows is checked
-// by the compiler.
+// The programs of README and of docs/systems.md, langgraph.md, postgres.md, runs.md and writing-an-adapter.md are run here, and those
+// of docs/security.md are checked by the compiler.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,8 @@ const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
 const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
 const postgres = readFileSync(join(root, "docs", "postgres.md"), "utf8");
 const runs = readFileSync(join(root, "docs", "runs.md"), "utf8");
-const blocks = [readme, systems, langgraph, postgres, runs].flatMap(programsIn);
+const adapter = readFileSync(join(root, "docs", "writing-an-adapter.md"), "utf8");
+const blocks = [readme, systems, langgraph, postgres, runs, adapter].flatMap(programsIn);
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
@@ -35,8 +36,6 @@ beforeAll(async () => {
   await administer(server, `CREATE DATABASE ${database}`);
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
-  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removeTasks: undefined });`;
-  writeFileSync(join(folder, "my-store.js"), stub);
   // The PRP and the plan that the page has to copy, and the coder that its executor calls.
   writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");
   writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");
