@@ -23,7 +23,7 @@ const ltsEnv = {
 };
 
 /** The newest Node runs the tests of files, locks, databases and processes, which take most from Node. */
-const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/systems/processes", "tests/package"];
+const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/runners/processes", "tests/package"];
 
 installTools();
 try {

@@ -8,6 +8,7 @@ export type {
   CheckpointStatus,
   CheckpointSummary,
   JsonObject,
+  PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
 export {
@@ -50,7 +51,7 @@ export {
   type RetentionPolicy,
 } from "./manager/retention.js";
 export type { SaveOptions } from "./manager/save-options.js";
-export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
+export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
 export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./runs/lease.js";

@@ -9,7 +9,7 @@ import { stepTitle } from "../src/contract/run-record.js";
 import type { Logger } from "../src/manager/logger.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
-import type { SavedStateOf, StateSchema } from "../src/manager/schema.js";
+import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
 import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
 import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
@@ -29,8 +29,8 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
  * that those are stopped and resumed, too.
  */
 export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
-  run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>,
-  manager: CheckpointManager<Schema>,
+  run: Run<RunStateOf<StateOf<Schema>, Initial>, RunSavedOf<StateOf<Schema>, SavedStateOf<Schema>, Initial>, Input>,
+  manager: CheckpointManager<StateOf<Schema>, SavedStateOf<Schema>>,
 ) => Result | NextPass | Promise<Result | NextPass>;
 
 const TASK = "rehearsal";
@@ -121,17 +121,17 @@ interface Life {
   readonly milestones: readonly unknown[];
 }
 
+/** A rehearsed function. `rehearse` has checked that it takes the run and the manager of its options. */
+type AnyRehearsed = (run: never, manager: never) => unknown;
+
 /** Performs a run's lives, each with a manager of its own. */
-class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Schema> | undefined> {
+class Theatre {
   /** The steps whose functions have asked for their keys. */
   readonly stepsWithKey = new Set<string>();
-  readonly #fn: RehearsedFunction<unknown, Schema, Input, Initial>;
-  readonly #options: RehearseOptions<Schema, Input, Initial>;
+  readonly #fn: AnyRehearsed;
+  readonly #options: RehearseOptions;
 
-  constructor(
-    fn: RehearsedFunction<unknown, Schema, Input, Initial>,
-    options: RehearseOptions<Schema, Input, Initial>,
-  ) {
+  constructor(fn: AnyRehearsed, options: RehearseOptions) {
     this.#fn = fn;
     this.#options = options;
   }
@@ -144,7 +144,7 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
   async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
     const { kills: _kills, before: _before, input, initialState, ...forManager } = this.#options;
     const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
-    const manager = new CheckpointManager<Schema>({ ...forManager, storage, ownsStorage: false, logger: SILENT });
+    const manager = new CheckpointManager({ ...forManager, storage, ownsStorage: false, logger: SILENT });
     const started = new Set<string>();
     const unused: string[] = [];
     const results = new Map<string, unknown>();
@@ -163,9 +163,10 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
     const lease = await manager.lease(TASK, { ttlMs: LEASE_MS });
     const running = manager.run(
       TASK,
-      (run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>) => {
+      (run: Run) => {
         pass += 1;
-        return this.#fn(this.#watched(run, { pass, results, interrupted, bodies, turns }), manager);
+        const watched = this.#watched(run, { pass, results, interrupted, bodies, turns });
+        return this.#fn(watched as never, manager as never);
       },
       { input, initialState, lease },
     );
@@ -187,7 +188,7 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
   }
 
   /** The same run, whose steps tell what they do. */
-  #watched(run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>, watch: Watch): typeof run {
+  #watched(run: Run, watch: Watch): Run {
     const { taskId, state, input, attempt, signal } = run;
     const occurrences = new Map<string, number>();
     const step = async (name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<unknown> => {
@@ -319,7 +320,7 @@ function resultOf({ end }: Life): unknown {
   return end.kind === "returned" ? end.result : undefined;
 }
 
-async function milestonesIn(manager: Pick<CheckpointManager<StateSchema>, "history">): Promise<readonly unknown[]> {
+async function milestonesIn(manager: Pick<CheckpointManager, "history">): Promise<readonly unknown[]> {
   const milestones: unknown[] = [];
   for await (const checkpoint of manager.history(TASK, { order: "oldest" })) {
     const { stage, status, state } = checkpoint;

@@ -65,6 +65,8 @@ export interface Entry {
 export interface RecordHead extends SealedSummary {
   /** The body is bytes, and stands in the file as base64 text. */
   readonly bodyIs?: "base64";
+  /** How many bytes the body takes in a json-file that was written with `pretty`. */
+  readonly stateBytes?: number;
 }
 
 /** The body as one JSON value without a line break. */
@@ -190,14 +192,20 @@ export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraf
  *
  * @throws {UnreadableError}
  */
-export function parseHead(fields: StoredFields & { readonly bodyIs?: JsonValue | undefined }): RecordHead {
-  const { bodyIs } = fields;
+export function parseHead(
+  fields: StoredFields & { readonly bodyIs?: JsonValue | undefined; readonly stateBytes?: JsonValue | undefined },
+): RecordHead {
+  const { bodyIs, stateBytes } = fields;
   const summary = parseSummary(fields);
   if (typeof summary === "string") throw new UnreadableError(summary);
   if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
   const broken = brokenSeal(summary);
   if (broken !== undefined) throw new UnreadableError(broken);
-  return bodyIs === undefined ? summary : { ...summary, bodyIs };
+  return {
+    ...summary,
+    ...(bodyIs === undefined ? undefined : { bodyIs }),
+    ...(typeof stateBytes === "number" && { stateBytes }),
+  };
 }
 
 /** It may begin with a byte order mark, which some editors put there. @throws {UnreadableError} Not a JSON object. */

@@ -99,8 +99,9 @@ export abstract class FolderStore implements StorageAdapter {
   #closed = false;
 
   /** @throws {TypeError | RangeError} A wrong option. */
-  constructor(name: string, options: FolderStoreOptions) {
-    checkKeys(`The options of the ${name} adapter`, options, ["path", "lockTimeoutMs"]);
+  /** @param ownKeys - The keys of the subclass's own options. */
+  constructor(name: string, options: FolderStoreOptions, ownKeys: readonly string[] = []) {
+    checkKeys(`The options of the ${name} adapter`, options, ["path", "lockTimeoutMs", ...ownKeys]);
     const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);

@@ -4,8 +4,18 @@ import type { RunRecord } from "./run-record.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+
 /** A plain JSON object: what `metadata` may be. */
 export type JsonObject = { readonly [key: string]: JsonValue };
+
+/** The fields of `T`, if JSON carries them: a text or an optional field is allowed, a `Date` or a function isn't. */
+export type PlainFields<T> = {
+  [Key in keyof T]: T[Key] extends JsonValue | undefined
+    ? T[Key]
+    : [Extract<T[Key], ((...args: never[]) => unknown) | bigint | symbol>] extends [never]
+      ? PlainFields<T[Key]>
+      : never;
+};
 
 /** Where a task stood at a checkpoint. A completed checkpoint stays completed; a new save reopens the task. */
 export type CheckpointStatus = "running" | "paused" | "completed" | "failed";

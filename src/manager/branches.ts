@@ -1,22 +1,21 @@
 import { checkKeys } from "../contract/adapter.js";
-import type { CheckpointSummary, JsonObject } from "../contract/checkpoint.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { isOfRun, milestoneMetadata } from "../contract/passing.js";
 import { checkTaskId } from "./arguments.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
-import type { StateSchema } from "./schema.js";
 import type { CheckpointWriter } from "./writer.js";
 
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
 type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease">;
 
 /** Makes checkpoints that have the state of an older one: in another task, or as the newest of the same. */
-export class Branches<Schema extends StateSchema> {
-  readonly #reader: CheckpointReader<Schema>;
-  readonly #writer: CheckpointWriter<Schema>;
+export class Branches {
+  readonly #reader: CheckpointReader;
+  readonly #writer: CheckpointWriter;
 
-  constructor(reader: CheckpointReader<Schema>, writer: CheckpointWriter<Schema>) {
+  constructor(reader: CheckpointReader, writer: CheckpointWriter) {
     this.#reader = reader;
     this.#writer = writer;
   }
@@ -53,7 +52,7 @@ export class Branches<Schema extends StateSchema> {
     id: string,
     newTaskId: string,
     options: RewindOptions,
-    link: (metadata: JsonObject | undefined) => Pick<SaveOptions, "parentId" | "metadata">,
+    link: (metadata: object | undefined) => Pick<SaveOptions, "parentId" | "metadata">,
   ): Promise<CheckpointSummary> {
     checkSaveOptions(options);
     tokenOf(newTaskId, options.lease);

@@ -50,10 +50,10 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
 }
 
 /** The manager's options with their defaults. */
-export interface ResolvedOptions<Schema extends StateSchema> {
+export interface ResolvedOptions {
   readonly storage: StorageAdapter;
   readonly ownsStorage: boolean;
-  readonly schema: Schema | undefined;
+  readonly schema: StateSchema | undefined;
   readonly stateVersion: number;
   readonly migrations: Readonly<Record<number, (stored: unknown) => unknown>>;
   readonly retention: RetentionPolicy | undefined;
@@ -83,18 +83,12 @@ const MANAGER_KEYS = [
 ] satisfies (keyof CheckpointManagerOptions)[];
 
 /** @throws {TypeError | RangeError} An option is misspelled, missing or out of range; the message names it. */
-export function resolveOptions<Schema extends StateSchema>(
-  options: CheckpointManagerOptions<Schema>,
-): ResolvedOptions<Schema> {
+export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
-    const promised = "It is a promise: await it first.";
-    const example = "For example new SqliteAdapter(…).";
-    throw new TypeError(
-      `options.storage must be a StorageAdapter. ${types.isPromise(options.storage) ? promised : example}`,
-    );
+    throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(options.storage)}`);
   }
-  if (options.schema !== undefined && typeof options.schema["~standard"]?.validate !== "function") {
+  if (options.schema !== undefined && typeof options.schema?.["~standard"]?.validate !== "function") {
     throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.");
   }
   checkFunction("options.createId", options.createId);
@@ -126,6 +120,15 @@ export function resolveOptions<Schema extends StateSchema>(
     clock: options.clock ?? Date.now,
     logger: safeLogger(options.logger ?? warningLogger),
   };
+}
+
+function howToOpen(storage: unknown): string {
+  if (types.isPromise(storage)) return "It is a promise: await it first.";
+  // Without the text: the URL of a server may hold a password.
+  if (typeof storage === "string") {
+    return 'It is a text. openManager({ storage }) of "waymark/config" takes a storage URL and gives a manager.';
+  }
+  return "For example new SqliteAdapter(…).";
 }
 
 /**

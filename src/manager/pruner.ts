@@ -14,7 +14,6 @@ import {
   type RetentionPolicy,
   whyOutdated,
 } from "./retention.js";
-import type { StateSchema } from "./schema.js";
 
 /** Counts of what a prune has removed. */
 export interface PruneResult {
@@ -35,14 +34,14 @@ export interface PruneAllResult extends PruneResult {
 type RemovedBy = CheckpointEvents["removed"]["by"];
 
 /** Removes checkpoints, by request and by policy. */
-export class Pruner<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
-  readonly #reader: CheckpointReader<Schema>;
+export class Pruner {
+  readonly #options: ResolvedOptions;
+  readonly #reader: CheckpointReader;
   readonly #events: EventHub;
   /** If the manager's policy is `keepLast` alone. */
   readonly #keepLast: KeepLast | undefined;
 
-  constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>, events: EventHub) {
+  constructor(options: ResolvedOptions, reader: CheckpointReader, events: EventHub) {
     this.#options = options;
     this.#reader = reader;
     this.#events = events;

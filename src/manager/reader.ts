@@ -19,7 +19,7 @@ import {
 import type { RunRecord } from "../contract/run-record.js";
 import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
-import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
+import { decodeWithSchema } from "./schema.js";
 
 /** A checkpoint whose text isn't decoded. */
 export interface CheckpointText extends PayloadText {
@@ -32,17 +32,17 @@ export interface CheckpointText extends PayloadText {
  * Reads from the storage: checks seals and digests, decodes states, skips and reports corrupt records. If records are
  * corrupt and no intact one is left, it throws.
  */
-export class CheckpointReader<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
+export class CheckpointReader<State = unknown> {
+  readonly #options: ResolvedOptions;
   readonly #onCorrupt: (record: CorruptRecord) => void;
 
-  constructor(options: ResolvedOptions<Schema>, onCorrupt: (record: CorruptRecord) => void) {
+  constructor(options: ResolvedOptions, onCorrupt: (record: CorruptRecord) => void) {
     this.#options = options;
     this.#onCorrupt = onCorrupt;
   }
 
   /** The query's first intact checkpoint. */
-  async first(query: CheckpointQuery): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+  async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
       // Without transforms there is no promise: then this costs no turn of the event loop.
@@ -56,7 +56,7 @@ export class CheckpointReader<Schema extends StateSchema> {
   }
 
   /** The query's intact checkpoints, one at a time. */
-  async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
+  async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
     const { limit = Number.POSITIVE_INFINITY } = query;
     const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
     const damage = new Damage();
@@ -85,7 +85,7 @@ export class CheckpointReader<Schema extends StateSchema> {
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
-  async byId(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
+  async byId(taskId: string, id: string): Promise<Checkpoint<State>> {
     return this.use(taskId, id, (record) => this.#checkpoint(record));
   }
 
@@ -259,7 +259,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     return ifIntact(record, (intact) => this.#checkpoint(intact));
   }
 
-  #checkpoint(record: StoredCheckpoint): Checkpoint<StateOf<Schema>> | Promise<Checkpoint<StateOf<Schema>>> {
+  #checkpoint(record: StoredCheckpoint): Checkpoint<State> | Promise<Checkpoint<State>> {
     return this.#opened(record, (current, run) => ({
       ...summaryOf(record),
       state: this.decoded(record, current),
@@ -278,11 +278,13 @@ export class CheckpointReader<Schema extends StateSchema> {
   }
 
   /** The state of a stored form of the current version. @param owner - Its checkpoint, for messages. */
-  decoded(owner: Named, current: unknown): StateOf<Schema> {
+  decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
-    // A run that has saved no state has none. Without a schema, StateOf is unknown, or the type that the caller chose.
-    if (schema === undefined || current === undefined) return current as StateOf<Schema>;
-    return decodeWithSchema(schema, current, `${nameOf(owner)} was left untouched, but the schema refuses its state`);
+    const refused = `${nameOf(owner)} was left untouched, but the schema refuses its state`;
+    // A run that has saved no state has none.
+    const isPlain = schema === undefined || current === undefined;
+    // The type is the schema's, or the one that the program promised.
+    return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
   }
 
   /** A state in its stored form, brought to the current version. */

@@ -5,18 +5,17 @@ import { checkId, checkStatus, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
 import { type CheckpointReader, notFound } from "./reader.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
-import type { StateSchema } from "./schema.js";
 
 type SetStatusOptions = Pick<SaveOptions, "error" | "lease">;
 /** `expectedSequence`: by default the newest checkpoint's sequence at the time of the call. */
 type CompleteOptions = Pick<SaveOptions, "expectedSequence" | "lease">;
 
 /** Changes the status of checkpoints. */
-export class StatusChanger<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
-  readonly #reader: CheckpointReader<Schema>;
+export class StatusChanger {
+  readonly #options: ResolvedOptions;
+  readonly #reader: CheckpointReader;
 
-  constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>) {
+  constructor(options: ResolvedOptions, reader: CheckpointReader) {
     this.#options = options;
     this.#reader = reader;
   }

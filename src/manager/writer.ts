@@ -17,7 +17,7 @@ import { checkId, checkTaskId } from "./arguments.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
-import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
+import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 
 /** The end of the year 9999. Later times have another ISO 8601 form, which sorts differently. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -28,20 +28,20 @@ const YIELD_MS = 20;
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
 
 /** Turns states into drafts and appends them, in call order. */
-export class CheckpointWriter<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
+export class CheckpointWriter {
+  readonly #options: ResolvedOptions;
   /** The appends of each task that has one whose draft isn't ready, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
   #yieldedMs = performance.now();
 
-  constructor(options: ResolvedOptions<Schema>) {
+  constructor(options: ResolvedOptions) {
     this.#options = options;
     this.#droppedKeys = new DroppedKeys(options.schema, options.logger);
   }
 
   /** Reads the state before its first await. Without transforms it also reaches the adapter before that. */
-  async append(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
+  async append(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
     tokenOf(taskId, options.lease);
@@ -52,7 +52,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /** A state as it is stored, and a digest that is equal for two states that would be stored alike. */
-  encode(taskId: string, state: SavedStateOf<Schema>): EncodedSnapshot {
+  encode(taskId: string, state: unknown): EncodedSnapshot {
     const encoded = this.#encoded(taskId, state);
     return { encoded, digest: stateDigest(encoded) };
   }
@@ -86,7 +86,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /** Encodes a state as the text that a run's checkpoint holds. @throws The errors of `save`. */
-  stateText(taskId: string, state: SavedStateOf<Schema>): string {
+  stateText(taskId: string, state: unknown): string {
     const encoded = this.#encoded(taskId, state);
     const { schema } = this.#options;
     if (schema && encoded.isRedacted) {
@@ -134,7 +134,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
   }
 
-  #encoded(taskId: string, state: SavedStateOf<Schema>, owner?: PayloadOwner): EncodedState {
+  #encoded(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {
     const { maxPayloadBytes, redaction } = this.#options;
     const stored = this.#stored(state);
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
@@ -250,7 +250,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     };
   }
 
-  #stored(state: SavedStateOf<Schema>): unknown {
+  #stored(state: unknown): unknown {
     const { schema } = this.#options;
     if (schema === undefined) return state;
     return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");

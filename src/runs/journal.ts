@@ -4,7 +4,6 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
 import type { SaveOptions } from "../manager/save-options.js";
-import type { StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import type { Lease } from "./lease.js";
 import type { RunSaveOptions } from "./run.js";
@@ -13,7 +12,7 @@ import { bytesOfText, UNDEFINED } from "./step-values.js";
 
 /** The parts of a manager that a journal uses. */
 export interface JournalHost {
-  readonly writer: Pick<CheckpointWriter<StateSchema>, "draftOfRun" | "appendOfRun">;
+  readonly writer: Pick<CheckpointWriter, "draftOfRun" | "appendOfRun">;
   readonly maxPayloadBytes: number;
   /** Tells of a save that was stored, and its lease of one that was refused. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;

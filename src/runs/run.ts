@@ -1,3 +1,4 @@
+import type { PlainFields } from "../contract/checkpoint.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import type { Lease } from "./lease.js";
@@ -54,7 +55,10 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
-  next(state: Saved, options?: RunSaveOptions): NextPass;
+  next<Metadata extends object & PlainFields<Metadata> = object>(
+    state: Saved,
+    options?: RunSaveOptions<Metadata>,
+  ): NextPass;
 
   /**
    * Saves a milestone in the middle of a pass, to be seen and forked from: `latest` gives its state from now on. It changes
@@ -65,7 +69,10 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
-  save(state: Saved, options?: RunSaveOptions): Promise<{ readonly id: string }>;
+  save<Metadata extends object & PlainFields<Metadata> = object>(
+    state: Saved,
+    options?: RunSaveOptions<Metadata>,
+  ): Promise<{ readonly id: string }>;
 }
 
 /** The argument of a step's function. */
@@ -135,7 +142,10 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
 }
 
 /** As for `save`; a run sets the others itself. */
-export type RunSaveOptions = Pick<SaveOptions, "stage" | "label" | "metadata">;
+export type RunSaveOptions<Metadata extends object = object> = Pick<
+  SaveOptions<Metadata>,
+  "stage" | "label" | "metadata"
+>;
 
 /** The value of `run.next`, for the function to return. */
 export class NextPass {
@@ -155,17 +165,15 @@ export class NextPass {
   }
 }
 
-/** The state of a run: of the manager's schema or type, and `undefined` unless `initialState` is given; else of that. */
-export type RunStateOf<Schema extends StateSchema, Initial> =
-  unknown extends StateOf<Schema>
-    ? undefined extends Initial
-      ? unknown
-      : Initial
-    : StateOf<Schema> | (undefined extends Initial ? undefined : never);
+/** The state of a run: the manager's, and `undefined` unless `initialState` is given. If the manager's is unknown, that of `initialState`. */
+export type RunStateOf<State, Initial> = unknown extends State
+  ? undefined extends Initial
+    ? unknown
+    : Initial
+  : State | (undefined extends Initial ? undefined : never);
 
-/** The states that a run saves: of the manager's schema or type; else of `initialState`, if that is given. */
-export type RunSavedOf<Schema extends StateSchema, Initial> =
-  unknown extends StateOf<Schema> ? RunStateOf<Schema, Initial> : SavedStateOf<Schema>;
+/** The states that a run saves: the manager's. If that is unknown, those of `initialState`. */
+export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;
 
 /** A run's function. It returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (

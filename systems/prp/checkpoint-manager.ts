@@ -19,6 +19,9 @@ export interface CheckpointConfig {
   autoCleanup: boolean;
 }
 
+/** The session that an executor writes to; `undefined` if checkpoints are not enabled. The manager's users have its methods. */
+export let enabledCheckpoints: (manager: PrpCheckpointManager) => SessionCheckpoints | undefined;
+
 const DEFAULTS: CheckpointConfig = { maxCheckpoints: 5, enabled: true, autoCleanup: true };
 
 /**
@@ -164,13 +167,8 @@ export class PrpCheckpointManager {
     await this.close();
   }
 
-  /**
-   * The session that the executor writes to; `undefined` if checkpoints are not enabled.
-   *
-   * @internal
-   */
-  get enabledCheckpoints(): SessionCheckpoints | undefined {
-    return this.#config.enabled ? this.#session : undefined;
+  static {
+    enabledCheckpoints = (manager) => (manager.#config.enabled ? manager.#session : undefined);
   }
 }
 

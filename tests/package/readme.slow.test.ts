@@ -1,5 +1,4 @@
-// The programs of README and of docs/systems.md, langgraph.md, postgres.md, runs.md and writing-an-adapter.md are run here, and those
-// of docs/security.md are checked by the compiler.
+// The programs of the README and of PAGES run here. The compiler checks those of docs/security.md.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,11 +11,11 @@ import { administer, serverUrl } from "../support/postgres.js";
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
-const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
-const postgres = readFileSync(join(root, "docs", "postgres.md"), "utf8");
-const runs = readFileSync(join(root, "docs", "runs.md"), "utf8");
-const adapter = readFileSync(join(root, "docs", "writing-an-adapter.md"), "utf8");
-const blocks = [readme, systems, langgraph, postgres, runs, adapter].flatMap(programsIn);
+const configuration = readFileSync(join(root, "docs", "configuration.md"), "utf8");
+const PAGES = ["langgraph", "postgres", "runs", "ctrl-c", "writing-an-adapter"].map((page) =>
+  readFileSync(join(root, "docs", `${page}.md`), "utf8"),
+);
+const blocks = [readme, systems, configuration, ...PAGES].flatMap(programsIn);
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
@@ -76,6 +75,12 @@ describe("the README", () => {
     expect(Object.keys(exports)).toEqual(expect.arrayContaining(entries));
     for (const [, path] of readme.matchAll(/\]\((?!https?:)([^)]+)\)/g))
       expect(() => readFileSync(join(root, path!))).not.toThrow(/ENOENT/);
+  });
+
+  it("refers to an executor that resumes, in at most 25 lines", () => {
+    const executor = programsIn(configuration).find((code) => code.includes("manager.run")) ?? "";
+    expect(executor).toContain("schema: Build");
+    expect(executor.trim().split("\n").length).toBeLessThanOrEqual(25);
   });
 
   it("shows programs whose types hold", () => {

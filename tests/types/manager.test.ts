@@ -117,3 +117,39 @@ it("groups the optional parts of an adapter", () => {
   expectTypeOf<StorageAdapter["remove"]>().parameter(2).toEqualTypeOf<AppendCondition | undefined>();
   expectTypeOf<keyof StorageAdapter>().extract<"verify" | "repair" | "warnings">().toEqualTypeOf<never>();
 });
+
+it("types the state by the manager's type parameter where there is no schema", () => {
+  const manager = new CheckpointManager<BuildState>({ storage });
+  expectTypeOf(manager.save).parameter(1).toEqualTypeOf<BuildState>();
+  expectTypeOf(manager.latest).returns.resolves.toEqualTypeOf<Checkpoint<BuildState> | undefined>();
+  expectTypeOf(manager.autoSave).parameter(1).toEqualTypeOf<() => BuildState | undefined>();
+  // @ts-expect-error A phase is a number.
+  void (() => manager.save("t", { phase: "1", startedAt: new Date() }));
+  void (() => new CheckpointManager<BuildState>({ storage, schema: BuildState }));
+  // @ts-expect-error The schema gives another state.
+  void (() => new CheckpointManager<BuildState>({ storage, schema: z.object({ phase: z.string() }) }));
+});
+
+it("fits, with a schema, where a manager of the state is taken", () => {
+  const manager = new CheckpointManager({ storage, schema: BuildState });
+  expectTypeOf(manager).toEqualTypeOf<CheckpointManager<BuildState>>();
+});
+
+it("takes interfaces and optional fields as metadata", () => {
+  interface Origin {
+    readonly host: string;
+    readonly port?: number | undefined;
+    readonly tags: readonly { name: string }[];
+  }
+  const manager = new CheckpointManager({ storage });
+  const origin: Origin = { host: "a", tags: [] };
+  void (() => manager.save("t", 1, { metadata: origin }));
+  void (() => manager.rewind("t", "c1", { metadata: origin }));
+  void ((metadata: CheckpointSummary["metadata"]) => manager.save("t", 1, metadata ? { metadata } : {}));
+  // @ts-expect-error JSON has no dates.
+  void ((metadata: { inner: { when: Date } }) => manager.save("t", 1, { metadata }));
+  // @ts-expect-error JSON has no functions.
+  void ((metadata: { inner?: () => void }) => manager.save("t", 1, { metadata }));
+  // @ts-expect-error Metadata is an object.
+  void (() => manager.save("t", 1, { metadata: "x" }));
+});

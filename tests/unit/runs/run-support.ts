@@ -2,7 +2,7 @@ import { join } from "node:path";
 import {
   CheckpointManager,
   type CheckpointManagerOptions,
-  type StateSchema,
+  type EncodingSchema,
   type StorageAdapter,
   StorageError,
 } from "waymark";
@@ -21,12 +21,12 @@ export const STORAGES: Record<string, () => Promise<StorageAdapter>> = {
 };
 
 /** A manager that leaves its storage open, with a logger that keeps its lines. */
-export function managerOn<Schema extends StateSchema = StateSchema>(
+export function managerOn<State = unknown>(
   storage: StorageAdapter = new MemoryAdapter(),
-  options: Partial<CheckpointManagerOptions<Schema>> = {},
+  options: Partial<CheckpointManagerOptions<EncodingSchema<State>>> = {},
 ) {
   const logger = recordingLogger();
-  const manager = new CheckpointManager<Schema>({ storage, ownsStorage: false, logger, ...options });
+  const manager = new CheckpointManager({ storage, ownsStorage: false, logger, ...options });
   return { manager, storage, logger };
 }
 
