@@ -39,7 +39,7 @@ export default defineConfig({
     // Tests see the sources under the package's own name; processes that they start see the build.
     alias: [
       { find: /^waymark$/, replacement: here("src/index.ts") },
-      { find: /^waymark\/adapter$/, replacement: here("src/contract/index.ts") },
+      { find: /^waymark\/adapter$/, replacement: here("src/adapter.ts") },
       { find: /^waymark\/testing$/, replacement: here("testing/index.ts") },
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
       { find: /^waymark\/oneshot$/, replacement: here("systems/oneshot/index.ts") },

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { checkKeys } from "../src/contract/adapter.js";
 import { UnsupportedOperationError } from "../src/contract/errors.js";
+import { checkKeys } from "../src/contract/keys.js";
 
 /** The options of what takes a storage URL. */
 export interface OpenStorageOptions {

@@ -1,5 +1,6 @@
 import { MemoryAdapter } from "../adapters/memory.js";
-import { checkKeys, type StorageAdapter } from "../src/contract/adapter.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/options.js";
 
 /**
@@ -51,7 +52,7 @@ type OnlyKeysOf<Config> = Readonly<Record<Exclude<keyof Config, keyof WaymarkCon
  * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
  */
 export function checkConfig(what: string, config: unknown): asserts config is WaymarkConfig {
-  checkKeys(what, config, Object.keys(CONFIG_KEYS));
+  checkKeys(what, config, CONFIG_KEYS);
   // Each setting is checked below, whatever its type is.
   const { storage, ...others } = config as WaymarkConfig;
   const isAdapter = typeof storage === "object" && storage !== null && typeof storage.append === "function";
@@ -61,7 +62,7 @@ export function checkConfig(what: string, config: unknown): asserts config is Wa
   resolveOptions({ ...others, storage: new MemoryAdapter() });
 }
 
-const CONFIG_KEYS = {
+const CONFIG_KEYS = keysOf<WaymarkConfig>({
   storage: true,
   schema: true,
   stateVersion: true,
@@ -69,4 +70,4 @@ const CONFIG_KEYS = {
   retention: true,
   transforms: true,
   redact: true,
-} satisfies Record<keyof WaymarkConfig, true>;
+});

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { compileFunction } from "node:vm";
-import { checkKeys } from "../src/contract/adapter.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { checkConfig, type WaymarkConfig } from "./config.js";
 import { assertOurs } from "./config-owner.js";
 
@@ -31,7 +31,7 @@ export interface LoadedConfig extends WaymarkConfig {
  * @throws {TypeError} It can't be loaded, it is wrong, or it belongs to somebody else; the message names the file.
  */
 export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig | undefined> {
-  checkKeys("LoadConfigOptions", options, ["cwd", "file"] satisfies (keyof LoadConfigOptions)[]);
+  checkKeys("LoadConfigOptions", options, keysOf<LoadConfigOptions>({ cwd: true, file: true }));
   const { cwd = process.cwd(), file } = options;
   if (file !== undefined) return load(resolve(cwd, file), { isFound: false });
   for (const folder of foldersFrom(resolve(cwd))) {

@@ -1,5 +1,6 @@
 import { openStorage } from "../adapters/index.js";
-import { checkKeys, type StorageAdapter } from "../src/contract/adapter.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";
@@ -35,7 +36,7 @@ export async function openManager<State, Saved>(
   options: OpenManagerOptions<StateSchema<Saved, State>>,
 ): Promise<CheckpointManager<State, Saved>>;
 export async function openManager(options: OpenManagerOptions = {}): Promise<CheckpointManager> {
-  checkKeys("OpenManagerOptions", options, Object.keys(OPTION_KEYS));
+  checkKeys("OpenManagerOptions", options, OPTION_KEYS);
   const { cwd, file, storage: chosen, ...others } = options;
   const loaded = await loadConfig({ cwd, file });
   const { file: _file, folder: _folder, storage: configured, ...config } = loaded ?? {};
@@ -44,7 +45,7 @@ export async function openManager(options: OpenManagerOptions = {}): Promise<Che
   return new CheckpointManager({ ...config, ...Object.fromEntries(given), storage });
 }
 
-const OPTION_KEYS = {
+const OPTION_KEYS = keysOf<OpenManagerOptions>({
   cwd: true,
   file: true,
   storage: true,
@@ -52,7 +53,7 @@ const OPTION_KEYS = {
   stateVersion: true,
   migrations: true,
   logger: true,
-} satisfies Record<keyof OpenManagerOptions, true>;
+});
 
 function fromConfig(
   storage: string | StorageAdapter | undefined,

@@ -8,7 +8,7 @@ export {
   checkTaskId,
   checkText,
   MAX_TASK_ID_LENGTH,
-} from "../src/manager/arguments.js";
+} from "../src/contract/arguments.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
 export { onTermination } from "../src/manager/termination.js";
 export { isRecord } from "./json-object.js";

@@ -6,12 +6,12 @@ import { idOf, nameOf } from "./names.js";
 import {
   assertOwner,
   attempt,
-  type Entry,
   embeddedSize,
   formOfBody,
   parseHead,
   parseObject,
   type RecordHead,
+  type RecordSource,
   storedCheckpoint,
   textOfBody,
   textOfValue,
@@ -76,7 +76,7 @@ export function compareFileNames(a: string, b: string): number {
 }
 
 /** A checkpoint's file, which is read when it is asked for. */
-export class CheckpointFile implements Entry {
+export class CheckpointFile implements RecordSource {
   readonly folder: string;
   readonly name: string;
   readonly location: string;
@@ -96,7 +96,7 @@ export class CheckpointFile implements Entry {
     return this.name.slice(this.name.indexOf("-") + 1, -EXTENSION.length);
   }
 
-  get known(): Entry["known"] {
+  get known(): RecordSource["known"] {
     const id = idOf(this.idName);
     return { sequence: this.sequence, ...(id === undefined ? undefined : { id }) };
   }

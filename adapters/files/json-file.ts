@@ -17,7 +17,7 @@ import {
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
 import { nameOf } from "./names.js";
-import { compareCheckpoints, type Task } from "./record.js";
+import { compareCheckpoints, type LoadedTask } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 
 /** The options of {@link JsonFileAdapter}. */
@@ -82,7 +82,7 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
 }
 
 /** A task's folder with a file for each checkpoint, known by their names. */
-class JsonFolder implements Task {
+class JsonFolder implements LoadedTask {
   readonly path: string;
   /** How the holder of the lock writes states. */
   isPretty = false;

@@ -6,22 +6,22 @@ import {
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
-  checkExpected,
-  copyOf,
-  damageIn,
+  copyRecord,
+  findDamage,
   headerOf,
   type IndexedTask,
   isCorrupt,
   isPassing,
+  matchRetry,
   nextSequence,
   requireIntact,
+  requireNewest,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
   selectHeaders,
   selectTasks,
-  sequenceOfSame,
   summaryOf,
   type TaskQuery,
   withStatus,
@@ -58,12 +58,12 @@ export class UnstorageAdapter implements StorageAdapter {
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     // Before the turn: the caller may change its draft while the call waits.
-    const own = copyOf(draft);
+    const own = copyRecord(draft);
     const { taskId, id } = own;
     return this.#calls.inTurn(indexKey(taskId), async () => {
       const { entries, lastSequence } = await this.#index(taskId);
       const existing = entries.find(({ header }) => header.id === id);
-      if (existing) return sequenceOfSame(requireIntact(await this.#records.checkpoint(existing.header)), own);
+      if (existing) return matchRetry(requireIntact(await this.#records.checkpoint(existing.header)), own);
 
       const position = { newestSequence: newestSequence(entries), lastSequence };
       const sequence = nextSequence(taskId, position, condition, options);
@@ -118,7 +118,7 @@ export class UnstorageAdapter implements StorageAdapter {
       const index = await this.#index(taskId);
       const entry = index.entries.find(({ header }) => header.id === id);
       if (entry === undefined) return false;
-      checkExpected(taskId, newestSequence(index.entries), condition);
+      requireNewest(taskId, newestSequence(index.entries), condition);
       const changed = entryOf(withStatus(requireIntact(entry.header), ownChange));
       const entries = index.entries.map((one) => (one === entry ? changed : one));
       await this.#records.storeIndex({ ...index, entries });
@@ -131,7 +131,7 @@ export class UnstorageAdapter implements StorageAdapter {
     const doomed = new Set<string | undefined>(ids);
     return this.#calls.inTurn(indexKey(taskId), async () => {
       const index = await this.#index(taskId);
-      checkExpected(taskId, newestSequence(index.entries), condition);
+      requireNewest(taskId, newestSequence(index.entries), condition);
       const removed = index.entries.filter(({ header }) => doomed.has(header.id));
       if (removed.length === 0) return 0;
       await this.#records.storeIndex({ ...index, entries: index.entries.filter((one) => !removed.includes(one)) });
@@ -163,7 +163,7 @@ export class UnstorageAdapter implements StorageAdapter {
    */
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
-    if (!isCorrupt(record) && damageIn(record) === undefined) return record;
+    if (!isCorrupt(record) && findDamage(record) === undefined) return record;
     const { entries } = await this.#index(header.taskId);
     const now = entries.find((one) => one.header.sequence === header.sequence && one.header.id === header.id);
     return now && this.#records.checkpoint(now.header);
@@ -180,7 +180,7 @@ export class UnstorageAdapter implements StorageAdapter {
     // A damaged task can be removed as a whole; but nobody knows whether a condition holds for it.
     if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
     const { entries } = await this.#index(taskId);
-    checkExpected(taskId, newestSequence(entries), condition);
+    requireNewest(taskId, newestSequence(entries), condition);
     await this.#records.removeTask(taskId);
     return entries.length;
   }

@@ -6,25 +6,25 @@ import {
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
-  checkExpected,
   checkLease,
-  copyOf,
-  copyOfPayload,
+  copyPayload,
+  copyRecord,
   isCorrupt,
   isPassing,
   type LeaseStore,
   leaseStore,
   matchesTaskId,
+  matchRetry,
   nextSequence,
   type Payload,
   requireIntact,
+  requireNewest,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
   selectHeaders,
   selectTasks,
-  sequenceOfSame,
   summaryOf,
   type TaskQuery,
   withPayload,
@@ -65,12 +65,12 @@ export class RedisAdapter implements StorageAdapter {
 
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     // Before the turn: the caller may change its draft while the call waits.
-    const own = copyOf(draft);
+    const own = copyRecord(draft);
     const { taskId, id } = own;
     return this.#write(taskId, [id, options?.replaces ?? id], condition, async (seen) => {
       const [existing, replaced] = seen.headers;
       const stored = existing && (await this.#tasks.get(taskId, id));
-      if (stored) return { answer: sequenceOfSame(requireIntact(stored), own) };
+      if (stored) return { answer: matchRetry(requireIntact(stored), own) };
       checkFence(seen, condition);
       const sequence = nextSequence(taskId, seen, condition, options);
       const removed = replaced && !isCorrupt(replaced) && isPassing(replaced) ? [replaced.id] : [];
@@ -109,13 +109,13 @@ export class RedisAdapter implements StorageAdapter {
       checkFence(seen, condition);
       const [header] = seen.headers;
       if (header === undefined) return { answer: false };
-      checkExpected(taskId, seen.newestSequence, condition);
+      requireNewest(taskId, seen.newestSequence, condition);
       return { answer: true, change: { put: withStatus(requireIntact(header), own) } };
     });
   }
 
   replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const own = copyOfPayload(payload);
+    const own = copyPayload(payload);
     return this.#write(taskId, [id], undefined, async ({ headers: [found] }) => {
       const header = found && requireIntact(found);
       if (header?.payload.sha256 !== expectedSha256) return { answer: false };
@@ -127,7 +127,7 @@ export class RedisAdapter implements StorageAdapter {
     const own = ids === "all" ? [] : [...new Set(ids)];
     return this.#write(taskId, own, condition, async (seen) => {
       checkFence(seen, condition);
-      checkExpected(taskId, seen.newestSequence, condition);
+      requireNewest(taskId, seen.newestSequence, condition);
       if (ids === "all") return { answer: seen.count, change: { removed: ids } };
       const removed = own.filter((_, index) => seen.headers[index] !== undefined);
       return removed.length === 0 ? { answer: 0 } : { answer: removed.length, change: { removed } };

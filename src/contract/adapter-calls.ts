@@ -23,13 +23,13 @@ export interface AdapterCallsOptions {
  *
  * @example
  * ```ts
- * import { AdapterCalls, type CheckpointDraft, copyOf } from "waymark/adapter";
+ * import { AdapterCalls, type CheckpointDraft, copyRecord } from "waymark/adapter";
  *
  * class MyAdapter {
  *   readonly #calls = new AdapterCalls({ name: "mine" });
  *
  *   append(draft: CheckpointDraft): Promise<number> {
- *     const own = copyOf(draft); // Before the turn: the caller may change its draft while the call waits.
+ *     const own = copyRecord(draft); // Before the turn: the caller may change its draft while the call waits.
  *     return this.#calls.inTurn(own.taskId, async () => store(own));
  *   }
  *

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
+import { keysOf } from "./keys.js";
 import type { RunRecord } from "./run-record.js";
 
 /** Anything that JSON carries as it is. */
@@ -60,6 +61,25 @@ export interface CheckpointSummary {
   /** The payload's size as stored, in bytes. */
   readonly sizeBytes: number;
 }
+
+/** Every field of a summary, in the order in which files and seals have them: each form of a record is made of this list. */
+export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
+  taskId: true,
+  id: true,
+  sequence: true,
+  createdAt: true,
+  stage: true,
+  label: true,
+  parentId: true,
+  metadata: true,
+  status: true,
+  error: true,
+  stateVersion: true,
+  sizeBytes: true,
+});
+
+/** The same of its error. */
+export const FAILURE_FIELDS = keysOf<CheckpointFailure>({ message: true, name: true, code: true, stack: true });
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
@@ -138,24 +158,15 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
 const SEAL_FORM = "waymark-seal-1";
 
 function sealedText(record: Omit<SealedSummary, "seal">): string {
-  const { error, metadata } = record;
-  return JSON.stringify([
-    SEAL_FORM,
-    record.taskId,
-    record.id,
-    record.sequence,
-    record.createdAt,
-    record.stage,
-    record.label,
-    record.parentId,
-    metadata === undefined ? undefined : withSortedKeys(metadata),
-    record.status,
-    error && [error.message, error.name, error.code, error.stack],
-    record.stateVersion,
-    record.sizeBytes,
-    record.payload.encoding,
-    record.payload.sha256,
-  ]);
+  const { encoding, sha256 } = record.payload;
+  return JSON.stringify([SEAL_FORM, ...SUMMARY_FIELDS.map((field) => sealedField(record, field)), encoding, sha256]);
+}
+
+function sealedField(record: CheckpointSummary, field: keyof CheckpointSummary): unknown {
+  const { metadata, error } = record;
+  if (field === "metadata") return metadata && withSortedKeys(metadata);
+  if (field === "error") return error && FAILURE_FIELDS.map((part) => error[part]);
+  return record[field];
 }
 
 /**
@@ -180,7 +191,7 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
-export function damageIn(record: StoredCheckpoint): string | undefined {
+export function findDamage(record: StoredCheckpoint): string | undefined {
   const broken = brokenSeal(record);
   if (broken !== undefined) return broken;
   const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
@@ -238,53 +249,50 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
 
 /** The summary alone: without payload and seal, and without keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
-  const { taskId, id, sequence, createdAt, stage, label, parentId, metadata, status, error, stateVersion, sizeBytes } =
-    record;
-  return {
-    taskId,
-    id,
-    sequence,
-    createdAt,
-    ...(stage === undefined ? undefined : { stage }),
-    ...(label === undefined ? undefined : { label }),
-    ...(parentId === undefined ? undefined : { parentId }),
-    ...(metadata === undefined ? undefined : { metadata }),
-    status,
-    ...(error === undefined ? undefined : { error }),
-    stateVersion,
-    sizeBytes,
-  };
+  const summary: Partial<Changing<CheckpointSummary>> = {};
+  for (const field of SUMMARY_FIELDS) copyField(summary, record, field);
+  // TypeScript doesn't see that a loop over all fields copies each one.
+  return summary as CheckpointSummary;
+}
+
+/** A record while it is made. */
+export type Changing<Record> = { -readonly [Field in keyof Record]: Record[Field] };
+
+function copyField<Field extends keyof CheckpointSummary>(
+  to: Partial<Changing<CheckpointSummary>>,
+  from: CheckpointSummary,
+  field: Field,
+): void {
+  const value = from[field];
+  if (value !== undefined) to[field] = value;
 }
 
 /**
  * A copy that shares nothing that can change with the original: a caller may change what it has given as soon as it has
  * its promise. For adapters. (structuredClone would copy the payload's text too, which can't change.)
  */
-export function copyOf<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(record: Record): Record {
+export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(
+  record: Record,
+): Record {
   const { metadata, error, payload } = record;
   return {
     ...record,
     ...(metadata && { metadata: structuredClone(metadata) }),
     ...(error && { error: { ...error } }),
-    payload: copyOfPayload(payload),
+    payload: copyPayload(payload),
   };
 }
 
 /** The same of a payload alone. */
-export function copyOfPayload({ encoding, body, sha256 }: Payload): Payload {
+export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
   return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
 }
 
 /** A thrown value as plain data. Never throws, even if the value has getters that do. */
 export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
-  const [message, name, code, stack] = ["message", "name", "code", "stack"].map((key) => textAt(error, key));
-  return {
-    message: message ?? `an error without a text as its message (${describe(error)})`,
-    ...(name === undefined ? undefined : { name }),
-    ...(code === undefined ? undefined : { code }),
-    ...(stack === undefined ? undefined : { stack }),
-  };
+  const texts = FAILURE_FIELDS.map((field) => [field, textAt(error, field)]).filter(([, text]) => text !== undefined);
+  return { message: `an error without a text as its message (${describe(error)})`, ...Object.fromEntries(texts) };
 }
 
 /**

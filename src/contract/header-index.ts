@@ -2,8 +2,8 @@ import {
   type CheckpointQuery,
   type CorruptRecord,
   compareTasks,
-  inRange,
   isCorrupt,
+  isInRange,
   matchesQuery,
   matchesTaskId,
   type TaskQuery,
@@ -11,7 +11,7 @@ import {
 import {
   brokenSeal,
   type CheckpointSummary,
-  damageIn,
+  findDamage,
   type JsonObject,
   type JsonValue,
   type SealedSummary,
@@ -101,7 +101,7 @@ export function* selectHeaders<Header extends CheckpointSummary>(
   const rank = ({ sequence }: { readonly sequence?: number }): number =>
     sequence === undefined ? -Number.MAX_VALUE : direction * sequence;
   const inOrder = [...headers]
-    .filter(({ sequence }) => sequence === undefined || inRange(sequence, query))
+    .filter(({ sequence }) => sequence === undefined || isInRange(sequence, query))
     .sort((a, b) => rank(a) - rank(b));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for (const header of inOrder.slice(query.skip)) {
@@ -140,7 +140,7 @@ export function* selectTasks(
 
 /**
  * Refuses to work with a damaged record: nothing may be written over it, and nobody knows whether it is the one that a caller
- * means. For adapters, before an answer to an id that exists (`sequenceOfSame`), and before a change of a header.
+ * means. For adapters, before an answer to an id that exists (`matchRetry`), and before a change of a header.
  *
  * @param found - A whole checkpoint, whose payload is checked too; or a header alone.
  * @throws {CheckpointCorruptError} It is damaged; the message says where.
@@ -158,7 +158,7 @@ export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(f
 
 function damageOf(found: SealedSummary | StoredCheckpoint | CorruptRecord): string | undefined {
   if (isCorrupt(found)) return `${found.reason} (${found.location})`;
-  return isWhole(found) ? damageIn(found) : brokenSeal(found);
+  return isWhole(found) ? findDamage(found) : brokenSeal(found);
 }
 
 function newestOf({ taskId, count, headers }: IndexedTask) {

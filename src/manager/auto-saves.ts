@@ -1,8 +1,8 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isPassing } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
 import { AutoSave, type AutoSaveOptions, runSavesItself } from "./auto-save.js";
 import type { EventHub } from "./events.js";
+import type { Lease } from "./lease.js";
 import type { Logger } from "./logger.js";
 import type { CheckpointReader } from "./reader.js";
 import type { SaveOptions } from "./save-options.js";

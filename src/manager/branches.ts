@@ -1,8 +1,8 @@
-import { checkKeys } from "../contract/adapter.js";
+import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, milestoneMetadata } from "../contract/passing.js";
-import { checkTaskId } from "./arguments.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
 import type { CheckpointWriter } from "./writer.js";
@@ -23,7 +23,7 @@ export class Branches {
   /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
-    checkKeys("ForkOptions", options, ["label", "metadata", "lease"] satisfies (keyof ForkOptions)[]);
+    checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
     try {
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };
@@ -42,7 +42,7 @@ export class Branches {
 
   /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
-    const keys = ["label", "metadata", "expectedSequence", "lease"] satisfies (keyof RewindOptions)[];
+    const keys = keysOf<RewindOptions>({ label: true, metadata: true, expectedSequence: true, lease: true });
     checkKeys("RewindOptions", options, keys);
     return this.#continue(taskId, id, taskId, options, (metadata) => ({ metadata, parentId: id }));
   }
@@ -58,7 +58,7 @@ export class Branches {
     tokenOf(newTaskId, options.lease);
     const draft = this.#reader.use(taskId, id, (source) => {
       const { label = source.label, metadata = source.metadata } = options;
-      return this.#writer.copyOf(source, newTaskId, {
+      return this.#writer.draftCopy(source, newTaskId, {
         stage: source.stage,
         label,
         ...link(milestoneMetadata(metadata, isOfRun(source))),

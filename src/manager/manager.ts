@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
-import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
+import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import type {
   Checkpoint,
   CheckpointStatus,
@@ -8,14 +9,14 @@ import type {
   TaskSummary,
 } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
-import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "../runs/lease.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs } from "../runs/runs.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
 import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
+import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "./lease.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {
@@ -592,6 +593,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
 /** @throws {TypeError} An option is misspelled, or the lease is another task's. */
 function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
-  checkKeys("RemoveOptions", options, ["lease"]);
+  checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
   return { fencingToken: tokenOf(taskId, options.lease) };
 }

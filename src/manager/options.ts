@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { types } from "node:util";
 import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
-import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkInteger } from "./arguments.js";
+import type { StorageAdapter } from "../contract/adapter.js";
+import { checkBoolean, checkFunction, checkInteger } from "../contract/arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
@@ -67,20 +68,20 @@ export interface ResolvedOptions {
   readonly logger: Logger;
 }
 
-const MANAGER_KEYS = [
-  "storage",
-  "ownsStorage",
-  "schema",
-  "stateVersion",
-  "migrations",
-  "retention",
-  "transforms",
-  "redact",
-  "maxPayloadBytes",
-  "createId",
-  "clock",
-  "logger",
-] satisfies (keyof CheckpointManagerOptions)[];
+const MANAGER_KEYS = keysOf<CheckpointManagerOptions>({
+  storage: true,
+  ownsStorage: true,
+  schema: true,
+  stateVersion: true,
+  migrations: true,
+  retention: true,
+  transforms: true,
+  redact: true,
+  maxPayloadBytes: true,
+  createId: true,
+  clock: true,
+  logger: true,
+});
 
 /** @throws {TypeError | RangeError} An option is misspelled, missing or out of range; the message names it. */
 export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
@@ -95,9 +96,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
   checkFunction("options.clock", options.clock);
   checkLogger("options", options.logger);
   checkMigrations(options.migrations);
-  if (options.ownsStorage !== undefined && typeof options.ownsStorage !== "boolean") {
-    throw new TypeError("options.ownsStorage must be true or false.");
-  }
+  checkBoolean("options.ownsStorage", options.ownsStorage);
   if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
     throw new TypeError("options.transforms must be an array: [gzip()].");
   }

@@ -1,11 +1,12 @@
 import { type OpenedPayload, openPayload, openText, type PayloadText } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
   type Checkpoint,
   type CheckpointSummary,
-  damageIn,
   failureOf,
+  findDamage,
   type StoredCheckpoint,
   summaryOf,
   type TaskSummary,
@@ -17,7 +18,6 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
 
@@ -153,18 +153,13 @@ export class CheckpointReader<State = unknown> {
   /** The summaries of the query's checkpoints. */
   async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
     const found: CheckpointSummary[] = [];
-    await this.eachSummary(query, (summary) => found.push(summary));
+    await this.eachRecord(query, (record) => {
+      if (!isCorrupt(record)) found.push(record);
+    });
     return found;
   }
 
-  /** The same, one at a time: all of them may take more memory than the caller needs. */
-  async eachSummary(query: CheckpointQuery, visit: (summary: CheckpointSummary) => void): Promise<void> {
-    await this.eachRecord(query, (record) => {
-      if (!isCorrupt(record)) visit(record);
-    });
-  }
-
-  /** The same, with the corrupt records, which it reports. */
+  /** The same one at a time, since all may take more memory than the caller needs; with the corrupt records, which it reports. */
   async eachRecord(query: CheckpointQuery, visit: (record: CheckpointSummary | CorruptRecord) => void): Promise<void> {
     const damage = new Damage();
     let isEmpty = true;
@@ -201,16 +196,16 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** The id of the first of these checkpoints that is intact, its payload included. */
-  async firstIntact(taskId: string, ids: readonly string[]): Promise<string | undefined> {
+  /** Whether one of these checkpoints is intact, its payload included. Needs neither key nor schema. */
+  async hasIntact(taskId: string, ids: readonly string[]): Promise<boolean> {
     for (const id of ids) {
       const record = await this.#options.storage.get(taskId, id);
       if (record === undefined) continue;
-      const damage = isCorrupt(record) ? record : damageOf(record);
-      if (damage === undefined) return id;
-      this.#onCorrupt(damage);
+      const damage = isCorrupt(record) ? record.reason : findDamage(record);
+      if (damage === undefined) return true;
+      this.#onCorrupt(isCorrupt(record) ? record : corruptRecord(record, damage));
     }
-    return undefined;
+    return false;
   }
 
   /** Whether anything of the task is stored, damaged or not. */
@@ -371,12 +366,6 @@ class Damage {
       { cause: this.#first?.cause },
     );
   }
-}
-
-/** Checks seal and digest, which needs neither key nor schema. */
-function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
-  const reason = damageIn(record);
-  return reason === undefined ? undefined : corruptRecord(record, reason);
 }
 
 export function notFound(taskId: string, id?: string): CheckpointNotFoundError {

@@ -1,12 +1,12 @@
 import { Encoder } from "../codec/encoder.js";
 import { shortPath } from "../codec/path.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
-import { checkKeys } from "../contract/adapter.js";
+import { checkId, checkInteger, checkStatus, checkText } from "../contract/arguments.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { NOTE_KEY } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
-import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
+import type { Lease } from "./lease.js";
 
 export interface SaveOptions<Metadata extends object = object> {
   /**
@@ -36,17 +36,17 @@ export interface SaveOptions<Metadata extends object = object> {
   readonly lease?: Lease | undefined;
 }
 
-const SAVE_KEYS = [
-  "id",
-  "stage",
-  "label",
-  "status",
-  "parentId",
-  "metadata",
-  "error",
-  "expectedSequence",
-  "lease",
-] satisfies (keyof SaveOptions)[];
+const SAVE_KEYS = keysOf<SaveOptions>({
+  id: true,
+  stage: true,
+  label: true,
+  status: true,
+  parentId: true,
+  metadata: true,
+  error: true,
+  expectedSequence: true,
+  lease: true,
+});
 
 /** Lists show metadata, so it is no place for states. */
 const MAX_METADATA_BYTES = 64 * 1024;

@@ -1,7 +1,8 @@
-import { type AppendCondition, checkKeys } from "../contract/adapter.js";
+import type { AppendCondition } from "../contract/adapter.js";
+import { checkId, checkStatus, checkTaskId } from "../contract/arguments.js";
 import { type CheckpointStatus, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { checkId, checkStatus, checkTaskId } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { type CheckpointReader, notFound } from "./reader.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
@@ -25,7 +26,7 @@ export class StatusChanger {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     checkStatus(status);
-    checkKeys("SetStatusOptions", options, ["error", "lease"] satisfies (keyof SetStatusOptions)[]);
+    checkKeys("SetStatusOptions", options, keysOf<SetStatusOptions>({ error: true, lease: true }));
     const { error, lease } = options;
     const isFound = await this.#change(taskId, id, { status, error }, { fencingToken: tokenOf(taskId, lease) });
     if (!isFound) throw notFound(taskId, id);
@@ -34,7 +35,7 @@ export class StatusChanger {
   /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
   async setNewest(taskId: string, status: CheckpointStatus, error: unknown, options: CompleteOptions): Promise<void> {
     checkTaskId(taskId);
-    checkKeys("CompleteOptions", options, ["expectedSequence", "lease"] satisfies (keyof CompleteOptions)[]);
+    checkKeys("CompleteOptions", options, keysOf<CompleteOptions>({ expectedSequence: true, lease: true }));
     const fencingToken = tokenOf(taskId, options.lease);
     const { id, sequence } = await this.#reader.newest(taskId);
     // A save in between makes another checkpoint the newest; the caller knows nothing of that one.

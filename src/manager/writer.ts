@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
-import { type AppendCondition, type AppendOptions, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
+import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
   type CheckpointDraft,
@@ -13,7 +14,6 @@ import {
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
 import { passingMetadata, runMetadata } from "../contract/passing.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
@@ -54,7 +54,8 @@ export class CheckpointWriter {
   /** A state as it is stored, and a digest that is equal for two states that would be stored alike. */
   encode(taskId: string, state: unknown): EncodedSnapshot {
     const encoded = this.#encoded(taskId, state);
-    return { encoded, digest: stateDigest(encoded) };
+    const sha256 = digestOf(encoded.text);
+    return { encoded: { ...encoded, sha256 }, digest: `${encoded.encoding} ${sha256}` };
   }
 
   /** The same digest of a stored checkpoint; `undefined` if it can't be read, or has a state of another version. */
@@ -64,7 +65,11 @@ export class CheckpointWriter {
     if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
     if (stored.stateVersion !== stateVersion) return undefined;
     try {
-      return stateDigest(await openText(stored.payload, { transforms, context: stored }));
+      const { encoding, text } = await openText(stored.payload, { transforms, context: stored });
+      // Without transforms, the payload's digest is the text's, and was checked.
+      return stored.payload.encoding === encoding
+        ? `${encoding} ${stored.payload.sha256}`
+        : stateDigest({ encoding, text });
     } catch (error) {
       // Its damage, or a key that isn't there: then it isn't known to have that state.
       if (error instanceof CheckpointError) return undefined;
@@ -116,7 +121,7 @@ export class CheckpointWriter {
   /**
    * Appends a checkpoint that has the state of another one, after the appends of its task that were called before.
    *
-   * @param draft - Made by {@link copyOf}.
+   * @param draft - Made by {@link draftCopy}.
    */
   async appendCopy(
     taskId: string,
@@ -128,7 +133,7 @@ export class CheckpointWriter {
   }
 
   /** A draft that has the state of a stored checkpoint. The state is neither decoded nor migrated. */
-  async copyOf(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
+  async draftCopy(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
     const { transforms } = this.#options;
     const draft = { ...this.#draft(taskId, options), stateVersion: source.stateVersion };
     return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
@@ -204,7 +209,7 @@ export class CheckpointWriter {
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw error;
     if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw error;
-    return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
+    return matchRetry({ ...stored, payload: draft.payload }, draft);
   }
 
   /**

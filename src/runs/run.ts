@@ -1,7 +1,7 @@
 import type { PlainFields } from "../contract/checkpoint.js";
+import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
-import type { Lease } from "./lease.js";
 
 /** One pass of a run, as `manager.run` hands it to its function. */
 export interface Run<State = unknown, Saved = State, Input = unknown> {

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
-import { checkTaskId } from "../manager/arguments.js";
+import type { Lease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
-import type { Lease } from "./lease.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";

@@ -1,4 +1,4 @@
-import { checkInteger } from "../../src/manager/arguments.js";
+import { checkInteger } from "../../src/contract/arguments.js";
 
 /** The longest delay a Node timer has; beyond it, it would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;

@@ -1,7 +1,7 @@
-import { checkKeys } from "../../src/contract/adapter.js";
+import { checkInteger, checkText } from "../../src/contract/arguments.js";
 import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
-import { checkInteger, checkText } from "../../src/manager/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { taskOfCheckpointId } from "./checkpoint-id.js";
 import type { CheckpointData, CheckpointExecutionState } from "./schema.js";

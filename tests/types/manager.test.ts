@@ -10,7 +10,7 @@ import {
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
+import { type AppendCondition, type ExpectedTask, keysOf, type StorageMaintenance } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -105,13 +105,22 @@ it("takes the error of a status, and the prefix of tasks to remove, by name", ()
   void (() => manager.save("t", 1, { id: "step-1" }));
 });
 
+it("knows a list of options that lacks one, or has another one", () => {
+  type Options = { readonly path: string; readonly limit?: number | undefined };
+  expectTypeOf(keysOf<Options>({ path: true, limit: true })).toEqualTypeOf<readonly (keyof Options)[]>();
+  // @ts-expect-error `limit` is forgotten.
+  keysOf<Options>({ path: true });
+  // @ts-expect-error There is no such option.
+  keysOf<Options>({ path: true, limit: true, limt: true });
+});
+
 it("opens a storage without a promise", () => {
   expectTypeOf(openStorage).returns.toEqualTypeOf<StorageAdapter>();
 });
 
 it("groups the optional parts of an adapter", () => {
   expectTypeOf<StorageAdapter["maintenance"]>().toEqualTypeOf<StorageMaintenance | undefined>();
-  expectTypeOf<NonNullable<StorageAdapter["removeTasks"]>>().parameters.toEqualTypeOf<
+  expectTypeOf<NonNullable<StorageAdapter["removePrefix"]>>().parameters.toEqualTypeOf<
     [prefix: string, expected?: readonly ExpectedTask[] | undefined]
   >();
   expectTypeOf<StorageAdapter["remove"]>().parameter(2).toEqualTypeOf<AppendCondition | undefined>();

@@ -6,31 +6,30 @@ export {
   type OpenedPayload,
   type OpenPayloadOptions,
   openPayload,
-} from "../codec/payload.js";
-export type { PayloadOwner, Transform, TransformContext } from "../codec/transforms.js";
+} from "./codec/payload.js";
+export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
 export {
   type AdapterCapabilities,
   type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkExpectedTasks,
-  checkKeys,
   compareTasks,
   type ExpectedTask,
-  inRange,
   isCorrupt,
+  isInRange,
   matchesQuery,
   matchesTaskId,
+  matchRetry,
   nextSequence,
   type OrderedTask,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
-  sequenceOfSame,
   type TaskPosition,
   type TaskQuery,
-} from "./adapter.js";
-export { AdapterCalls, type AdapterCallsOptions } from "./adapter-calls.js";
+} from "./contract/adapter.js";
+export { AdapterCalls, type AdapterCallsOptions } from "./contract/adapter-calls.js";
 export {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -38,9 +37,9 @@ export {
   type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
-  copyOf,
-  copyOfPayload,
-  damageIn,
+  copyPayload,
+  copyRecord,
+  findDamage,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -54,7 +53,7 @@ export {
   type TaskSummary,
   withPayload,
   withStatus,
-} from "./checkpoint.js";
+} from "./contract/checkpoint.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
@@ -67,7 +66,7 @@ export {
   StorageError,
   UnsupportedFormatError,
   UnsupportedOperationError,
-} from "./errors.js";
+} from "./contract/errors.js";
 export type {
   CheckedRecord,
   DamagedFinding,
@@ -79,7 +78,7 @@ export type {
   StorageMaintenance,
   StorageRepair,
   StorageVerification,
-} from "./findings.js";
+} from "./contract/findings.js";
 export {
   type HeaderPlace,
   headerOf,
@@ -88,8 +87,9 @@ export {
   requireIntact,
   selectHeaders,
   selectTasks,
-} from "./header-index.js";
-export { type HolderProcess, ownHolder, processOf } from "./holder.js";
+} from "./contract/header-index.js";
+export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
+export { checkKeys, keysOf } from "./contract/keys.js";
 export {
   checkLease,
   type HeldLease,
@@ -102,8 +102,9 @@ export {
   leaseStore,
   monotonicMs,
   NO_LEASE,
+  parseLease,
   type TimedLease,
-} from "./leases.js";
-export { parseSummary, type StoredFields } from "./parse-summary.js";
-export { isOfRun, isPassing, passingMetadata, replacedBy } from "./passing.js";
-export { type RunRecord, type StepRecord, stepText } from "./run-record.js";
+} from "./contract/leases.js";
+export { parseSummary, type StoredFields } from "./contract/parse-summary.js";
+export { isOfRun, isPassing, passingMetadata, replacedBy } from "./contract/passing.js";
+export { type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";

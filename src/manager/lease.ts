@@ -1,9 +1,10 @@
 import { setMaxListeners } from "node:events";
-import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
+import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { LeaseStore } from "../contract/leases.js";
-import { checkInteger, checkText } from "../manager/arguments.js";
 
 export interface LeaseOptions {
   /** How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third. Default 30,000. */
@@ -52,7 +53,6 @@ export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">
 
 const DEFAULT_TTL_MS = 30_000;
 const MIN_TTL_MS = 100;
-const MAX_TTL_MS = 2 ** 31 - 1;
 /** If the expiry's timer comes later than this, the process was blocked or suspended, and could send no renewal. */
 const LATE_MS = 100;
 
@@ -64,10 +64,9 @@ const LATE_MS = 100;
  * @throws {UnsupportedOperationError} The storage gives no leases.
  */
 export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
-  checkKeys("LeaseOptions", options, ["ttlMs", "holder"] satisfies (keyof LeaseOptions)[]);
+  checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
   const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
-  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS);
-  if (ttlMs > MAX_TTL_MS) throw new RangeError(`LeaseOptions.ttlMs must be at most ${MAX_TTL_MS}; it is ${ttlMs}.`);
+  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
   checkText("LeaseOptions.holder", holder, 1);
   const leases = leasesOf(storage);
   const askedAtMs = performance.now();

@@ -1,4 +1,4 @@
-import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../contract/checkpoint.js";
+import { CHECKPOINT_STATUSES, type CheckpointStatus } from "./checkpoint.js";
 
 /** The longest task id, in UTF-16 units. */
 export const MAX_TASK_ID_LENGTH = 512;
@@ -26,12 +26,22 @@ export function checkText(what: string, text: string, minLength = 0, maxLength =
   if (!text.isWellFormed()) throw new RangeError(`${what} must be well-formed Unicode; it has a lone surrogate.`);
 }
 
-/** @throws {TypeError | RangeError} Not a whole number from `min` up. */
-export function checkInteger(what: string, value: number | undefined, min: number): void {
+/** The longest delay of a Node timer, 24.8 days; a longer one would fire at once. */
+export const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/** @throws {TypeError | RangeError} Given, and not a whole number from `min` to `max`. */
+export function checkInteger(what: string, value: number | undefined, min: number, max?: number): void {
   if (value === undefined) return;
   if (typeof value !== "number") throw new TypeError(`${what} must be a number, not ${typeName(value)}.`);
-  if (Number.isSafeInteger(value) && value >= min) return;
-  throw new RangeError(`${what} must be a whole number from ${min}; it is ${value}.`);
+  if (Number.isSafeInteger(value) && value >= min && value <= (max ?? value)) return;
+  const upTo = max === undefined ? "" : ` to ${max}`;
+  throw new RangeError(`${what} must be a whole number from ${min}${upTo}; it is ${value}.`);
+}
+
+/** @throws {TypeError} Given, and neither true nor false. */
+export function checkBoolean(what: string, value: unknown): void {
+  if (value === undefined || typeof value === "boolean") return;
+  throw new TypeError(`${what} must be true or false, not ${typeName(value)}.`);
 }
 
 /** @throws {TypeError} Given, and not a function. */
