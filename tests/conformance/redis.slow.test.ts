@@ -4,7 +4,6 @@ import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { CheckpointDraft } from "waymark/adapter";
 import { registerConformance } from "waymark/conformance";
-import { open } from "../../examples/redis-adapter/conformance-store.js";
 import { missing, type RedisServer, startRedis } from "../../examples/redis-adapter/redis-server.js";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -33,6 +32,8 @@ describe.skipIf(skipped !== "")(`on a Redis server${skipped}`, () => {
   );
 
   it("keeps what it acknowledged when the server is killed, and takes again what failed then", async () => {
+    // Not before the build.
+    const { open } = await import("../../examples/redis-adapter/conformance-store.js");
     const adapter = await open(newLocation());
     const kept = await adapter.append(draft("kept"));
     const restarted = server.restart();
