@@ -4,7 +4,11 @@ import { RedisAdapter } from "./dist/redis-adapter.js";
 /** What the conformance suite asks of an adapter's harness. The location is the server's URL, a space, and the keys' prefix. */
 export async function open(location) {
   const [url, prefix] = location.split(" ");
-  return new RedisAdapter({ client: await connected(url), prefix });
+  const client = await connected(url);
+  await untilSettled(client);
+  // It doesn't keep the process alive.
+  client.unref();
+  return new RedisAdapter({ client, prefix });
 }
 
 export async function damage(location, taskId, id, part) {
@@ -17,7 +21,7 @@ export async function damage(location, taskId, id, part) {
     await client.hSet(headers, id, (await client.hGet(headers, id)).replace('"status":"running"', '"status":"paused"'));
 }
 
-/** One connection for each process and server. It doesn't keep the process alive. */
+/** One connection for each process and server. */
 const clients = new Map();
 
 function connected(url) {
@@ -26,10 +30,27 @@ function connected(url) {
 }
 
 async function connect(url) {
-  const client = createClient({ url });
+  const client = createClient({ url, name: `${process.pid}` });
   // Without a listener, a lost connection would end the process.
   client.on("error", () => undefined);
-  await client.connect();
-  client.unref();
-  return client;
+  return client.connect();
+}
+
+/**
+ * The suite kills processes, and looks at once at what they left. The server may still have a killed process's last command: it
+ * carries that out before it drops the connection.
+ */
+async function untilSettled(client) {
+  for (let isSettled = false; !isSettled; ) {
+    const connections = await client.clientList();
+    isSettled = connections.every(({ name }) => name === "" || isAlive(Number(name)));
+  }
+}
+
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
