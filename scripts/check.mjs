@@ -40,6 +40,7 @@ await runSteps([
     { name: "memory of the command over 20,000 checkpoints", command: "node scripts/cli-memory.mjs" },
     { name: "soak, a fiftieth of it", command: "node --expose-gc scripts/soak.mjs --scale=0.02" },
     { name: "the example of a custom adapter", command: "npm run examples -w waymark-example-custom-adapter" },
+    { name: "the example of an adapter for Redis", command: "npm run examples -w waymark-example-redis-adapter" },
     { name: "API pages", command: "npm run docs" },
     { name: "unused code and dependencies", command: "npm run unused" },
   ],

@@ -63,12 +63,12 @@ try {
 
 /**
  * What some tests need, as Debian's packages: the crash tests strace, the completion tests zsh and fish, those of a standby
- * and a pooler PostgreSQL and PgBouncer. Without them they are skipped, and say so.
+ * and a pooler PostgreSQL and PgBouncer, that of the adapter for Redis its server. Without them they are skipped, and say so.
  */
 function installTools() {
   const succeeds = (/** @type {string[]} */ ...[command = "", ...args]) =>
     spawnSync(command, args, { stdio: "ignore" }).status === 0;
-  const tools = ["strace", "zsh", "fish", "postgresql", "pgbouncer"];
+  const tools = ["strace", "zsh", "fish", "postgresql", "pgbouncer", "redis-server"];
   const missing = tools.filter((tool) => !succeeds("dpkg", "-s", tool));
   if (process.platform !== "linux" || missing.length === 0 || !succeeds("apt-get", "--version")) return;
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];

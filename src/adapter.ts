@@ -29,6 +29,7 @@ export {
   type TaskPosition,
   type TaskQuery,
 } from "./contract/adapter.js";
+export { AdapterCalls, type AdapterCallsOptions } from "./contract/adapter-calls.js";
 export {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -78,6 +79,15 @@ export type {
   StorageRepair,
   StorageVerification,
 } from "./contract/findings.js";
+export {
+  type HeaderPlace,
+  headerOf,
+  type IndexedTask,
+  readHeader,
+  requireIntact,
+  selectHeaders,
+  selectTasks,
+} from "./contract/header-index.js";
 export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
 export { checkKeys, keysOf } from "./contract/keys.js";
 export {

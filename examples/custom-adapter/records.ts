@@ -1,7 +1,13 @@
 import { createHash } from "node:crypto";
 import type { CorruptRecord } from "waymark";
-import { type SealedSummary, type StoredCheckpoint, summaryOf } from "waymark/adapter";
-import { isIndex, isObject, type TaskIndex } from "./task-index.js";
+import {
+  isCorrupt,
+  type JsonObject,
+  type JsonValue,
+  readHeader,
+  type SealedSummary,
+  type StoredCheckpoint,
+} from "waymark/adapter";
 
 /** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
 export interface KeyValueStorage {
@@ -9,6 +15,20 @@ export interface KeyValueStorage {
   setItem(key: string, value: string): Promise<void>;
   removeItem(key: string): Promise<void>;
   getKeys(base: string): Promise<string[]>;
+}
+
+/** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
+export interface TaskIndex {
+  readonly taskId: string;
+  readonly lastSequence: number;
+  /** Oldest first. */
+  readonly entries: readonly IndexEntry[];
+}
+
+/** A checkpoint's header, and the value that stands for it in the index: a damaged one is written back as it was. */
+export interface IndexEntry {
+  readonly stored: JsonValue | SealedSummary;
+  readonly header: SealedSummary | CorruptRecord;
 }
 
 /**
@@ -31,22 +51,21 @@ export class Records {
 
   /** `undefined` where there is none. */
   async index(key: string): Promise<TaskIndex | CorruptRecord | undefined> {
-    return this.#read(key, taskIdOf(key), (value) =>
-      isIndex(value) && indexKey(value.taskId) === key ? value : undefined,
-    );
+    return this.#read(key, taskIdOf(key), (value) => indexIn(value, key));
   }
 
-  async storeIndex(index: TaskIndex): Promise<void> {
-    await this.#write(indexKey(index.taskId), index);
+  async storeIndex({ taskId, lastSequence, entries }: TaskIndex): Promise<void> {
+    await this.#write(indexKey(taskId), { taskId, lastSequence, headers: entries.map(({ stored }) => stored) });
   }
 
   /** The whole checkpoint to a header. Whether its payload fits the digest is the manager's to check. */
-  async checkpoint(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord> {
-    const { taskId, id, sequence, payload, seal } = header;
+  async checkpoint(header: SealedSummary | CorruptRecord): Promise<StoredCheckpoint | CorruptRecord> {
+    if (isCorrupt(header)) return header;
+    const { taskId, id, sequence, payload } = header;
     const key = payloadKey(taskId, sequence);
     const found = await this.#read(key, { taskId, id, sequence }, (value) => {
       const body = bodyOf(value);
-      return body === undefined ? undefined : { ...summaryOf(header), payload: { ...payload, body }, seal };
+      return body === undefined ? undefined : { ...header, payload: { ...payload, body } };
     });
     return found ?? { corrupt: true, location: key, reason: "The payload is missing.", taskId, id, sequence };
   }
@@ -74,7 +93,7 @@ export class Records {
   async #read<Found>(
     location: string,
     belongsTo: Pick<CorruptRecord, "taskId" | "id" | "sequence">,
-    parse: (value: unknown) => Found | undefined,
+    parse: (value: JsonValue) => Found | undefined,
   ): Promise<Found | CorruptRecord | undefined> {
     const text = await this.#storage.getItem(location);
     if (text === null || text === undefined) return undefined;
@@ -82,7 +101,7 @@ export class Records {
     if (typeof text !== "string" || !text.startsWith(MARK))
       return { ...corrupt, reason: `It doesn't begin "${MARK}".` };
     try {
-      const value: unknown = JSON.parse(text.slice(MARK.length));
+      const value: JsonValue = JSON.parse(text.slice(MARK.length));
       return parse(value) ?? { ...corrupt, reason: "It isn't what was stored there." };
     } catch (cause) {
       return { ...corrupt, reason: "It is cut short or damaged.", cause };
@@ -114,8 +133,28 @@ function taskIdOf(key: string): { taskId?: string } {
   return hex === undefined ? {} : { taskId: Buffer.from(hex, "hex").toString() };
 }
 
-function bodyOf(value: unknown): string | Uint8Array | undefined {
-  if (!isObject(value)) return undefined;
-  if (typeof value["text"] === "string") return value["text"];
-  return typeof value["base64"] === "string" ? Buffer.from(value["base64"], "base64") : undefined;
+/** `undefined` if it is no index, or another task's. */
+function indexIn(value: JsonValue, key: string): TaskIndex | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { taskId, lastSequence, headers } = value;
+  if (typeof taskId !== "string" || indexKey(taskId) !== key) return undefined;
+  if (typeof lastSequence !== "number" || !isList(headers)) return undefined;
+  const entries = headers.map((stored) => ({ stored, header: readHeader(stored, { location: key, taskId }) }));
+  return { taskId, lastSequence, entries };
+}
+
+function bodyOf(value: JsonValue): string | Uint8Array | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { text, base64 } = value;
+  if (typeof text === "string") return text;
+  return typeof base64 === "string" ? Buffer.from(base64, "base64") : undefined;
+}
+
+function isJsonObject(value: JsonValue): value is JsonObject {
+  return typeof value === "object" && value !== null && !isList(value);
+}
+
+/** `Array.isArray` doesn't know readonly arrays. */
+function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value);
 }

@@ -1,35 +1,32 @@
+import type { CheckpointSummary, CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
 import {
-  CheckpointCorruptError,
-  CheckpointError,
-  type CheckpointSummary,
-  ClosedError,
-  type CorruptRecord,
-  type StorageAdapter,
-  StorageError,
-  type TaskSummary,
-} from "waymark";
-import {
+  AdapterCalls,
   type AdapterCapabilities,
   type AppendCondition,
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
+  copyRecord,
   findDamage,
+  headerOf,
+  type IndexedTask,
   isCorrupt,
   isPassing,
   matchRetry,
   nextSequence,
+  requireIntact,
   requireNewest,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
+  selectHeaders,
+  selectTasks,
   summaryOf,
   type TaskQuery,
   withStatus,
 } from "waymark/adapter";
-import { indexKey, type KeyValueStorage, Records } from "./records.js";
-import { corruptionOf, newestSequence, select, selectTasks, type TaskIndex } from "./task-index.js";
+import { type IndexEntry, indexKey, type KeyValueStorage, Records, type TaskIndex } from "./records.js";
 
 export interface UnstorageAdapterOptions {
   /** Stays the caller's: `close` doesn't dispose it. One adapter per storage at a time. */
@@ -41,9 +38,9 @@ export interface UnstorageAdapterOptions {
  * payload has a key of its own.
  *
  * unstorage has no transactions, so every change is made true by one `setItem`, that of the index: an append stores
- * the payload before, a removal deletes it after. What fails halfway leaves the old state whole, and perhaps a payload
- * that no index names. Calls of one task wait for each other: that gives them their order, and no two of them an index
- * that the other is about to replace.
+ * the payload before, a removal deletes it after. A failure halfway leaves the old state whole, and perhaps a payload
+ * that no index names. Calls of one task wait for each other, so that no two of them read the same index and overwrite
+ * each other's change.
  */
 export class UnstorageAdapter implements StorageAdapter {
   readonly name = "unstorage";
@@ -52,53 +49,51 @@ export class UnstorageAdapter implements StorageAdapter {
    * before they have stored. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
    */
   readonly capabilities: AdapterCapabilities = { durable: false, multiProcess: false };
+  readonly #calls = new AdapterCalls({ name: "unstorage" });
   readonly #records: Records;
-  /** For each task with calls under way, when the last of them is done. */
-  readonly #queues = new Map<string, Promise<void>>();
-  #closed = false;
 
   constructor({ storage }: UnstorageAdapterOptions) {
     this.#records = new Records(storage);
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
-    // Before anything is awaited: the caller may change its draft while the call waits for its turn.
-    const own = structuredClone(draft);
+    // Before the turn: the caller may change its draft while the call waits.
+    const own = copyRecord(draft);
     const { taskId, id } = own;
-    return this.#inTurn(indexKey(taskId), async () => {
-      const { headers, lastSequence } = await this.#index(taskId);
-      const existing = headers.find((header) => header.id === id);
-      if (existing) return this.#sequenceOfStored(existing, own);
+    return this.#calls.inTurn(indexKey(taskId), async () => {
+      const { entries, lastSequence } = await this.#index(taskId);
+      const existing = entries.find(({ header }) => header.id === id);
+      if (existing) return matchRetry(requireIntact(await this.#records.checkpoint(existing.header)), own);
 
-      const position = { newestSequence: newestSequence(headers), lastSequence };
+      const position = { newestSequence: newestSequence(entries), lastSequence };
       const sequence = nextSequence(taskId, position, condition, options);
-      const { payload, ...header } = sealDraft(own, sequence);
-      const { body, ...digest } = payload;
-      await this.#records.storePayload(taskId, sequence, body);
-      const replaced = headers.find((one) => one.id === options?.replaces && isPassing(one));
-      const kept = headers.filter((one) => one !== replaced);
-      const grown = [...kept, { ...header, payload: digest }];
-      await this.#records.storeIndex({ taskId, lastSequence: sequence, headers: grown });
-      if (replaced !== undefined) await this.#records.removePayload(taskId, replaced.sequence);
+      const record = sealDraft(own, sequence);
+      await this.#records.storePayload(taskId, sequence, record.payload.body);
+      const replaced = entries.find(
+        ({ header }) => header.id === options?.replaces && !isCorrupt(header) && isPassing(header),
+      );
+      const kept = entries.filter((one) => one !== replaced);
+      await this.#records.storeIndex({ taskId, lastSequence: sequence, entries: [...kept, entryOf(headerOf(record))] });
+      if (replaced !== undefined) await this.#removePayloads([replaced], taskId);
       return sequence;
     });
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#inTurn(indexKey(taskId), async () => {
+    return this.#calls.inTurn(indexKey(taskId), async () => {
       const index = await this.#records.index(indexKey(taskId));
       if (index === undefined || isCorrupt(index)) return index;
-      const header = index.headers.find((one) => one.id === id);
-      if (header === undefined) return undefined;
-      return this.#checkpoint(header);
+      const entry = index.entries.find(({ header }) => header.id === id);
+      return entry && this.#records.checkpoint(entry.header);
     });
   }
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    const key = indexKey(query.taskId);
     for (const header of await this.#headers(query)) {
-      // A turn for each payload, so that the task can be written to in between, by who is iterating too.
-      const record = isCorrupt(header) ? header : await this.#inTurn(key, () => this.#asItIs(header));
+      // A turn for each payload, so that the task can be written to in between, by the iterating caller too.
+      const record = isCorrupt(header)
+        ? header
+        : await this.#calls.inTurn(indexKey(query.taskId), () => this.#asItIs(header));
       if (record !== undefined) yield record;
     }
   }
@@ -109,119 +104,98 @@ export class UnstorageAdapter implements StorageAdapter {
 
   /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
   async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    const indexes: (TaskIndex | CorruptRecord)[] = [];
-    for (const key of await this.#inTurn("all tasks", () => this.#records.indexKeys())) {
-      const index = await this.#inTurn(key, () => this.#records.index(key));
-      if (index !== undefined) indexes.push(index);
+    const tasks: IndexedTask[] = [];
+    for (const key of await this.#calls.run(() => this.#records.indexKeys())) {
+      const index = await this.#calls.inTurn(key, () => this.#records.index(key));
+      if (index !== undefined) tasks.push(indexedTask(index));
     }
-    yield* selectTasks(indexes, query);
+    yield* selectTasks(tasks, query);
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const ownChange = structuredClone(change);
-    return this.#inTurn(indexKey(taskId), async () => {
+    return this.#calls.inTurn(indexKey(taskId), async () => {
       const index = await this.#index(taskId);
-      const header = index.headers.find((one) => one.id === id);
-      if (header === undefined) return false;
-      requireNewest(taskId, newestSequence(index.headers), condition);
-      const changed = withStatus(header, ownChange);
-      const headers = index.headers.map((one) => (one === header ? changed : one));
-      await this.#records.storeIndex({ ...index, headers });
+      const entry = index.entries.find(({ header }) => header.id === id);
+      if (entry === undefined) return false;
+      requireNewest(taskId, newestSequence(index.entries), condition);
+      const changed = entryOf(withStatus(requireIntact(entry.header), ownChange));
+      const entries = index.entries.map((one) => (one === entry ? changed : one));
+      await this.#records.storeIndex({ ...index, entries });
       return true;
     });
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    if (ids === "all") return this.#inTurn(indexKey(taskId), () => this.#removeTask(taskId, condition));
-    const doomedIds = new Set(ids);
-    return this.#inTurn(indexKey(taskId), async () => {
+    if (ids === "all") return this.#calls.inTurn(indexKey(taskId), () => this.#removeTask(taskId, condition));
+    const doomed = new Set<string | undefined>(ids);
+    return this.#calls.inTurn(indexKey(taskId), async () => {
       const index = await this.#index(taskId);
-      requireNewest(taskId, newestSequence(index.headers), condition);
-      const doomed = index.headers.filter(({ id }) => doomedIds.has(id));
-      if (doomed.length === 0) return 0;
-      // An emptied task keeps its index: only "all" ends its numbering.
-      const headers = index.headers.filter(({ id }) => !doomedIds.has(id));
-      await this.#records.storeIndex({ ...index, headers });
-      for (const { sequence } of doomed) await this.#records.removePayload(taskId, sequence);
-      return doomed.length;
+      requireNewest(taskId, newestSequence(index.entries), condition);
+      const removed = index.entries.filter(({ header }) => doomed.has(header.id));
+      if (removed.length === 0) return 0;
+      await this.#records.storeIndex({ ...index, entries: index.entries.filter((one) => !removed.includes(one)) });
+      await this.#removePayloads(removed, taskId);
+      return removed.length;
     });
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.all(this.#queues.values());
-  }
-
-  /** Runs calls of one name one after the other, in call order. What the driver throws becomes a StorageError. */
-  async #inTurn<Result>(name: string, call: () => Promise<Result>): Promise<Result> {
-    if (this.#closed) throw new ClosedError("The unstorage adapter");
-    const result = (this.#queues.get(name) ?? Promise.resolve()).then(call);
-    const done = result.then(nothing, nothing);
-    this.#queues.set(name, done);
-    try {
-      return await result;
-    } catch (cause) {
-      if (cause instanceof CheckpointError) throw cause;
-      throw new StorageError("The storage under unstorage failed. What was acknowledged is intact.", {
-        cause,
-      });
-    } finally {
-      if (this.#queues.get(name) === done) this.#queues.delete(name);
-    }
+  close(): Promise<void> {
+    return this.#calls.close();
   }
 
   /** For writers: nothing is written over an index that can't be read. */
   async #index(taskId: string): Promise<TaskIndex> {
     const index = await this.#records.index(indexKey(taskId));
-    if (index === undefined) return { taskId, lastSequence: 0, headers: [] };
-    if (!isCorrupt(index)) return index;
-    const what = `${index.location}: ${index.reason} It was left untouched, and nothing was stored.`;
-    throw new CheckpointCorruptError(what, { cause: index.cause });
+    if (index === undefined) return { taskId, lastSequence: 0, entries: [] };
+    return isCorrupt(index) ? requireIntact<never>(index) : index;
   }
 
   async #headers(query: CheckpointQuery): Promise<Iterable<SealedSummary | CorruptRecord>> {
-    const key = indexKey(query.taskId);
-    const index = await this.#inTurn(key, () => this.#records.index(key));
-    if (index === undefined) return [];
-    return isCorrupt(index) ? [index] : select(index.headers, query);
+    const { taskId } = query;
+    const index = await this.#calls.inTurn(indexKey(taskId), () => this.#records.index(indexKey(taskId)));
+    return index === undefined ? [] : selectHeaders(indexedTask(index).headers, query);
   }
 
   /**
    * The checkpoint of a header that was read before. If its payload doesn't fit, somebody may have removed it since, or
-   * saved another one under its id: then both are read again. What doesn't fit now is damaged.
+   * saved another one under its id: then both are read again. If they still don't fit, the checkpoint is damaged.
    */
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
     if (!isCorrupt(record) && findDamage(record) === undefined) return record;
-    const { headers } = await this.#index(header.taskId);
-    const now = headers.find(({ sequence, id }) => sequence === header.sequence && id === header.id);
-    return now && this.#checkpoint(now);
+    const { entries } = await this.#index(header.taskId);
+    const now = entries.find((one) => one.header.sequence === header.sequence && one.header.id === header.id);
+    return now && this.#records.checkpoint(now.header);
   }
 
-  async #checkpoint(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord> {
-    return corruptionOf(header) ?? this.#records.checkpoint(header);
-  }
-
-  /** Answers an append whose id exists. Whether a damaged checkpoint is the same as the draft, nobody knows. */
-  async #sequenceOfStored(header: SealedSummary, draft: CheckpointDraft): Promise<number> {
-    const stored = await this.#checkpoint(header);
-    const damage = isCorrupt(stored) ? stored.reason : findDamage(stored);
-    if (damage === undefined) return matchRetry(header, draft);
-    throw new CheckpointCorruptError(
-      `Checkpoint ${header.id} of task ${JSON.stringify(header.taskId)} exists and is damaged: ${damage} ` +
-        "It was left untouched, and nothing was stored.",
-    );
+  async #removePayloads(removed: readonly IndexEntry[], taskId: string): Promise<void> {
+    for (const { header } of removed) {
+      if (header.sequence !== undefined) await this.#records.removePayload(taskId, header.sequence);
+    }
   }
 
   async #removeTask(taskId: string, condition: AppendCondition | undefined): Promise<number> {
     const index = await this.#records.index(indexKey(taskId));
-    // A damaged task can be removed as a whole; but whether a condition holds for it, nobody knows.
+    // A damaged task can be removed as a whole; but nobody knows whether a condition holds for it.
     if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
-    const { headers } = await this.#index(taskId);
-    requireNewest(taskId, newestSequence(headers), condition);
+    const { entries } = await this.#index(taskId);
+    requireNewest(taskId, newestSequence(entries), condition);
     await this.#records.removeTask(taskId);
-    return headers.length;
+    return entries.length;
   }
 }
 
-function nothing(): void {}
+function entryOf(header: SealedSummary): IndexEntry {
+  return { stored: header, header };
+}
+
+function newestSequence(entries: readonly IndexEntry[]): number {
+  return entries.findLast(({ header }) => header.sequence !== undefined)?.header.sequence ?? 0;
+}
+
+function indexedTask(index: TaskIndex | CorruptRecord): IndexedTask {
+  if (isCorrupt(index)) return { taskId: index.taskId ?? "", count: 0, headers: [index] };
+  const { taskId, entries } = index;
+  return { taskId, count: entries.length, headers: entries.map(({ header }) => header) };
+}

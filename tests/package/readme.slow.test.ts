@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
 const configuration = readFileSync(join(root, "docs", "configuration.md"), "utf8");
-const PAGES = ["langgraph", "postgres", "runs", "ctrl-c"].map((page) =>
+const PAGES = ["langgraph", "postgres", "runs", "ctrl-c", "writing-an-adapter"].map((page) =>
   readFileSync(join(root, "docs", `${page}.md`), "utf8"),
 );
 const blocks = [readme, systems, configuration, ...PAGES].flatMap(programsIn);
@@ -35,8 +35,6 @@ beforeAll(async () => {
   await administer(server, `CREATE DATABASE ${database}`);
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
-  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removePrefix: undefined });`;
-  writeFileSync(join(folder, "my-store.js"), stub);
   // The PRP and the plan that the page has to copy, and the coder that its executor calls.
   writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");
   writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");

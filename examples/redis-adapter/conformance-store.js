@@ -1,0 +1,56 @@
+import { createClient } from "@redis/client";
+import { RedisAdapter } from "./dist/redis-adapter.js";
+
+/** What the conformance suite asks of an adapter's harness. The location is the server's URL, a space, and the keys' prefix. */
+export async function open(location) {
+  const [url, prefix] = location.split(" ");
+  const client = await connected(url);
+  await untilSettled(client);
+  // It doesn't keep the process alive.
+  client.unref();
+  return new RedisAdapter({ client, prefix });
+}
+
+export async function damage(location, taskId, id, part) {
+  const [url, prefix] = location.split(" ");
+  const client = await connected(url);
+  const [headers, payloads] = [`${prefix}headers:${taskId}`, `${prefix}payloads:${taskId}`];
+  if (part === "missing") await client.hDel(payloads, id);
+  else if (part === "payload") await client.hSet(payloads, id, (await client.hGet(payloads, id)).slice(0, -1));
+  else
+    await client.hSet(headers, id, (await client.hGet(headers, id)).replace('"status":"running"', '"status":"paused"'));
+}
+
+/** One connection for each process and server. */
+const clients = new Map();
+
+function connected(url) {
+  if (!clients.has(url)) clients.set(url, connect(url));
+  return clients.get(url);
+}
+
+async function connect(url) {
+  const client = createClient({ url, name: `${process.pid}` });
+  // Without a listener, a lost connection would end the process.
+  client.on("error", () => undefined);
+  return client.connect();
+}
+
+/**
+ * The suite kills processes, and looks at once at what they left. The server may still have a killed process's last command: it
+ * carries that out before it drops the connection.
+ */
+async function untilSettled(client) {
+  for (let isSettled = false; !isSettled; ) {
+    const connections = await client.clientList();
+    isSettled = connections.every(({ name }) => name === "" || isAlive(Number(name)));
+  }
+}
+
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,179 @@
+import { ClientOfflineError, ErrorReply, SocketClosedUnexpectedlyError, SocketTimeoutError } from "@redis/client";
+import type { CheckpointSummary, CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
+import {
+  AdapterCalls,
+  type AppendCondition,
+  type AppendOptions,
+  type CheckpointDraft,
+  type CheckpointQuery,
+  checkLease,
+  copyPayload,
+  copyRecord,
+  isCorrupt,
+  isPassing,
+  type LeaseStore,
+  leaseStore,
+  matchesTaskId,
+  matchRetry,
+  nextSequence,
+  type Payload,
+  requireIntact,
+  requireNewest,
+  type SealedSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  sealDraft,
+  selectHeaders,
+  selectTasks,
+  summaryOf,
+  type TaskQuery,
+  withPayload,
+  withStatus,
+} from "waymark/adapter";
+import { type Change, type RedisClient, RedisTasks, type Seen } from "./redis-tasks.js";
+
+export interface RedisAdapterOptions {
+  /** It stays the caller's: `close` leaves it open. */
+  readonly client: RedisClient;
+  /** Begins every key. Default `waymark:`. */
+  readonly prefix?: string | undefined;
+}
+
+/**
+ * Checkpoints in Redis or Valkey, for many machines. An acknowledged checkpoint is as durable as the server is set to:
+ * `appendonly yes` and `appendfsync always` keep it through a power loss.
+ *
+ * A write looks at the task, decides, and commits in one script if nobody has changed the task meanwhile. Otherwise it looks
+ * again.
+ */
+export class RedisAdapter implements StorageAdapter {
+  readonly name = "redis";
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  readonly leases: LeaseStore;
+  readonly #calls = new AdapterCalls({ name: "redis", isRetryable });
+  readonly #tasks: RedisTasks;
+
+  constructor({ client, prefix = "waymark:" }: RedisAdapterOptions) {
+    const tasks = new RedisTasks(client, prefix);
+    this.#tasks = tasks;
+    this.leases = leaseStore({
+      read: (taskId) => this.#calls.run(async () => (await tasks.look(taskId)).lease()),
+      update: (taskId, change) => this.#calls.run(() => tasks.changeLease(taskId, change)),
+      all: () => this.#allLeases(),
+    });
+  }
+
+  append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
+    // Before the turn: the caller may change its draft while the call waits.
+    const own = copyRecord(draft);
+    const { taskId, id } = own;
+    return this.#write(taskId, [id, options?.replaces ?? id], condition, async (seen) => {
+      const [existing, replaced] = seen.headers;
+      const stored = existing && (await this.#tasks.get(taskId, id));
+      if (stored) return { answer: matchRetry(requireIntact(stored), own) };
+      checkFence(seen, condition);
+      const sequence = nextSequence(taskId, seen, condition, options);
+      const removed = replaced && !isCorrupt(replaced) && isPassing(replaced) ? [replaced.id] : [];
+      const change = { lastSequence: sequence, put: sealDraft(own, sequence), body: own.payload.body, removed };
+      return { answer: sequence, change };
+    });
+  }
+
+  get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.#calls.run(() => this.#tasks.get(taskId, id));
+  }
+
+  async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
+    for (const header of await this.#select(query)) {
+      // Read again with its payload, so that both are of one moment. By now it may be gone.
+      const record = isCorrupt(header) ? header : await this.get(query.taskId, header.id);
+      if (record !== undefined && record.sequence === header.sequence) yield record;
+    }
+  }
+
+  async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
+    for (const header of await this.#select(query)) yield isCorrupt(header) ? header : summaryOf(header);
+  }
+
+  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+    const tasks = await this.#calls.run(async () => {
+      const taskIds = (await this.#tasks.taskIds()).filter((taskId) => matchesTaskId(taskId, query));
+      return Promise.all(taskIds.map((taskId) => this.#tasks.list(taskId, 0)));
+    });
+    yield* selectTasks(tasks, query);
+  }
+
+  setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const own = structuredClone(change);
+    return this.#write(taskId, [id], condition, async (seen) => {
+      checkFence(seen, condition);
+      const [header] = seen.headers;
+      if (header === undefined) return { answer: false };
+      requireNewest(taskId, seen.newestSequence, condition);
+      return { answer: true, change: { put: withStatus(requireIntact(header), own) } };
+    });
+  }
+
+  replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const own = copyPayload(payload);
+    return this.#write(taskId, [id], undefined, async ({ headers: [found] }) => {
+      const header = found && requireIntact(found);
+      if (header?.payload.sha256 !== expectedSha256) return { answer: false };
+      return { answer: true, change: { put: withPayload(header, own), body: own.body } };
+    });
+  }
+
+  remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const own = ids === "all" ? [] : [...new Set(ids)];
+    return this.#write(taskId, own, condition, async (seen) => {
+      checkFence(seen, condition);
+      requireNewest(taskId, seen.newestSequence, condition);
+      if (ids === "all") return { answer: seen.count, change: { removed: ids } };
+      const removed = own.filter((_, index) => seen.headers[index] !== undefined);
+      return removed.length === 0 ? { answer: 0 } : { answer: removed.length, change: { removed } };
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#calls.close();
+  }
+
+  /** Decides and commits, after the task's earlier calls. If somebody changes the task in between, it decides again. */
+  #write<Answer>(
+    taskId: string,
+    ids: readonly string[],
+    condition: AppendCondition | undefined,
+    decide: (seen: Seen) => Promise<{ readonly answer: Answer; readonly change?: Change }>,
+  ): Promise<Answer> {
+    return this.#calls.inTurn(taskId, async () => {
+      for (;;) {
+        const seen = await this.#tasks.look(taskId, ids);
+        const { answer, change } = await decide(seen);
+        const isFenced = condition?.fencingToken !== undefined;
+        if (change === undefined || (await this.#tasks.commit(seen, change, isFenced))) return answer;
+      }
+    });
+  }
+
+  async #select(query: CheckpointQuery): Promise<Iterable<SealedSummary | CorruptRecord>> {
+    const { headers } = await this.#calls.run(() => this.#tasks.list(query.taskId));
+    return selectHeaders(headers, query);
+  }
+
+  async *#allLeases() {
+    yield* await this.#calls.run(() => this.#tasks.leases());
+  }
+}
+
+/** A damaged lease hinders no write that needs none. */
+function checkFence(seen: Seen, condition: AppendCondition | undefined): void {
+  if (condition?.fencingToken !== undefined) checkLease(seen.taskId, seen.lease(), condition);
+}
+
+/** The connection broke, or the server can't answer at this moment. */
+function isRetryable(error: unknown): boolean {
+  if (error instanceof ErrorReply) return /^(BUSY|LOADING|MASTERDOWN|NOREPLICAS|OOM|READONLY) /.test(error.message);
+  return LOST_CONNECTION.some((type) => error instanceof type);
+}
+
+const LOST_CONNECTION = [ClientOfflineError, SocketClosedUnexpectedlyError, SocketTimeoutError];

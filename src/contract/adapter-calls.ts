@@ -1,0 +1,142 @@
+import { CheckpointError, ClosedError, isError, StorageError } from "./errors.js";
+
+/** The options of {@link AdapterCalls}. */
+export interface AdapterCallsOptions {
+  /** The adapter's name in messages: `redis`. */
+  readonly name: string;
+  /**
+   * Whether the same call may succeed later, by an error of the backend. Errors with a code that Node gives to lost connections
+   * (`ECONNRESET`) needn't be told, also not as a cause.
+   */
+  readonly isRetryable?: ((error: unknown) => boolean) | undefined;
+}
+
+/**
+ * The calls of one adapter: their order, their end and their errors. For adapters.
+ *
+ * - Calls of one task in {@link inTurn} run one after another, in the order they were made, even if a later one would be
+ *   ready first. Calls of different tasks run at the same time.
+ * - {@link close} waits for the calls under way. Later calls reject with a ClosedError.
+ * - An error of the backend becomes a StorageError with the backend's error as its cause. A CheckpointError stays as it is.
+ *
+ * A call must not wait for another call of its own instance: that one might wait for its turn, or be refused by `close`.
+ *
+ * @example
+ * ```ts
+ * import { AdapterCalls, type CheckpointDraft, copyRecord } from "waymark/adapter";
+ *
+ * class MyAdapter {
+ *   readonly #calls = new AdapterCalls({ name: "mine" });
+ *
+ *   append(draft: CheckpointDraft): Promise<number> {
+ *     const own = copyRecord(draft); // Before the turn: the caller may change its draft while the call waits.
+ *     return this.#calls.inTurn(own.taskId, async () => store(own));
+ *   }
+ *
+ *   close(): Promise<void> {
+ *     return this.#calls.close();
+ *   }
+ * }
+ *
+ * declare function store(draft: CheckpointDraft): Promise<number>;
+ * ```
+ */
+export class AdapterCalls {
+  readonly #adapter: string;
+  readonly #isRetryable: AdapterCallsOptions["isRetryable"];
+  /** The last call of each name that has one under way. */
+  readonly #last = new Map<string, Promise<void>>();
+  readonly #underWay = new Set<Promise<void>>();
+  #closing: Promise<void> | undefined;
+
+  constructor({ name, isRetryable }: AdapterCallsOptions) {
+    this.#adapter = `The ${name} adapter`;
+    this.#isRetryable = isRetryable;
+  }
+
+  /**
+   * Runs `work` at once: for reads, and for writes that the backend puts in order. Track each step of an iteration by itself,
+   * so that `close` needn't wait for an iteration that its caller has abandoned.
+   *
+   * @throws {ClosedError} The adapter is closed.
+   * @throws {StorageError} The backend failed.
+   */
+  run<Result>(work: () => Promise<Result>): Promise<Result> {
+    return this.#begin(`${this.#adapter} failed`, work);
+  }
+
+  /**
+   * Runs `work` once the earlier calls of that name have ended, well or badly.
+   *
+   * @param name - The task's id, or another name for what takes one call at a time.
+   * @throws {ClosedError} The adapter is closed.
+   * @throws {StorageError} The backend failed.
+   */
+  inTurn<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
+    const before = this.#last.get(name) ?? Promise.resolve();
+    const call = this.#begin(`${this.#adapter} failed at ${JSON.stringify(name)}`, () => before.then(work));
+    const ended = call.then(ignore, ignore);
+    // A call that was refused as closed follows nobody, and nobody follows it.
+    if (this.#closing !== undefined) return call;
+    this.#last.set(name, ended);
+    void ended.then(() => {
+      if (this.#last.get(name) === ended) this.#last.delete(name);
+    });
+    return call;
+  }
+
+  /**
+   * Waits for the calls under way, those that wait for their turn included, then calls `release`. Each later close gives the
+   * same promise.
+   *
+   * @param release - Frees what the adapter holds: a connection, a timer.
+   * @throws {StorageError} `release` failed.
+   */
+  close(release?: () => Promise<void>): Promise<void> {
+    this.#closing ??= Promise.all(this.#underWay)
+      .then(() => release?.())
+      .catch((error: unknown) => this.#fail(`${this.#adapter} failed to close`, error));
+    return this.#closing;
+  }
+
+  async #begin<Result>(failed: string, work: () => Promise<Result>): Promise<Result> {
+    if (this.#closing !== undefined) throw new ClosedError(this.#adapter);
+    // An async function, so that an error that `work` throws at once rejects too.
+    const call = (async () => work())();
+    const ended = call.then(ignore, ignore);
+    this.#underWay.add(ended);
+    try {
+      return await call;
+    } catch (error) {
+      return this.#fail(failed, error);
+    } finally {
+      this.#underWay.delete(ended);
+    }
+  }
+
+  /** Wraps every error but a CheckpointError. Clients throw TypeErrors for lost connections too (`fetch failed`). */
+  #fail(failed: string, cause: unknown): never {
+    if (cause instanceof CheckpointError) throw cause;
+    const retryable = isLostConnection(cause) || this.#isRetryable?.(cause) === true;
+    const next = retryable
+      ? "Try again; a save under the same id is stored once."
+      : "Look at the cause; the same call would probably fail again.";
+    throw new StorageError(
+      `${failed}: ${isError(cause) ? cause.message : String(cause)}. What it has acknowledged is intact. ${next}`,
+      { cause, retryable },
+    );
+  }
+}
+
+const LOST_CONNECTION = [
+  ...["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT"],
+  ...["EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN"],
+];
+
+function isLostConnection(error: unknown): boolean {
+  if (!isError(error)) return false;
+  const code = "code" in error ? error.code : undefined;
+  return LOST_CONNECTION.some((known) => known === code) || isLostConnection(error.cause);
+}
+
+function ignore(): void {}

@@ -1,0 +1,183 @@
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  compareTasks,
+  isCorrupt,
+  isInRange,
+  matchesQuery,
+  matchesTaskId,
+  type TaskQuery,
+} from "./adapter.js";
+import {
+  brokenSeal,
+  type CheckpointSummary,
+  findDamage,
+  type JsonObject,
+  type JsonValue,
+  type SealedSummary,
+  type StoredCheckpoint,
+  summaryOf,
+  type TaskSummary,
+} from "./checkpoint.js";
+import { CheckpointCorruptError } from "./errors.js";
+import { isJsonObject, parseSummary } from "./parse-summary.js";
+
+/** Where a header is stored. A key that names the task, the id or the sequence is a witness: the header must agree with it. */
+export interface HeaderPlace {
+  /** For people: a key, or a table and row. */
+  readonly location: string;
+  readonly taskId: string;
+  readonly id?: string;
+  readonly sequence?: number;
+}
+
+/** A task as {@link selectTasks} takes it. */
+export interface IndexedTask {
+  readonly taskId: string;
+  /** How many checkpoints it has. */
+  readonly count: number;
+  /** In any order. The newest readable one and all above it are enough. */
+  readonly headers: Iterable<SealedSummary | CorruptRecord>;
+}
+
+/**
+ * The header of a record: all of it but the payload's body. For adapters that keep headers by themselves, so that a list reads
+ * no payloads. Store it as JSON.
+ */
+export function headerOf(record: SealedSummary): SealedSummary {
+  const { encoding, sha256 } = record.payload;
+  return { ...summaryOf(record), payload: { encoding, sha256 }, seal: record.seal };
+}
+
+/**
+ * Reads what {@link headerOf} made: checks each field, the place and the seal. For adapters.
+ *
+ * @param stored - The JSON text, or the value that it holds.
+ * @returns The header; a CorruptRecord if it is damaged, or belongs elsewhere.
+ */
+export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary | CorruptRecord {
+  let value = stored;
+  try {
+    if (typeof stored === "string") value = JSON.parse(stored);
+  } catch (cause) {
+    return { corrupt: true, reason: "its header is cut short, or no JSON", cause, ...place };
+  }
+  const fields = isJsonObject(value) ? value : {};
+  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...knownIn(fields), ...place });
+  const payload = isJsonObject(fields["payload"]) ? fields["payload"] : {};
+  const header = parseSummary({ ...fields, encoding: payload["encoding"], sha256: payload["sha256"] });
+  if (typeof header === "string") return damaged(header);
+  const misplaced = (["taskId", "id", "sequence"] as const).find((key) => (place[key] ?? header[key]) !== header[key]);
+  if (misplaced !== undefined) return damaged(`its ${misplaced} is ${JSON.stringify(header[misplaced])}`);
+  const broken = brokenSeal(header);
+  return broken === undefined ? header : damaged(broken);
+}
+
+/**
+ * Selects headers as `list` and `read` must give them: in the query's order, range and number. A CorruptRecord stays, whatever
+ * stage, status and limit say; one without a sequence comes first, since a limit must not hide it. For adapters.
+ *
+ * @param headers - All headers of the task, in any order.
+ *
+ * @example
+ * ```ts
+ * import { type CheckpointQuery, isCorrupt, readHeader, selectHeaders, summaryOf } from "waymark/adapter";
+ *
+ * async function* list(query: CheckpointQuery) {
+ *   const { taskId } = query;
+ *   const stored = await fetchHeaders(taskId);
+ *   const headers = stored.map((json, row) => readHeader(json, { location: `row ${row}`, taskId }));
+ *   for (const header of selectHeaders(headers, query)) yield isCorrupt(header) ? header : summaryOf(header);
+ * }
+ *
+ * declare function fetchHeaders(taskId: string): Promise<string[]>;
+ * ```
+ */
+export function* selectHeaders<Header extends CheckpointSummary>(
+  headers: Iterable<Header | CorruptRecord>,
+  query: CheckpointQuery,
+): Generator<Header | CorruptRecord, void, void> {
+  const direction = query.order === "newest" ? -1 : 1;
+  const rank = ({ sequence }: { readonly sequence?: number }): number =>
+    sequence === undefined ? -Number.MAX_VALUE : direction * sequence;
+  const inOrder = [...headers]
+    .filter(({ sequence }) => sequence === undefined || isInRange(sequence, query))
+    .sort((a, b) => rank(a) - rank(b));
+  let left = query.limit ?? Number.POSITIVE_INFINITY;
+  for (const header of inOrder.slice(query.skip)) {
+    if (left === 0) return;
+    if (!isCorrupt(header)) {
+      if (!matchesQuery(header, query)) continue;
+      left -= 1;
+    }
+    yield header;
+  }
+}
+
+/**
+ * Selects tasks as `tasks` must give them: in the query's order and number. If a task's newest headers are damaged, they come
+ * first, then the task with its newest readable one. For adapters.
+ *
+ * @param tasks - All tasks, in any order. One without checkpoints is left out.
+ */
+export function* selectTasks(
+  tasks: Iterable<IndexedTask>,
+  query: TaskQuery,
+): Generator<TaskSummary | CorruptRecord, void, void> {
+  const found = Array.from(tasks)
+    .filter(({ taskId }) => matchesTaskId(taskId, query))
+    .map(newestOf)
+    .sort(compareTasks(query.order));
+  let left = query.limit ?? Number.POSITIVE_INFINITY;
+  for (const { taskId, count, damaged, newest } of found) {
+    if (left === 0) return;
+    yield* damaged;
+    if (newest === undefined || query.status?.includes(newest.status) === false) continue;
+    left -= 1;
+    yield { taskId, count, newest: summaryOf(newest) };
+  }
+}
+
+/**
+ * Refuses to work with a damaged record: nothing may be written over it, and nobody knows whether it is the one that a caller
+ * means. For adapters, before an answer to an id that exists (`matchRetry`), and before a change of a header.
+ *
+ * @param found - A whole checkpoint, whose payload is checked too; or a header alone.
+ * @throws {CheckpointCorruptError} It is damaged; the message says where.
+ */
+export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(found: Record | CorruptRecord): Record {
+  const reason = damageOf(found);
+  if (!isCorrupt(found) && reason === undefined) return found;
+  const { id, taskId } = found;
+  throw new CheckpointCorruptError(
+    `${id === undefined ? "A record" : `Checkpoint ${id}`} of task ${JSON.stringify(taskId)} is damaged: ${reason}. ` +
+      "Nothing was changed, and it was left untouched.",
+    isCorrupt(found) ? { cause: found.cause } : {},
+  );
+}
+
+function damageOf(found: SealedSummary | StoredCheckpoint | CorruptRecord): string | undefined {
+  if (isCorrupt(found)) return `${found.reason} (${found.location})`;
+  return isWhole(found) ? findDamage(found) : brokenSeal(found);
+}
+
+function newestOf({ taskId, count, headers }: IndexedTask) {
+  const damaged: CorruptRecord[] = [];
+  for (const header of selectHeaders(headers, { taskId, order: "newest" })) {
+    if (!isCorrupt(header)) return { taskId, count, damaged, newest: header };
+    damaged.push(header);
+  }
+  return { taskId, count, damaged, newest: undefined };
+}
+
+/** The id and sequence, as far as they can be read from a damaged header. */
+function knownIn({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
+  return {
+    ...(typeof id === "string" ? { id } : undefined),
+    ...(typeof sequence === "number" && Number.isSafeInteger(sequence) ? { sequence } : undefined),
+  };
+}
+
+function isWhole(record: SealedSummary | StoredCheckpoint): record is StoredCheckpoint {
+  return "body" in record.payload;
+}
