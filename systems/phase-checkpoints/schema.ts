@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** One criterion of the work ("ideal state criterion") and its status when the checkpoint was made. */
+/** A criterion of the work ("ideal state criterion") and its status when the checkpoint was made. */
 export const iscCriterionSnapshotSchema = z.object({
   id: z.string(),
   subject: z.string(),

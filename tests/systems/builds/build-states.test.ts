@@ -80,7 +80,7 @@ it.each<[object, RegExp]>([
   [{ startTime: new Date() }, /startTime must be a string/],
   [{ completedTasks: "t1" }, /completedTasks must be an array/],
   [{ failedTasks: undefined }, /failedTasks must be an array/],
-  [{ logs: undefined }, /logs must be given: \[\] where there are none/],
+  [{ logs: undefined }, /logs are missing: pass \[\] if there are none/],
   [{ currentPhase: 0.5 }, /currentPhase/],
   [{ buildId: "" }, /buildId/],
   [{ updatedAt: "now" }, /has no "updatedAt"/],

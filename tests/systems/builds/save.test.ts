@@ -160,7 +160,7 @@ describe("what is saved", () => {
     saveCheckpoint({ ...checkpoint("c2"), files: ["a.ts"] } as NewCheckpoint);
     expect(getLatestCheckpoint("b")).not.toHaveProperty("files");
     expect(lines).toMatchObject([
-      { level: "warn", message: "A checkpoint has files, metdata, which no column is there for; it is saved without" },
+      { level: "warn", message: "A checkpoint has files, metdata. No column has that name, so it is left out" },
     ]);
   });
 
@@ -176,7 +176,7 @@ describe("what is saved", () => {
   it("belongs to the build that it is saved for", async () => {
     const { saveCheckpoint } = await openBuilds();
     const progress = { buildId: "b2", tasks: [], currentPhase: 1 };
-    expect(() => saveCheckpoint("b", progress)).toThrow(/says that it is of build "b2", but it was given for "b"/);
+    expect(() => saveCheckpoint("b", progress)).toThrow(/belongs to build "b2", but it was given for "b"/);
     expect(() => saveCheckpoint("b", undefined as unknown as BuildProgress)).toThrow(/must be an object/);
     expect(() => saveCheckpoint("b" as unknown as NewCheckpoint)).toThrow(/takes a checkpoint, or a build's id/);
   });

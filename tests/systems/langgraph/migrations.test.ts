@@ -180,7 +180,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       },
       "from 1 to 2 failed: no such text",
     ],
-    ["is asynchronous", { 1: (async () => ({})) as unknown as ChannelMigration }, "no promise"],
+    ["is asynchronous", { 1: (async () => ({})) as unknown as ChannelMigration }, "not a promise"],
     ["returns nothing", { 1: (() => undefined) as unknown as ChannelMigration }, "must return one"],
   ];
   it.each(refusals)("a migration that %s is a typed error, which says what to do", async (_, migrations, message) => {

@@ -143,7 +143,7 @@ describe("options", () => {
     await call({ ...options, checkpointDir: "/x", verbose: true } as CheckpointOptions);
     const warnings = logger.lines.filter(({ level }) => level === "warn");
     expect(warnings).toMatchObject([
-      { message: expect.stringContaining("Ignored: there is no option checkpointDir, verbose. Known: checkpointsDir") },
+      { message: expect.stringContaining("Ignored: unknown option checkpointDir, verbose. Known: checkpointsDir") },
     ]);
   });
 
@@ -153,8 +153,8 @@ describe("options", () => {
     expect(await detectIncompleteCheckpoint({ ...options, completed: true } as CheckpointOptions)).not.toBeNull();
     expect(await listCheckpoints({ ...options, withEarlier: true } as CheckpointOptions)).toHaveLength(1);
     expect(logger.lines.map(({ message }) => message)).toEqual([
-      expect.stringContaining("no option completed"),
-      expect.stringContaining("no option withEarlier"),
+      expect.stringContaining("unknown option completed"),
+      expect.stringContaining("unknown option withEarlier"),
     ]);
   });
 

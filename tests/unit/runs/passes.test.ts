@@ -139,7 +139,7 @@ it("a state that can't be saved is refused where run.next is called", async () =
 
 it("what run.next gives must be returned, and nothing may follow it", async () => {
   const { manager } = managerOn();
-  await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return what run.next/);
+  await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return the value of/);
   await expect(manager.run("b", (run) => [run.next(1), run.next(2)][1])).rejects.toThrow(/after its pass was over/);
   const after = manager.run("c", async (run) => {
     run.next(1);
@@ -151,7 +151,7 @@ it("what run.next gives must be returned, and nothing may follow it", async () =
     former ??= run.next(1);
     return former as NextPass;
   });
-  await expect(kept).rejects.toThrow(/must return what run.next of this pass/);
+  await expect(kept).rejects.toThrow(/must return the value of this pass/);
 });
 
 it("run.next and run.save are refused beside a step and within one", async () => {

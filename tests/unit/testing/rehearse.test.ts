@@ -21,7 +21,7 @@ it("finds nothing in a run that comes out the same wherever it is stopped", asyn
   const keys = new Map(rehearsal.ranTwice.map(({ step, usesKey }) => [step, usesKey]));
   expect([keys.get("model"), keys.get("model, pass 3"), keys.get("tool b, pass 2")]).toEqual([false, false, true]);
   expect(rehearsal.text).toMatch(
-    /^A run of 12 steps was stopped at \d+ places and resumed: it comes out the same everywhere\./,
+    /^A run of 12 steps was stopped at \d+ places and resumed: the result is always the same\./,
   );
   expect(rehearsal.text).toMatch(/^ {2}tool a, pass 3 +after \d+ stops?, uses its key$/m);
 });
