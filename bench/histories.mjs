@@ -104,7 +104,7 @@ async function saveAll(storage, states, each100) {
 }
 
 /**
- * @param {string} path - Of a store that has 1,000 turns.
+ * @param {string} path - The path of a store with 1,000 turns.
  * @param {string} barePath
  */
 async function benchThousandth(path, barePath) {
@@ -202,7 +202,7 @@ function* edits() {
   let document = messages(1_000_000).next().value;
   for (let edit = 0; edit < 200; edit++) {
     const at = 100_000 + ((edit * 48_271 * 7919) % 800_000);
-    // Every other one replaces what was there.
+    // Every other edit replaces text; the others insert some.
     document = document.slice(0, at) + texts.next().value + document.slice(at + (edit % 2 ? 100 : 0));
     yield { document };
   }

@@ -6,14 +6,14 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { runSteps } from "./steps.mjs";
 
-/** The newest major with long-term support; raised by hand, so that a change of Node is a change of ours. */
+/** The newest major with long-term support. Raised by hand, so that a new Node is a change of ours. */
 const NEWEST_LTS_MAJOR = 26;
 
 const root = join(import.meta.dirname, "..");
 const work = mkdtempSync(join(tmpdir(), "waymark-ci-"));
 const clone = join(work, "clone");
 const ltsClone = join(work, "lts-clone");
-// The npm package of Node's own binaries carries the headers too, which native modules are built against.
+// The npm package of Node's binaries also has the headers that native modules are built against.
 const ltsPackage = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
 const lts = join(work, "lts", "node_modules", ltsPackage);
 const ltsEnv = {
@@ -22,7 +22,7 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
-/** The newest Node runs the tests of files, locks, databases and processes, which take most from Node. */
+/** The tests of files, locks, databases and processes depend most on Node, so the newest Node runs them. */
 const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/systems/processes", "tests/package"];
 
 installTools();
@@ -62,8 +62,8 @@ try {
 }
 
 /**
- * What some tests need, as Debian's packages: the crash tests strace, the completion tests zsh and fish, those of a standby
- * and a pooler PostgreSQL and PgBouncer. Without them they are skipped, and say so.
+ * Debian's packages for some tests: strace for crashes, zsh and fish for completion, PostgreSQL and PgBouncer for a
+ * standby and a pooler. Without them the tests are skipped, and say so.
  */
 function installTools() {
   const succeeds = (/** @type {string[]} */ ...[command = "", ...args]) =>
@@ -78,7 +78,7 @@ function installTools() {
   }
 }
 
-/** The README's second command: the one that passes the tests. */
+/** The README's second command, which runs the tests. */
 function readmeTestCommand() {
   const commands = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/^(npm ci && npm \w+)/gm)].map(
     ([line]) => line,

@@ -1,6 +1,6 @@
 // @ts-check
-// Before `npm pack` of the command: writes the version of waymark that it needs, which in the repository is the folder
-// above, and puts the license beside it. `--undo`, afterwards: as it was.
+// Before `npm pack` of the command: writes the version of waymark that it needs (in the repository, the parent folder),
+// and copies the license. Afterwards, `--undo` restores the files.
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

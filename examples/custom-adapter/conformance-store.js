@@ -2,16 +2,19 @@ import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "
 import { join } from "node:path";
 import { createStorage } from "unstorage";
 import fsDriver from "unstorage/drivers/fs";
-// The source, and not the build: vitest compiles it, and the suite starts no other process for an adapter that
+// Imports the source, not the build: vitest compiles it. The suite starts no other process, because the adapter
 // declares neither capability.
 import { UnstorageAdapter } from "./unstorage-adapter.ts";
 
-/** What the conformance suite asks of an adapter's harness; see tests/conformance/unstorage.test.ts at the root. */
+/**
+ * The exports that the conformance suite needs from a harness's module; see tests/conformance/unstorage.test.ts at the
+ * root.
+ */
 export function open(location) {
   return new UnstorageAdapter({ storage: createStorage({ driver: fsDriver({ base: location }) }) });
 }
 
-/** The driver makes folders of the keys: waymark/tasks/<task>, waymark/payloads/<task>/<sequence>. */
+/** The driver makes folders from the keys: waymark/tasks/<task>, waymark/payloads/<task>/<sequence>. */
 export function damage(location, taskId, id, part) {
   for (const task of readdirSync(join(location, "waymark", "tasks"))) {
     const path = join(location, "waymark", "tasks", task);

@@ -3,7 +3,9 @@ import type { CorruptRecord } from "waymark";
 import { type SealedSummary, type StoredCheckpoint, summaryOf } from "waymark/adapter";
 import { isIndex, isObject, type TaskIndex } from "./task-index.js";
 
-/** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
+/**
+ * The part of an unstorage `Storage` that is used here. The results of `createStorage` and `prefixStorage` both fit.
+ */
 export interface KeyValueStorage {
   getItem(key: string): Promise<unknown>;
   setItem(key: string, value: string): Promise<void>;
@@ -12,12 +14,12 @@ export interface KeyValueStorage {
 }
 
 /**
- * Begins every value. unstorage makes an object of what looks like JSON, and drops keys like `__proto__` on the way;
- * text that begins like this comes back as it was.
+ * Begins every value. unstorage turns text that looks like JSON into objects, and drops keys like `__proto__`. Text
+ * with this beginning comes back unchanged.
  */
 const MARK = "waymark-1 ";
 
-/** Which key holds what, as which text, and what counts as unreadable. Knows nothing of the contract. */
+/** Maps keys to records, encodes them as text, and decides what is unreadable. Knows nothing of the contract. */
 export class Records {
   readonly #storage: KeyValueStorage;
 
@@ -29,7 +31,7 @@ export class Records {
     return this.#storage.getKeys("waymark:tasks");
   }
 
-  /** `undefined` where there is none. */
+  /** `undefined` if there is none. */
   async index(key: string): Promise<TaskIndex | CorruptRecord | undefined> {
     return this.#read(key, taskIdOf(key), (value) =>
       isIndex(value) && indexKey(value.taskId) === key ? value : undefined,
@@ -40,7 +42,7 @@ export class Records {
     await this.#write(indexKey(index.taskId), index);
   }
 
-  /** The whole checkpoint to a header. Whether its payload fits the digest is the manager's to check. */
+  /** The whole checkpoint of a header. The manager checks whether its payload fits the digest. */
   async checkpoint(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord> {
     const { taskId, id, sequence, payload, seal } = header;
     const key = payloadKey(taskId, sequence);
@@ -60,7 +62,10 @@ export class Records {
     await this.#storage.removeItem(payloadKey(taskId, sequence));
   }
 
-  /** Removes the index, which ends the task, then each payload there is, named by the index or not; returns how many. */
+  /**
+   * Removes the index, which ends the task, then every payload, even those that the index doesn't name. Returns how
+   * many.
+   */
   async removeTask(taskId: string): Promise<number> {
     const payloads = await this.#storage.getKeys(payloadKey(taskId));
     for (const key of [indexKey(taskId), ...payloads]) await this.#storage.removeItem(key);
@@ -94,21 +99,21 @@ export function indexKey(taskId: string): string {
   return `waymark:tasks:${taskKey(taskId)}`;
 }
 
-/** Without a sequence, the base of all payloads of the task. */
+/** Without a sequence, the prefix of all payloads of the task. */
 function payloadKey(taskId: string, sequence?: number): string {
   return `waymark:payloads:${taskKey(taskId)}${sequence === undefined ? "" : `:${sequence}`}`;
 }
 
 /**
- * unstorage takes "/" for ":", ends a key at "?", and some drivers don't tell "A" from "a": hexadecimal keeps any two
- * task ids apart. Long ones are hashed, since a file's name ends at 255 bytes.
+ * unstorage takes "/" for ":" and ends a key at "?", and some drivers don't distinguish "A" from "a". So task ids are
+ * written in hexadecimal. Long ones are hashed, because a file's name ends at 255 bytes.
  */
 function taskKey(taskId: string): string {
   const hex = Buffer.from(taskId).toString("hex");
   return hex.length <= 200 ? `x${hex}` : `h${createHash("sha256").update(taskId).digest("hex")}`;
 }
 
-/** The task's id, where its key tells. */
+/** The task's id, if its key tells. */
 function taskIdOf(key: string): { taskId?: string } {
   const hex = /:x([0-9a-f]*)$/.exec(key)?.[1];
   return hex === undefined ? {} : { taskId: Buffer.from(hex, "hex").toString() };

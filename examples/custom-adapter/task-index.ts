@@ -13,7 +13,10 @@ import {
   type TaskQuery,
 } from "waymark/adapter";
 
-/** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
+/**
+ * Everything of a task but its payloads. The index outlives the last checkpoint, because it knows which sequences were
+ * used.
+ */
 export interface TaskIndex {
   readonly taskId: string;
   readonly lastSequence: number;
@@ -21,7 +24,7 @@ export interface TaskIndex {
   readonly headers: readonly SealedSummary[];
 }
 
-/** Those in range, in order, each checked; the filters look at the ones that are whole. */
+/** The checkpoints in range, in order, each checked. Filters apply only to intact ones. */
 export function* select(
   headers: readonly SealedSummary[],
   query: CheckpointQuery,
@@ -37,7 +40,7 @@ export function* select(
   }
 }
 
-/** The tasks that a query asks for, each with its newest readable checkpoint, after what of it can't be read. */
+/** The tasks that match a query, each with its newest readable checkpoint. Its unreadable newer ones come first. */
 export function* selectTasks(
   indexes: readonly (TaskIndex | CorruptRecord)[],
   query: TaskQuery,
@@ -53,7 +56,7 @@ export function* selectTasks(
   }
 }
 
-/** A header alone shows whether it is still what was sealed. */
+/** A header alone shows whether it is still as it was sealed. */
 export function corruptionOf(header: SealedSummary): CorruptRecord | undefined {
   if (seal(header) === header.seal) return undefined;
   const { taskId, id, sequence } = header;
@@ -81,7 +84,7 @@ export function isIndex(value: unknown): value is TaskIndex {
   );
 }
 
-/** What finding a header needs. Its seal covers each field; the caller checks it. */
+/** The fields for finding a header. The seal covers each of them; the caller checks it. */
 function isHeader(value: unknown): value is SealedSummary {
   return (
     isObject(value) &&

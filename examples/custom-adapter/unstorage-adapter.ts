@@ -32,28 +32,28 @@ import { indexKey, type KeyValueStorage, Records } from "./records.js";
 import { corruptionOf, newestSequence, select, selectTasks, type TaskIndex } from "./task-index.js";
 
 export interface UnstorageAdapterOptions {
-  /** Stays the caller's: `close` doesn't dispose it. One adapter per storage at a time. */
+  /** Belongs to the caller: `close` doesn't dispose it. Only one adapter per storage at a time. */
   readonly storage: KeyValueStorage;
 }
 
 /**
- * Checkpoints in any unstorage driver. Each task has one index with all but the payloads, so a list is one read; each
- * payload has a key of its own.
+ * Checkpoints in any unstorage driver. Each task has one index with everything but the payloads, so a list takes one
+ * read. Each payload has its own key.
  *
- * unstorage has no transactions, so every change is made true by one `setItem`, that of the index: an append stores
- * the payload before, a removal deletes it after. What fails halfway leaves the old state whole, and perhaps a payload
- * that no index names. Calls of one task wait for each other: that gives them their order, and no two of them an index
- * that the other is about to replace.
+ * unstorage has no transactions, so one `setItem`, the index's, commits every change. An append stores its payload
+ * before it, a removal deletes its payload after it. A failure halfway leaves the old state intact, and perhaps a
+ * payload that no index names. Calls of one task wait for each other. This keeps their order, and no call reads an
+ * index that another is about to replace.
  */
 export class UnstorageAdapter implements StorageAdapter {
   readonly name = "unstorage";
   /**
-   * `durable` would promise that a kill loses nothing acknowledged; but drivers overwrite in place (fs), or answer
-   * before they have stored. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
+   * `durable` would promise that a kill loses nothing acknowledged, but drivers overwrite in place (fs) or answer
+   * before they have stored. `multiProcess` needs a compare-and-set, which unstorage doesn't have.
    */
   readonly capabilities: AdapterCapabilities = { durable: false, multiProcess: false };
   readonly #records: Records;
-  /** For each task with calls under way, when the last of them is done. */
+  /** By task: the end of its last call under way. */
   readonly #queues = new Map<string, Promise<void>>();
   #closed = false;
 
@@ -62,7 +62,7 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
-    // Before anything is awaited: the caller may change its draft while the call waits for its turn.
+    // Encoded before the first await: the caller may change its draft while the call waits.
     const own = structuredClone(draft);
     const { taskId, id } = own;
     return this.#inTurn(indexKey(taskId), async () => {
@@ -97,7 +97,8 @@ export class UnstorageAdapter implements StorageAdapter {
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
     const key = indexKey(query.taskId);
     for (const header of await this.#headers(query)) {
-      // A turn for each payload, so that the task can be written to in between, by who is iterating too.
+      // Each payload is read in a turn of its own, so that others, and the caller itself, can write to the task in
+      // between.
       const record = isCorrupt(header) ? header : await this.#inTurn(key, () => this.#asItIs(header));
       if (record !== undefined) yield record;
     }
@@ -107,7 +108,7 @@ export class UnstorageAdapter implements StorageAdapter {
     for (const header of await this.#headers(query)) yield isCorrupt(header) ? header : summaryOf(header);
   }
 
-  /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
+  /** Reads every task's index, whatever the limit, because a key-value store has no order. */
   async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
     const indexes: (TaskIndex | CorruptRecord)[] = [];
     for (const key of await this.#inTurn("all tasks", () => this.#records.indexKeys())) {
@@ -139,7 +140,7 @@ export class UnstorageAdapter implements StorageAdapter {
       checkExpected(taskId, newestSequence(index.headers), condition);
       const doomed = index.headers.filter(({ id }) => doomedIds.has(id));
       if (doomed.length === 0) return 0;
-      // An emptied task keeps its index: only "all" ends its numbering.
+      // An emptied task keeps its index, because only "all" ends its numbering.
       const headers = index.headers.filter(({ id }) => !doomedIds.has(id));
       await this.#records.storeIndex({ ...index, headers });
       for (const { sequence } of doomed) await this.#records.removePayload(taskId, sequence);
@@ -152,7 +153,7 @@ export class UnstorageAdapter implements StorageAdapter {
     await Promise.all(this.#queues.values());
   }
 
-  /** Runs calls of one name one after the other, in call order. What the driver throws becomes a StorageError. */
+  /** Runs calls of one name one after another, in call order. A driver's error becomes a StorageError. */
   async #inTurn<Result>(name: string, call: () => Promise<Result>): Promise<Result> {
     if (this.#closed) throw new ClosedError("The unstorage adapter");
     const result = (this.#queues.get(name) ?? Promise.resolve()).then(call);
@@ -162,7 +163,7 @@ export class UnstorageAdapter implements StorageAdapter {
       return await result;
     } catch (cause) {
       if (cause instanceof CheckpointError) throw cause;
-      throw new StorageError("The storage under unstorage failed. What was acknowledged is intact.", {
+      throw new StorageError("The storage under unstorage failed. Acknowledged checkpoints are intact.", {
         cause,
       });
     } finally {
@@ -170,7 +171,7 @@ export class UnstorageAdapter implements StorageAdapter {
     }
   }
 
-  /** For writers: nothing is written over an index that can't be read. */
+  /** For writers: an unreadable index must never be overwritten. */
   async #index(taskId: string): Promise<TaskIndex> {
     const index = await this.#records.index(indexKey(taskId));
     if (index === undefined) return { taskId, lastSequence: 0, headers: [] };
@@ -187,8 +188,8 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   /**
-   * The checkpoint of a header that was read before. If its payload doesn't fit, somebody may have removed it since, or
-   * saved another one under its id: then both are read again. What doesn't fit now is damaged.
+   * The checkpoint of a header that was read before. If its payload doesn't fit, the checkpoint may have been removed
+   * since, or saved again under its id, so both are read again. If they still don't fit, the checkpoint is damaged.
    */
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
@@ -202,7 +203,7 @@ export class UnstorageAdapter implements StorageAdapter {
     return corruptionOf(header) ?? this.#records.checkpoint(header);
   }
 
-  /** Answers an append whose id exists. Whether a damaged checkpoint is the same as the draft, nobody knows. */
+  /** Answers an append whose id exists. If that checkpoint is damaged, nobody can tell whether it equals the draft. */
   async #sequenceOfStored(header: SealedSummary, draft: CheckpointDraft): Promise<number> {
     const stored = await this.#checkpoint(header);
     const damage = isCorrupt(stored) ? stored.reason : damageIn(stored);
@@ -215,7 +216,7 @@ export class UnstorageAdapter implements StorageAdapter {
 
   async #removeTask(taskId: string, condition: AppendCondition | undefined): Promise<number> {
     const index = await this.#records.index(indexKey(taskId));
-    // A damaged task can be removed as a whole; but whether a condition holds for it, nobody knows.
+    // A damaged task can be removed as a whole, but nobody can tell whether a condition holds for it.
     if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
     const { headers } = await this.#index(taskId);
     checkExpected(taskId, newestSequence(headers), condition);
