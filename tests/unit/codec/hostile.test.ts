@@ -59,7 +59,7 @@ describe("a text that no encoder wrote", () => {
     expect(decode).toThrow(/^Checkpoint c7 of task "t" can't be loaded: .*left untouched/);
   });
 
-  it.each(["{", "", "[1,]", "nul", '{"a":1}x'])("is corrupt where it isn't JSON: %j", (text) => {
+  it.each(["{", "", "[1,]", "nul", '{"a":1}x'])("is corrupt if it isn't JSON: %j", (text) => {
     for (const encoding of ["json", "json-tagged"] as const) {
       expect(() => decodeJson(encoding, text)).toThrow(CheckpointCorruptError);
     }
@@ -72,11 +72,11 @@ describe("a text that no encoder wrote", () => {
     ["a class of errors", tag("Error", { class: "SuppressedError" })],
     ["a regular expression", tag("RegExp", { source: "(?future:a)", flags: "" })],
     ["a flag of a regular expression", tag("RegExp", { source: "a", flags: "q" })],
-  ])("is of a newer version where it has %s that is unknown here", (_what, node) => {
+  ])("counts as a newer version's if it has %s that is unknown here", (_what, node) => {
     expect(() => decodeJson("json-tagged", JSON.stringify([node]))).toThrow(UnsupportedFormatError);
   });
 
-  it("is corrupt when it nests beyond any stack, in whatever way", () => {
+  it("is corrupt if it nests too deeply for any stack, in whatever way", () => {
     for (const [open, close] of [
       ["[", "]"],
       ['{"a":', "}"],
@@ -93,14 +93,14 @@ describe("a text that no encoder wrote", () => {
     }
   });
 
-  it("is revived in time even if it is nothing but holes", () => {
+  it("is decoded in time even if it is nothing but holes", () => {
     const { encoding, text } = encodeJson(new Array(50_000), 16 * 1024 * 1024);
     const value = decodeJson(encoding, text) as unknown[];
     expect(value.length).toBe(50_000);
     expect(Object.keys(value)).toEqual([]);
   });
 
-  it("is left as it is when the encoding says that it has no tags", () => {
+  it("stays unchanged if the encoding says that it has no tags", () => {
     expect(decodeJson("json", '{"$waymark":"Date"}')).toEqual({ $waymark: "Date" });
   });
 });

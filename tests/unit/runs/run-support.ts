@@ -20,7 +20,7 @@ export const STORAGES: Record<string, () => Promise<StorageAdapter>> = {
   postgres: async () => (await newStore()).adapter,
 };
 
-/** A manager that leaves its storage open, with a logger that keeps its lines. */
+/** A manager that leaves its storage open, with a logger that records its lines. */
 export function managerOn<Schema extends StateSchema = StateSchema>(
   storage: StorageAdapter = new MemoryAdapter(),
   options: Partial<CheckpointManagerOptions<Schema>> = {},
@@ -31,8 +31,7 @@ export function managerOn<Schema extends StateSchema = StateSchema>(
 }
 
 /**
- * A storage that stores nothing any more once `left` appends were made: a run on it ends as if it was killed there, except
- * that its lease is free.
+ * A storage that dies after `left` appends: a run on it ends as if it was killed there, except that its lease is free.
  */
 export function dyingAfter(left: number, storage: StorageAdapter): StorageAdapter {
   let rest = left;
