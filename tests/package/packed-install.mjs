@@ -22,7 +22,7 @@ try {
   const command = pack(["--workspace", "waymark-cli"]);
 
   writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  // Who uses waymark/langgraph has it by @langchain/langgraph.
+  // Users of waymark/langgraph have this package through @langchain/langgraph.
   install([`./${packed}`, "@langchain/langgraph-checkpoint@1"]);
 
   for (const entry of entries) {
@@ -35,7 +35,7 @@ try {
     console.log(`imported and required ${entry}`);
   }
 
-  // better-sqlite3 is an optional peer: it isn't there, and asking for it says what to install.
+  // better-sqlite3 is an optional peer. It isn't installed, and an import of the adapter says what to install.
   const asked = run("node", [
     "--input-type=module",
     "-e",
@@ -66,7 +66,7 @@ try {
   ]);
   assert.equal(saved.trim(), "2");
 
-  // Beside the package, as a project has both; then alone: npm takes the package from where it would be published.
+  // First beside the package, as in a project; then alone, with the package in place of npm's.
   const manifest = { private: true, overrides: { waymark: `file:../${packed}` } };
   install([`./${packed}`, `./${command}`]);
   look(folder);
@@ -99,7 +99,7 @@ function install(packages, cwd = folder) {
   run("npm", ["install", "--no-audit", "--no-fund", "--omit=optional", ...packages], cwd);
 }
 
-/** Runs the command on what the first program has saved. @param {string} cwd */
+/** Runs the command on the first program's checkpoints. @param {string} cwd */
 function look(cwd) {
   const { version } = JSON.parse(readFileSync(join(root, "cli", "package.json"), "utf8"));
   assert.equal(run("npx", ["--no-install", "waymark", "--version"], cwd).trim(), version);

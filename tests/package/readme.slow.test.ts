@@ -16,7 +16,7 @@ const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
 const postgres = readFileSync(join(root, "docs", "postgres.md"), "utf8");
 const runs = readFileSync(join(root, "docs", "runs.md"), "utf8");
 const blocks = [readme, systems, langgraph, postgres, runs].flatMap(programsIn);
-/** They fetch a key from where each project keeps its own. */
+/** The programs get a key from wherever each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
 );
@@ -24,9 +24,9 @@ const { scripts, exports } = createRequire(import.meta.url)("../../package.json"
 
 /** In hexadecimal. */
 const KEYS = { KEY_2025: "25".repeat(32), KEY_2026: "26".repeat(32) };
-/** Inside the project, so that `waymark` and the libraries are found as a user's program finds them. */
+/** Inside the project, so that imports of `waymark` and the libraries work as in a user's program. */
 let folder: string;
-/** A database of the programs' own, in place of the one that they name. */
+/** A database for the programs, in place of the one that they name. */
 const database = `docs_${randomUUID().replaceAll("-", "")}`;
 let server: string;
 
@@ -37,7 +37,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(root, "coverage", "readme-"));
   const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removeTasks: undefined });`;
   writeFileSync(join(folder, "my-store.js"), stub);
-  // The PRP and the plan that the page has to copy, and the coder that its executor calls.
+  // The PRP and the plan that the page says to copy, and the coder that its executor calls.
   writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");
   writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");
   writeFileSync(
@@ -48,7 +48,7 @@ beforeAll(async () => {
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
-    // The next ones import it.
+    // The next programs import this one.
     const [, name] = /^\/\/ (\S+)\.ts\n/.exec(code) ?? [];
     if (name === undefined) return;
     writeFileSync(join(folder, `${name}.ts`), code);
@@ -98,7 +98,7 @@ describe("the README", () => {
   it.each([
     [0, ["It arrives on Friday.\n", "It arrives on Friday.\n"]],
     [1, ["starting\n", "build-42 is completed: nothing to do\n"]],
-  ])("program %i says the same or less when it is started again, since its task is completed", (index, said) => {
+  ])("program %i prints the same or less when it runs again, because its task is completed", (index, said) => {
     const script = join(folder, `first-${index}.mjs`);
     const own = programsIn(readme)[index] ?? "";
     writeFileSync(script, withoutTypes(own.replace(".waymark/checkpoints.db", `first-${index}.db`)));
@@ -115,7 +115,7 @@ describe("the README", () => {
       writeFileSync(script, withoutTypes(code));
       const PATH = `${folder}:${process.env["PATH"]}`;
       const env = { ...process.env, ...KEYS, PATH, NODE_TEST_CONTEXT: undefined };
-      // Twice: the second run goes on from what the first one saved.
+      // Twice, because the second run continues from the first one's checkpoint.
       for (const _run of [1, 2]) execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
     },
   );
