@@ -24,7 +24,7 @@ const HISTORIES = {
 };
 
 /**
- * What whole histories take on disk in SQLite, to the size of their last state, and what the 1,000th save of one costs.
+ * The size of whole histories in SQLite, as a multiple of their last state, and the cost of a history's 1,000th save.
  *
  * @param {string} folder
  */
@@ -40,7 +40,7 @@ export async function benchHistories(folder) {
 }
 
 /**
- * The same on PostgreSQL: by what the tables and their indexes grow, in a store that has a task already. A VACUUM every 100
+ * The same on PostgreSQL, by the growth of the tables and their indexes, in a store that has a task already. A VACUUM every 100
  * saves stands for the server's own, which comes every minute: an agent that takes 1,000 turns works for hours.
  *
  * @param {string} url

@@ -57,7 +57,7 @@ export function installedBytes(names) {
 }
 
 /**
- * As Node looks it up.
+ * The folder of a package, found as Node finds it.
  *
  * @param {string} name
  * @param {string} from

@@ -88,7 +88,7 @@ export class Records {
       return { ...corrupt, reason: `It doesn't begin "${MARK}".` };
     try {
       const value: unknown = JSON.parse(text.slice(MARK.length));
-      return parse(value) ?? { ...corrupt, reason: "It isn't what was stored there." };
+      return parse(value) ?? { ...corrupt, reason: "Its content has changed." };
     } catch (cause) {
       return { ...corrupt, reason: "It is cut short or damaged.", cause };
     }

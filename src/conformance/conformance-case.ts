@@ -29,7 +29,7 @@ export interface ConformanceStore {
   readonly offers: readonly OptionalMethod[];
   /** A new instance on the location. */
   open(): Promise<StorageAdapter>;
-  /** Called between writing and reading. Returns the same instance, or closes it and opens a new one. */
+  /** Closes the instance and opens a new one, whatever `carryOn` does. */
   carryOn(adapter: StorageAdapter): Promise<StorageAdapter>;
   /** Closes the instance and opens a new one, in both lifecycle states. */
   reopen(adapter: StorageAdapter): Promise<StorageAdapter>;

@@ -241,7 +241,7 @@ export class Builds {
   #nothingIntact(buildId: string, damage: readonly CorruptRecord[]): CheckpointCorruptError {
     return new CheckpointCorruptError(
       `Build ${JSON.stringify(buildId)} has checkpoints in ${this.#path}, and none of the ${damage.length} can be read: ` +
-        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Put back a backup, or begin the build anew.`,
+        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Restore a backup, or start the build over.`,
       { cause: damage[0]?.cause },
     );
   }

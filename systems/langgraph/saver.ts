@@ -221,7 +221,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * As LangGraph's own, but throws where LangGraph's silently leaves out a lost part.
+   * Like LangGraph's own, but throws where LangGraph's silently leaves out a lost part.
    *
    * @throws {CheckpointCorruptError} A part of the history is damaged, or pruning removed it.
    */

@@ -5,7 +5,7 @@ import type { SystemCall } from "./system-calls.js";
 
 /** A moment for a fault: just before a system call takes effect. */
 export interface Point {
-  /** As {@link namesOf} names it. */
+  /** The name that {@link namesOf} gives it. */
   readonly name: string;
   readonly call: SystemCall;
 }

@@ -77,7 +77,7 @@ export class CrashSite {
     return copy;
   }
 
-  /** What another process finds in that copy, which it has never seen. */
+  /** Reads that copy in another process, which has never seen it. */
   async examine(copy: string): Promise<Examined> {
     const examiner = this.#idle.pop() ?? this.#startExaminer();
     const found = await examiner.ask(storeIn(copy), examination("next"));
@@ -92,7 +92,7 @@ export class CrashSite {
     return examiner;
   }
 
-  /** What is wrong with a process's findings. */
+  /** Checks a process's findings. Returns what is wrong with them. */
   verdict({ answers, stderr }: Examined, answered: number): string[] {
     return [...wrongs(answers, ...this.around(answered)), ...(stderr === "" ? [] : [stderr])];
   }

@@ -7,7 +7,7 @@ export type Fate = "kept" | "lost" | "zeros" | "torn";
 
 interface Inode {
   readonly isFolder: boolean;
-  /** As it was on the disk when the model began. */
+  /** The content on the disk when the model began. */
   readonly content: Buffer;
   readonly names: ReadonlyMap<string, Inode>;
 }

@@ -3,7 +3,7 @@ import { count } from "./counts.js";
 import { STRIDE_FACTOR } from "./extent.js";
 import { FLIPPED, flipBytes } from "./flip-bytes.js";
 
-/** The distance between damaged bytes, which are others each time. With WAYMARK_EVERY_BYTE=1 each is damaged. */
+/** The distance between damaged bytes. Each run damages other ones. With WAYMARK_EVERY_BYTE=1 each byte is damaged. */
 const STRIDES = { "json-file": 3, "task-file": 3, sqlite: 7, "sqlite's log": 31 };
 const isEvery = process.env["WAYMARK_EVERY_BYTE"] === "1";
 

@@ -40,7 +40,7 @@ export interface FlipCounts extends Record<Outcome, number> {
 }
 
 export interface FlipOptions {
-  /** For every byte: 1. */
+  /** The distance between damaged bytes; 1 damages each. */
   readonly stride: number;
   /** The first byte, so that runs with a stride see different bytes. */
   readonly offset?: number;

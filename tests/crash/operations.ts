@@ -170,7 +170,7 @@ export function keyOf({ taskId, id }: Partial<Pick<StoredCheckpoint, "taskId" | 
   return `${taskId}/${id}`;
 }
 
-/** The value after a way through JSON. */
+/** The value after JSON.stringify and JSON.parse. */
 export function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

@@ -169,7 +169,7 @@ class Writer {
         if (error === undefined && !condition()) return;
         Writer.#listeners.delete(look);
         if (error === undefined) resolve();
-        else reject(new Error(`A process ended that was to go on saving: ${error}`));
+        else reject(new Error(`A process that should have continued saving ended: ${error}`));
       };
       Writer.#listeners.add(look);
       look();
@@ -186,7 +186,7 @@ function startScript(name: string, args: readonly string[]) {
   return child;
 }
 
-/** What a new process finds wrong in a store, given its acknowledged saves. */
+/** Checks a store in a new process, given its acknowledged saves. Returns what is wrong. */
 async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]) {
   // The last killed process must leave no lock: there is no time to wait for it.
   const adapter = await openAdapter(kind, folder);

@@ -32,7 +32,7 @@ export function examination(id: string): readonly Question[] {
 }
 
 /**
- * What is wrong with a store after a crash; empty if it is right.
+ * Checks a store after a crash. Returns what is wrong; empty if it is right.
  *
  * @param answers - To the {@link examination}.
  * @param before - The content after all acknowledged calls.

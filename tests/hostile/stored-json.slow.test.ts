@@ -204,7 +204,7 @@ it("takes little memory for a bomb of 10 GB, and for tags in 100,000 levels: a h
   expect(stdout).toBe("PAYLOAD_TOO_LARGE CHECKPOINT_CORRUPT true\n");
 });
 
-/** A value whose content is `undefined`. */
+/** Checks that the error is typed. Returns `undefined`. */
 function typed(error: unknown): undefined {
   expect(error).toBeInstanceOf(CheckpointError);
 }

@@ -11,14 +11,10 @@ const METADATA = { source: "loop", step: 0, parents: {} } as const;
 it.each([
   ["a storage alone", new MemoryAdapter(), /takes options: new WaymarkSaver\(\{ storage \}\)/],
   ["a misspelled option", { storage: new MemoryAdapter(), retension: {} }, /no "retension"/],
-  [
-    "a serializer that is none",
-    { storage: new MemoryAdapter(), serde: {} },
-    /serde must have dumpsTyped and loadsTyped/,
-  ],
-  ["a migration that is none", { storage: new MemoryAdapter(), migrations: { 1: 3 } }, /^options.migrations\[1\] must/],
-  ["a storage that is none", { storage: "sqlite:agent.db" }, /^options.storage must be a StorageAdapter/],
-  ["an exclusive that is none", { storage: new MemoryAdapter(), exclusive: "no" }, /exclusive must be true or false/],
+  ["an invalid serializer", { storage: new MemoryAdapter(), serde: {} }, /serde must have dumpsTyped and loadsTyped/],
+  ["an invalid migration", { storage: new MemoryAdapter(), migrations: { 1: 3 } }, /^options.migrations\[1\] must/],
+  ["an invalid storage", { storage: "sqlite:agent.db" }, /^options.storage must be a StorageAdapter/],
+  ["an invalid `exclusive`", { storage: new MemoryAdapter(), exclusive: "no" }, /exclusive must be true or false/],
 ])("refuses %s", (_what, options, message) => {
   // A JavaScript program may pass this.
   expect(() => new WaymarkSaver(options as never)).toThrow(message);

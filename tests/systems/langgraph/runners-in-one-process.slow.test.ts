@@ -224,7 +224,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     const reader = compiled(saver);
     let isOver = false;
     let readings = 0;
-    // It reads all the time, even in each node.
+    // The reader reads all the time, even in each node.
     const read = async () => {
       const { config } = await reader.getState(threadOf("t"));
       await reader.getState(config);

@@ -301,7 +301,7 @@ describe("a workstream that fails", () => {
     expect(await project.file()).toMatchObject({ status: "failed", current_ws: "a", completed_ws: [] });
   });
 
-  it("runs again with resume, and what was completed doesn't", async () => {
+  it("runs again with resume, without the completed workstreams", async () => {
     const project = await Project.create();
     await project.run(plan);
     const mended = { workstreams: [workstream("a"), workstream("b"), workstream("c")] };

@@ -103,7 +103,7 @@ describe("a task's row", () => {
     ]);
   });
 
-  it("is found, and ends verify, where its id is no text", async () => {
+  it("is found, and ends verify, if its id isn't text", async () => {
     const { manager, other, found } = await populated();
     await manager.save("u", {}, { stage: "i1" });
     other.exec("UPDATE waymark_tasks SET task_id = CAST(x'f1' AS TEXT) WHERE task_id = 'u'");

@@ -220,7 +220,7 @@ function firstCalls(adapter: SqliteAdapter): readonly (() => Promise<unknown>)[]
   ];
 }
 
-/** As if the package weren't installed, until the test is over. */
+/** Hides the package, as if it weren't installed, until the test is over. */
 function hideFromRequire(name: string): void {
   // Every require goes through this function. There is no public way to remove a package from a running process.
   const internals = Module as unknown as { _resolveFilename(request: string, ...rest: unknown[]): string };

@@ -20,7 +20,7 @@ describe("a key from a passphrase", () => {
   it("is the same in either Unicode form, and with the salt as bytes", async () => {
     const decomposed = "schöne grüße aus köln".normalize("NFD");
     const key = await keyFromPassphrase(decomposed, { salt: Buffer.from(SALT) })();
-    // Of the composed form, and of the salt as text.
+    // The key of the composed form, and of the salt as text.
     const same = "0d57234cba48e5335dbcafb18651a5739e6ac0ef824885f3b038821a3c9fe931";
     expect(Buffer.from(key).toString("hex")).toBe(same);
   });

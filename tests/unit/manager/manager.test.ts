@@ -387,7 +387,7 @@ describe("removing", () => {
 });
 
 describe("events", () => {
-  it("report what was saved and removed, and by whom, until unsubscribed", async () => {
+  it("report saves and removals with their origin, until unsubscribed", async () => {
     const manager = managerInMemory({ retention: { keepLast: 1 } });
     const told: unknown[] = [];
     const unsubscribe = manager.on("saved", ({ sequence }) => told.push(["saved", sequence]));

@@ -84,7 +84,7 @@ describe("keep rules", () => {
     expect(sequences(remove)).toEqual([3, 2, 1]);
   });
 
-  it("keepWithinMs claims what is exactly as old as the limit, and nothing older", () => {
+  it("keepWithinMs claims checkpoints exactly as old as the limit, and none older", () => {
     const { keep, remove } = plan(task({ at: 2 * HOUR + 1 }, { at: 2 * HOUR }, { at: HOUR }, { status: "completed" }), {
       keepWithinMs: 2 * HOUR,
     });
@@ -289,7 +289,7 @@ describe("limits", () => {
     expect(reasons(remove)).toEqual({ 1: ["older than 30 days"] });
   });
 
-  it("maxAgeMs takes away what a keep rule claims, and adds its reason to what none claims", () => {
+  it("maxAgeMs removes even claimed checkpoints, and adds its reason to unclaimed ones", () => {
     const { remove } = plan(task({ at: 3 * DAY }, { at: 3 * DAY, stage: "coder" }, { at: 0 }), {
       keepStages: ["coder"],
       maxAgeMs: DAY,
@@ -702,7 +702,7 @@ function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy)
     (["keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const).some((rule) => claimedByBucket(c, rule));
   const tooOld = (c: CheckpointSummary) => policy.maxAgeMs !== undefined && NOW - time(c) > policy.maxAgeMs;
 
-  // Of a set of candidates, the ones that stay as far as the newest is concerned.
+  // The candidates, and the newest checkpoint if it must stay with them.
   const withNewest = (candidates: readonly CheckpointSummary[]) =>
     all.filter(
       (c) =>

@@ -45,7 +45,7 @@ it.skipIf(noStrace !== undefined).each(STORAGES)(
 );
 
 interface Kill {
-  /** For the program; 0 for none. */
+  /** The moment at which the program kills itself; 0 for none. */
   readonly moment: number;
   /** Runs the program. */
   readonly command: readonly string[];
