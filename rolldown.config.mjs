@@ -19,7 +19,8 @@ export default defineConfig({
   output: {
     dir: "dist",
     chunkFileNames: "shared/[name].js",
-    sourcemap: true,
+    // They are in the types.
+    comments: { jsdoc: false },
     codeSplitting: {
       groups: [
         { name: "core", test: /\/src\/(contract|manager|codec)\// },

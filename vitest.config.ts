@@ -39,7 +39,7 @@ export default defineConfig({
     // Tests see the sources under the package's own name; processes that they start see the build.
     alias: [
       { find: /^waymark$/, replacement: here("src/index.ts") },
-      { find: /^waymark\/adapter$/, replacement: here("src/contract/index.ts") },
+      { find: /^waymark\/adapter$/, replacement: here("src/adapter.ts") },
       { find: /^waymark\/testing$/, replacement: here("testing/index.ts") },
       { find: /^waymark\/conformance$/, replacement: here("src/conformance/index.ts") },
       { find: /^waymark\/oneshot$/, replacement: here("systems/oneshot/index.ts") },
@@ -48,7 +48,9 @@ export default defineConfig({
       { find: /^waymark\/builds$/, replacement: here("systems/builds/index.ts") },
       { find: /^waymark\/langgraph$/, replacement: here("systems/langgraph/index.ts") },
       { find: /^waymark\/langgraph\/records$/, replacement: here("systems/langgraph/stored-threads.ts") },
-      { find: /^waymark\/config$/, replacement: here("src/manager/config.ts") },
+      { find: /^waymark\/kit$/, replacement: here("systems/kit.ts") },
+      { find: /^waymark-runners\/(oneshot|processes|prp)$/, replacement: here("runners/src/$1/index.ts") },
+      { find: /^waymark\/config$/, replacement: here("config/index.ts") },
       { find: /^waymark\/adapters$/, replacement: here("adapters/index.ts") },
       { find: /^waymark\/adapters\/memory$/, replacement: here("adapters/memory.ts") },
       { find: /^waymark\/adapters\/sqlite$/, replacement: here("adapters/sqlite/sqlite.ts") },
@@ -73,7 +75,14 @@ export default defineConfig({
     coverage: {
       enabled: process.env["WAYMARK_COVERAGE"] === "1",
       provider: "v8",
-      include: ["src/**/*.ts", "adapters/**/*.ts", "systems/**/*.ts", "testing/**/*.ts"],
+      include: [
+        "src/**/*.ts",
+        "adapters/**/*.ts",
+        "config/**/*.ts",
+        "systems/**/*.ts",
+        "testing/**/*.ts",
+        "runners/src/**/*.ts",
+      ],
       // It runs in processes of its own, where nothing is counted; the suite fails without it.
       exclude: ["src/conformance/child.ts"],
       reporter: ["text-summary", "text"],

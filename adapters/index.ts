@@ -1,12 +1,14 @@
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import { JsonFileAdapter } from "./files/json-file.js";
 import { TaskFileAdapter } from "./files/task-file.js";
+import { MemoryAdapter } from "./memory.js";
 import { PostgresAdapter } from "./postgres/postgres.js";
 import { SqliteAdapter } from "./sqlite/sqlite.js";
 import { type FileLocation, type OpenStorageOptions, storageLocation } from "./storage-url.js";
 
 export {
   type FileLocation,
+  type MemoryLocation,
   type OpenStorageOptions,
   type ServerLocation,
   type StorageLocation,
@@ -23,6 +25,7 @@ export {
  * | `tasks:DIR` | `TaskFileAdapter`: one `checkpoints.json` per task |
  * | `sqlite:FILE` | `SqliteAdapter`: one database |
  * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` for another schema than `waymark` |
+ * | `memory:` | `MemoryAdapter`: new and empty at each call, for tests |
  *
  * In the first three, a path follows the colon. It is taken as it is: nothing in it is decoded. `~/` at its beginning
  * is the home folder.
@@ -40,6 +43,7 @@ export {
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
   const location = storageLocation(url, options);
+  if (location.scheme === "memory") return new MemoryAdapter();
   if (location.scheme === "postgres") return new PostgresAdapter({ url: location.url, schema: location.schema });
   return SCHEMES[location.scheme](location.path);
 }

@@ -2,23 +2,23 @@ import {
   type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
-  checkExpected,
-  checkExpectedTasks,
   compareTasks,
   type ExpectedTask,
   matchesQuery,
   matchesTaskId,
+  matchRetry,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
-  sequenceOfSame,
   type TaskPosition,
   type TaskQuery,
 } from "../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOf,
-  copyOfPayload,
+  copyPayload,
+  copyRecord,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -71,12 +71,12 @@ export class MemoryAdapter implements StorageAdapter {
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     const task = this.#task(draft.taskId) ?? { records: new Map(), newest: undefined, lastSequence: 0 };
     const existing = task.records.get(draft.id);
-    if (existing) return sequenceOfSame(existing, draft);
+    if (existing) return matchRetry(existing, draft);
 
     checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
     const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
     const replaced = task.records.get(options?.replaces ?? "");
-    this.#put(task, copyOf(sealDraft(draft, sequence)));
+    this.#put(task, copyRecord(sealDraft(draft, sequence)));
     if (replaced && isPassing(replaced)) task.records.delete(replaced.id);
     task.lastSequence = sequence;
     this.#tasks.set(draft.taskId, task);
@@ -88,7 +88,7 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint> {
-    for (const record of this.#select(query)) yield copyOf(record);
+    for (const record of this.#select(query)) yield copyRecord(record);
   }
 
   async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary> {
@@ -113,7 +113,7 @@ export class MemoryAdapter implements StorageAdapter {
     const record = task?.records.get(id);
     checkLease(taskId, this.#leaseOf(taskId), condition);
     if (!task || !record) return false;
-    checkExpected(taskId, positionOf(task).newestSequence, condition);
+    requireNewest(taskId, positionOf(task).newestSequence, condition);
     this.#put(task, withStatus(record, structuredClone(change)));
     return true;
   }
@@ -122,14 +122,14 @@ export class MemoryAdapter implements StorageAdapter {
     const task = this.#task(taskId);
     const record = task?.records.get(id);
     if (!task || record?.payload.sha256 !== expectedSha256) return false;
-    this.#put(task, withPayload(record, copyOfPayload(payload)));
+    this.#put(task, withPayload(record, copyPayload(payload)));
     return true;
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const task = this.#task(taskId);
     checkLease(taskId, this.#leaseOf(taskId), condition);
-    checkExpected(taskId, positionOf(task).newestSequence, condition);
+    requireNewest(taskId, positionOf(task).newestSequence, condition);
     if (!task) return 0;
     if (ids === "all") {
       this.#tasks.delete(taskId);
@@ -141,12 +141,12 @@ export class MemoryAdapter implements StorageAdapter {
     return removed;
   }
 
-  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     this.#assertOpen();
     const doomed = [...this.#tasks].filter(([taskId]) => taskId.startsWith(prefix));
     const found = doomed.map(([taskId, task]) => ({ taskId, newestSequence: positionOf(task).newestSequence }));
     const withCheckpoints = found.filter(({ newestSequence }) => newestSequence > 0);
-    checkExpectedTasks(prefix, withCheckpoints, expected);
+    requireUnchangedTasks(prefix, withCheckpoints, expected);
     let removed = 0;
     for (const [taskId, { records }] of doomed) {
       removed += records.size;

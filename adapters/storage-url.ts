@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { checkKeys } from "../src/contract/adapter.js";
 import { UnsupportedOperationError } from "../src/contract/errors.js";
+import { checkKeys } from "../src/contract/keys.js";
 
 /** The options of what takes a storage URL. */
 export interface OpenStorageOptions {
@@ -10,14 +10,19 @@ export interface OpenStorageOptions {
 }
 
 /** The schemes of storage URLs. `postgresql:` is `postgres` too. */
-export type StorageScheme = "files" | "tasks" | "sqlite" | "postgres";
+export type StorageScheme = "memory" | "files" | "tasks" | "sqlite" | "postgres";
 
-/** The place that a storage URL names: on this machine, or tables of a server. */
-export type StorageLocation = FileLocation | ServerLocation;
+/** The place that a storage URL names: in this process, on this machine, or tables of a server. */
+export type StorageLocation = MemoryLocation | FileLocation | ServerLocation;
+
+/** The memory of the process that opens it. */
+export interface MemoryLocation {
+  readonly scheme: "memory";
+}
 
 /** A folder or a file. */
 export interface FileLocation {
-  readonly scheme: Exclude<StorageScheme, "postgres">;
+  readonly scheme: Exclude<StorageScheme, "memory" | "postgres">;
   /** Absolute. */
   readonly path: string;
 }
@@ -42,6 +47,7 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   checkKeys("OpenStorageOptions", options, ["relativeTo"]);
   const { scheme: word, path } = parse(url);
   if (word === "postgres" || word === "postgresql") return serverLocation(url);
+  if (word === "memory") return memoryLocation(path);
   const scheme = SCHEMES.find((known) => known === word);
   if (scheme === undefined) {
     // Without the rest of the URL: that of a database server may hold a password.
@@ -53,7 +59,12 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
 }
 
 const SCHEMES = ["files", "tasks", "sqlite"] as const satisfies StorageScheme[];
-const FORMS = "files:DIR, tasks:DIR, sqlite:FILE or postgres://USER@HOST/DATABASE";
+const FORMS = "files:DIR, tasks:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
+
+function memoryLocation(path: string): MemoryLocation {
+  if (path === "") return { scheme: "memory" };
+  throw new TypeError("memory: takes no path, because each storage of it is new and empty. Write memory: alone.");
+}
 
 function serverLocation(text: string): ServerLocation {
   if (!URL.canParse(text) || !text.includes("://")) {

@@ -9,5 +9,5 @@ export default defineConfig({
   // Packages stay packages.
   external: /^[^./]/,
   transform: { target: "node20.19" },
-  output: { dir: "dist", chunkFileNames: "[name].js", sourcemap: true },
+  output: { dir: "dist", chunkFileNames: "[name].js", comments: { jsdoc: false } },
 });

@@ -43,6 +43,7 @@ await runSteps([
     { name: "the example of a custom adapter", command: "npm run examples -w waymark-example-custom-adapter" },
     { name: "API pages", command: "npm run docs" },
     { name: "unused code and dependencies", command: "npm run unused" },
-    { name: "the package: publint, attw, installed elsewhere", command: "npm run package" },
   ],
+  // By itself: it builds anew, and the others load the build.
+  { name: "the packages: publint, attw, installed elsewhere", command: "npm run package" },
 ]);

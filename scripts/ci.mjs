@@ -22,8 +22,8 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
-/** The tests of files, locks, databases and processes depend most on Node, so the newest Node runs them. */
-const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/systems/processes", "tests/package"];
+/** The newest Node runs the tests of files, locks, databases and processes, which take most from Node. */
+const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/runners/processes", "tests/package"];
 
 installTools();
 try {

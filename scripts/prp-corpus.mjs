@@ -4,7 +4,7 @@
 // prints the gates of each PRP as well, to compare them with its text.
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
-import { checkPrp } from "waymark/prp";
+import { checkPrp } from "waymark-runners/prp";
 
 /** Headings of the usual template. */
 const USUAL =

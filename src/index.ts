@@ -8,6 +8,7 @@ export type {
   CheckpointStatus,
   CheckpointSummary,
   JsonObject,
+  PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
 export {
@@ -35,6 +36,7 @@ export {
 export type { RunRecord, StepRecord } from "./contract/run-record.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents, StepOfRun } from "./manager/events.js";
+export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
@@ -50,10 +52,9 @@ export {
   type RetentionPolicy,
 } from "./manager/retention.js";
 export type { SaveOptions } from "./manager/save-options.js";
-export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
+export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
-export type { VerifyCounts, VerifyOptions, VerifyResult } from "./manager/verify.js";
-export type { Lease, LeaseInfo, LeaseOptions } from "./runs/lease.js";
+export type { VerifyOptions, VerifyProgress, VerifyResult } from "./manager/verify.js";
 export type {
   NextPass,
   Run,

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import { z } from "./zod.js";
 
 /**
  * A `Date` in memory, ISO 8601 on disk. Reads any offset and any precision, as other programs write them. Writes UTC

@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
-import { codeOf } from "../adapters/files/failure.js";
+import { codeOf } from "../src/contract/errors.js";
 
 /** Why the content of a file can't be used. Callers add the path and what to do. */
 export class UnreadableError extends Error {

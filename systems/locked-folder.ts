@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
-import { codeOf } from "../adapters/files/failure.js";
 import { makeFolders, syncFolder } from "../adapters/files/file-io.js";
 import { type FolderLock, inTurn, withLock as withFolderLock } from "../adapters/files/lock.js";
+import { codeOf } from "../src/contract/errors.js";
 import { SharedFileLock } from "./shared-file-lock.js";
 
 /** How long a write waits for other processes' writes in the same folder. */

@@ -1,15 +1,15 @@
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
-import { checkKeys } from "../src/contract/adapter.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
+import { checkKeys } from "../src/contract/keys.js";
 import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { Logger } from "../src/manager/logger.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
-import type { SavedStateOf, StateSchema } from "../src/manager/schema.js";
+import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
 import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
 import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
@@ -32,8 +32,8 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
  * those are stopped and resumed too.
  */
 export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
-  run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>,
-  manager: CheckpointManager<Schema>,
+  run: Run<RunStateOf<StateOf<Schema>, Initial>, RunSavedOf<StateOf<Schema>, SavedStateOf<Schema>, Initial>, Input>,
+  manager: CheckpointManager<StateOf<Schema>, SavedStateOf<Schema>>,
 ) => Result | NextPass | Promise<Result | NextPass>;
 
 const TASK = "rehearsal";
@@ -124,17 +124,17 @@ interface Life {
   readonly milestones: readonly unknown[];
 }
 
-/** Performs a run's lives, each with its own manager. */
-class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Schema> | undefined> {
-  /** The steps whose functions read their keys. */
-  readonly stepsWithKey = new Set<string>();
-  readonly #fn: RehearsedFunction<unknown, Schema, Input, Initial>;
-  readonly #options: RehearseOptions<Schema, Input, Initial>;
+/** A rehearsed function. `rehearse` has checked that it takes the run and the manager of its options. */
+type AnyRehearsed = (run: never, manager: never) => unknown;
 
-  constructor(
-    fn: RehearsedFunction<unknown, Schema, Input, Initial>,
-    options: RehearseOptions<Schema, Input, Initial>,
-  ) {
+/** Performs a run's lives, each with a manager of its own. */
+class Theatre {
+  /** The steps whose functions have asked for their keys. */
+  readonly stepsWithKey = new Set<string>();
+  readonly #fn: AnyRehearsed;
+  readonly #options: RehearseOptions;
+
+  constructor(fn: AnyRehearsed, options: RehearseOptions) {
     this.#fn = fn;
     this.#options = options;
   }
@@ -147,7 +147,7 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
   async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
     const { kills: _kills, before: _before, input, initialState, ...forManager } = this.#options;
     const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
-    const manager = new CheckpointManager<Schema>({ ...forManager, storage, ownsStorage: false, logger: SILENT });
+    const manager = new CheckpointManager({ ...forManager, storage, ownsStorage: false, logger: SILENT });
     const started = new Set<string>();
     const unused: string[] = [];
     const results = new Map<string, unknown>();
@@ -166,9 +166,10 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
     const lease = await manager.lease(TASK, { ttlMs: LEASE_MS });
     const running = manager.run(
       TASK,
-      (run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>) => {
+      (run: Run) => {
         pass += 1;
-        return this.#fn(this.#watched(run, { pass, results, interrupted, bodies, turns }), manager);
+        const watched = this.#watched(run, { pass, results, interrupted, bodies, turns });
+        return this.#fn(watched as never, manager as never);
       },
       { input, initialState, lease },
     );
@@ -189,8 +190,8 @@ class Theatre<Schema extends StateSchema, Input, Initial extends SavedStateOf<Sc
     return { end, saves, started, unused, results, interrupted, milestones: await milestonesIn(manager) };
   }
 
-  /** The same run, but its steps report what they do. */
-  #watched(run: Run<RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>, watch: Watch): typeof run {
+  /** The same run, whose steps tell what they do. */
+  #watched(run: Run, watch: Watch): Run {
     const { taskId, state, input, attempt, signal } = run;
     const occurrences = new Map<string, number>();
     const step = async (name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<unknown> => {
@@ -322,7 +323,7 @@ function resultOf({ end }: Life): unknown {
   return end.kind === "returned" ? end.result : undefined;
 }
 
-async function milestonesIn(manager: Pick<CheckpointManager<StateSchema>, "history">): Promise<readonly unknown[]> {
+async function milestonesIn(manager: Pick<CheckpointManager, "history">): Promise<readonly unknown[]> {
   const milestones: unknown[] = [];
   for await (const checkpoint of manager.history(TASK, { order: "oldest" })) {
     const { stage, status, state } = checkpoint;

@@ -46,11 +46,6 @@ export function storageFailure(error: unknown, call: FailedCall): unknown {
   );
 }
 
-/** The code of a file system's error: `ENOENT`. */
-export function codeOf(error: unknown): string | undefined {
-  return isSystemError(error) ? error.code : undefined;
-}
-
 /** A file system's error without the call and the path: `ENOENT: no such file or directory`. */
 export function reasonOf(error: unknown): string {
   const message = isError(error) ? error.message : String(error);

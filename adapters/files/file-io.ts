@@ -5,6 +5,7 @@ import {
   constants,
   fstatSync,
   fsync,
+  fsyncSync,
   lstatSync,
   mkdirSync,
   opendirSync,
@@ -17,8 +18,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { StorageError } from "../../src/contract/errors.js";
-import { codeOf } from "./failure.js";
+import { codeOf, StorageError } from "../../src/contract/errors.js";
 
 // Only what waits for the disk is asynchronous. The other calls take microseconds each, a tenth of what a round trip to
 // another thread takes.
@@ -64,7 +64,22 @@ export async function writeDurably(
 export async function syncFolder(path: string): Promise<void> {
   // Windows opens no folder for this; NTFS writes names to its journal itself.
   if (process.platform === "win32") return;
-  await withOpenFile(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY), fsyncFile);
+  await withOpenFile(() => openFolder(path), fsyncFile);
+}
+
+/** The same, while the caller waits: SQLite's calls are synchronous. */
+export function syncFolderSync(path: string): void {
+  if (process.platform === "win32") return;
+  const folder = openFolder(path);
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+function openFolder(path: string): number {
+  return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
 }
 
 /** Far below any limit of open files, and more than the four threads that Node syncs by. */
@@ -104,17 +119,33 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
  * @throws The file system's error.
  */
 export async function makeFolders(path: string): Promise<void> {
+  for (const above of makingFolders(path)) await syncFolder(above).catch(unlessDenied);
+}
+
+/** The same, while the caller waits. */
+export function makeFoldersSync(path: string): void {
+  for (const above of makingFolders(path)) {
+    try {
+      syncFolderSync(above);
+    } catch (error) {
+      unlessDenied(error);
+    }
+  }
+}
+
+/** Makes the folders, and gives after each the one above it, whose names must be on the disk before the next is made. */
+function* makingFolders(path: string): Generator<string, void, void> {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
-    if (above !== path) await makeFolders(above);
+    if (above !== path) yield* makingFolders(above);
     makeFolder(path);
   }
-  try {
-    await syncFolder(above);
-  } catch (error) {
-    // If we may not read a folder, we have made nothing in it.
-    if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
-  }
+  yield above;
+}
+
+/** If we may not read a folder, we have made nothing in it. */
+function unlessDenied(error: unknown): void {
+  if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
 }
 
 /**

@@ -6,12 +6,12 @@ import { idOf, nameOf } from "./names.js";
 import {
   assertOwner,
   attempt,
-  type Entry,
   embeddedSize,
   formOfBody,
   parseHead,
   parseObject,
   type RecordHead,
+  type RecordSource,
   storedCheckpoint,
   textOfBody,
   textOfValue,
@@ -24,6 +24,8 @@ import {
  * {"waymark":1,"taskId":"build-42","id":"a1","sequence":7,…,"sha256":"…","seal":"…",
  * "state":{"step":3}}
  * ```
+ *
+ * With `pretty`, the state takes many lines, and the head's `stateBytes` says how many bytes these have.
  *
  * People commit these files, so editors, formatters and Git write them anew in another layout. That changes no value: such
  * a file is read whole, and the checkpoint's next change brings it back into this form.
@@ -74,7 +76,7 @@ export function compareFileNames(a: string, b: string): number {
 }
 
 /** A checkpoint's file, which is read when it is asked for. */
-export class CheckpointFile implements Entry {
+export class CheckpointFile implements RecordSource {
   readonly folder: string;
   readonly name: string;
   readonly location: string;
@@ -94,7 +96,7 @@ export class CheckpointFile implements Entry {
     return this.name.slice(this.name.indexOf("-") + 1, -EXTENSION.length);
   }
 
-  get known(): Entry["known"] {
+  get known(): RecordSource["known"] {
     const id = idOf(this.idName);
     return { sequence: this.sequence, ...(id === undefined ? undefined : { id }) };
   }
@@ -121,13 +123,27 @@ export class CheckpointFile implements Entry {
   }
 }
 
-/** A checkpoint as its file's content. */
-export function renderCheckpoint(record: StoredCheckpoint): Buffer {
+/** A checkpoint as its file's content. @param isPretty - The state takes many lines. The head stays one, for lists. */
+export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
   const { payload, seal } = record;
   const { encoding, sha256 } = payload;
   const bodyIs = formOfBody(payload);
-  const head = JSON.stringify({ waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, sha256, seal });
-  return Buffer.from(`${head.slice(0, -1)},\n${STATE_KEY}${textOfBody(payload)}}\n`);
+  const body = textOfBody(payload);
+  const text = isPretty ? prettyText(body) : body;
+  const stateBytes = text === body ? undefined : Buffer.byteLength(text);
+  const fields = { waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, stateBytes, sha256, seal };
+  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${text}}\n`);
+}
+
+/** The same JSON over many lines. */
+function prettyText(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), undefined, 2);
+  } catch (error) {
+    // It nests too deep for V8, or is too long with its indentation.
+    if (error instanceof RangeError) return json;
+    throw error;
+  }
 }
 
 interface Content {
@@ -143,7 +159,9 @@ function parseLines(content: Buffer, file: CheckpointFile): Content {
     content.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
     /^\}\r?\n$/.test(content.toString("latin1", stateEnd));
   if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
-  return { head, state: decodeText(content.subarray(stateAt, stateEnd)) };
+  const text = decodeText(content.subarray(stateAt, stateEnd));
+  if (head.stateBytes === undefined) return { head, state: text };
+  return { head, state: savedText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
 }
 
 /**
@@ -164,8 +182,13 @@ function parseFormatted(
   if (typeof waymark !== "number" || (state === undefined && waymark === FORMAT_VERSION)) throw reason;
   const { head } = checked(() => ({ head: parseHead(fields) }), String(waymark), file);
   if (state === undefined) throw reason;
-  const text = textOfValue(state);
-  if (Buffer.byteLength(text) === embeddedSize(head)) return { head, state: text };
+  return { head, state: savedText(state, head) };
+}
+
+/** The text of a state that stands in the file in another layout. @throws {UnreadableError} */
+function savedText(state: JsonValue | undefined, head: RecordHead): string {
+  const text = state === undefined ? "" : textOfValue(state);
+  if (Buffer.byteLength(text) === embeddedSize(head)) return text;
   throw new UnreadableError("its state was cut short or changed");
 }
 
@@ -183,7 +206,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
   const { head, end, lineEnd } = checked(() => parseHeadLine(bytes), version, file);
   const stateAt = end + 1 + STATE_KEY.length;
-  const stateEnd = stateAt + embeddedSize(head);
+  const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
   const expected = stateEnd + 1 + lineEnd.length;
   if (size !== expected) {
     throw new UnreadableError(`it has ${size} bytes, not ${expected}: it was cut short or changed`);

@@ -17,11 +17,14 @@ import {
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
 import { nameOf } from "./names.js";
-import { compareCheckpoints, type Task } from "./record.js";
+import { compareCheckpoints, type LoadedTask } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 
 /** The options of {@link JsonFileAdapter}. */
-export interface JsonFileAdapterOptions extends FolderStoreOptions {}
+export interface JsonFileAdapterOptions extends FolderStoreOptions {
+  /** Writes each state over many lines, so that a diff shows what changed in it. Both forms are read. Default false. */
+  readonly pretty?: boolean | undefined;
+}
 
 /** More folders aren't remembered. A thousand checkpoints of a task take 100 KB. */
 const MAX_FOLDERS = 1_000;
@@ -37,13 +40,21 @@ const MAX_FOLDERS = 1_000;
  * have mode 0600, folders 0700.
  */
 export class JsonFileAdapter extends FolderStore {
+  readonly #isPretty: boolean;
+
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: JsonFileAdapterOptions) {
-    super("json-file", options);
+    super("json-file", options, ["pretty"]);
+    const { pretty = false } = options;
+    if (typeof pretty !== "boolean") throw new TypeError("pretty of the json-file adapter must be true or false.");
+    this.#isPretty = pretty;
   }
 
   protected override load(path: string, lock?: FolderLock): JsonFolder {
-    return loadFolder(path, lock);
+    const folder = loadFolder(path, lock);
+    // Other adapters know the same folder, but write to it only when they have its lock.
+    if (lock !== undefined) folder.isPretty = this.#isPretty;
+    return folder;
   }
 }
 
@@ -71,8 +82,10 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
 }
 
 /** A task's folder with a file for each checkpoint, known by their names. */
-class JsonFolder implements Task {
+class JsonFolder implements LoadedTask {
   readonly path: string;
+  /** How the holder of the lock writes states. */
+  isPretty = false;
   /** The folder's own time when it was as it is known here. */
   modified: bigint | undefined;
   /** The names of checkpoints that were removed when they were the newest. */
@@ -160,9 +173,10 @@ class JsonFolder implements Task {
   ): Promise<void> {
     // Until the write has ended well, the known names may be out of date.
     this.modified = undefined;
-    if (replaced.length === 0) await lock.writeLast(location, renderCheckpoint(record));
+    const content = renderCheckpoint(record, this.isPretty);
+    if (replaced.length === 0) await lock.writeLast(location, content);
     else {
-      await lock.write(location, renderCheckpoint(record));
+      await lock.write(location, content);
       await this.#removeReplaced(replaced, lock);
     }
     this.modified = statsOfFolder(this.path).modified;

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { AppendCondition } from "../../src/contract/adapter.js";
-import { checkLease, type LeaseRecord, monotonicMs, type TimedLease } from "../../src/contract/leases.js";
+import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease } from "../../src/contract/leases.js";
 import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";
@@ -52,18 +52,12 @@ interface LeaseFile {
 
 function leaseFileIn(folder: string): LeaseFile | undefined {
   const bytes = readStored(join(folder, LEASE_NAME));
-  return bytes && parseLease(decodeText(bytes));
+  return bytes && leaseFileOf(decodeText(bytes));
 }
 
-function parseLease(text: string): LeaseFile {
-  const { taskId, holder, token, renewedAtMs, expiresAtMs } = parseObject(text) as Readonly<Record<string, unknown>>;
-  if (typeof holder === "string" && isWhole(token) && isWhole(renewedAtMs) && isWhole(expiresAtMs)) {
-    const lease = { holder, token, renewedAtMs, expiresAtMs };
-    return { lease, taskId: typeof taskId === "string" ? taskId : undefined };
-  }
-  throw new UnreadableError(`${LEASE_NAME} holds no lease`);
-}
-
-function isWhole(value: unknown): value is number {
-  return Number.isSafeInteger(value);
+function leaseFileOf(text: string): LeaseFile {
+  const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(text);
+  const lease = parseLease(fields);
+  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} holds no lease`);
+  return { lease, taskId: typeof taskId === "string" ? taskId : undefined };
 }

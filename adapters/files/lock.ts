@@ -13,9 +13,8 @@ import {
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { StorageError } from "../../src/contract/errors.js";
+import { codeOf, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
-import { codeOf } from "./failure.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
@@ -168,7 +167,7 @@ export class FolderLock {
       rmdirSync(lockFolder);
       rmdirSync(dirname(lockFolder));
     } catch (error) {
-      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error) ?? "")) throw error;
+      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error))) throw error;
     }
   }
 
@@ -203,20 +202,27 @@ export class FolderLock {
  *
  * @param options.timeoutMs - How long it waits for other processes.
  * @param options.makeFolder - Makes the folder that it locks, if it is missing. Without it, that is the system's ENOENT.
+ * @param options.begin - Called under the lock before `work`.
  * @throws {StorageError} The lock couldn't be had, or was stolen time and again; retryable.
  */
 export function withLock<Result>(
   folder: string,
-  options: { name?: string; timeoutMs: number; makeFolder?: (() => Promise<void>) | undefined },
+  options: {
+    readonly name?: string;
+    readonly timeoutMs: number;
+    readonly makeFolder?: (() => Promise<void>) | undefined;
+    readonly begin?: (() => Promise<void>) | undefined;
+  },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
-  const { name = LOCK_NAME, timeoutMs, makeFolder } = options;
+  const { name = LOCK_NAME, timeoutMs, makeFolder, begin } = options;
   const lockFolder = join(folder, name);
   return inTurn(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
       let lock: FolderLock | undefined;
       try {
         lock = await FolderLock.acquire(lockFolder, timeoutMs);
+        await begin?.();
         return await work(lock);
       } catch (error) {
         const isGone = lock === undefined && makeFolder !== undefined && codeOf(error) === "ENOENT";

@@ -1,12 +1,12 @@
 import { rmSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
-import { damageIn, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { findDamage, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair } from "../../src/contract/findings.js";
 import { statsOf, UnreadableError } from "./file-io.js";
 import { abandonedIn, type FolderLock } from "./lock.js";
 import { keepInQuarantine } from "./quarantine.js";
-import { attempt, type Entry, type RecordHead } from "./record.js";
+import { attempt, type RecordHead, type RecordSource } from "./record.js";
 import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 
 /** Does a write in a task's folder, under its lock; once more from the beginning if the lock was stolen. */
@@ -16,7 +16,7 @@ type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) =
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
-  readonly entry?: Entry;
+  readonly entry?: RecordSource;
 }
 
 /** All that is wrong below a root folder, task by task. */
@@ -49,7 +49,7 @@ export async function* repairFolders(
     const run = async (lock?: FolderLock): Promise<void> => {
       // Drop findings that were fixed before we got the lock; taking it has removed what killed holders left in it.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
-      const moved: Entry[] = [];
+      const moved: RecordSource[] = [];
       for (const { finding, entry } of examine(folder, load, false)) {
         await setImmediate();
         // It is in quarantine already, and is removed below.
@@ -91,7 +91,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   let known = taskId === undefined ? undefined : { taskId };
   const task = resultOrReason(() => load(path));
   if ("kind" in task) return yield { finding: { ...task, location: path, ...known } };
-  let last: Entry["known"] = {};
+  let last: RecordSource["known"] = {};
   for (const entry of task.select({ order: "oldest" })) {
     const { location } = entry;
     const record = resultOrReason(() => (quick ? entry.head() : entry.checkpoint()));
@@ -132,11 +132,11 @@ function resultOrReason<Result>(ask: () => Result): Result | Wrong {
 
 /** A head says nothing of its payload. */
 function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
-  const reason = isWhole(record) ? damageIn(record) : undefined;
+  const reason = isWhole(record) ? findDamage(record) : undefined;
   return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };
 }
 
-function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: Entry["known"]): Wrong | undefined {
+function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
   if (last.sequence !== sequence) return undefined;
   return { kind: "merged", reason: `${last.id} has sequence ${sequence}, too` };
 }

@@ -1,15 +1,10 @@
 import { basename } from "node:path";
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  sequenceOfSame,
-  type TaskPosition,
-} from "../../src/contract/adapter.js";
+import { type CheckpointQuery, type CorruptRecord, matchRetry, type TaskPosition } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   type CheckpointDraft,
   type CheckpointSummary,
-  damageIn,
+  findDamage,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -25,30 +20,30 @@ import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
 /** A task's checkpoints, as its folder held them when it was loaded. `lastSequence` throws if nothing tells it. */
-export interface Task extends TaskPosition {
+export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
-  find(id: string): Entry | undefined;
+  find(id: string): RecordSource | undefined;
   /** One that can't be read, and may have any id. */
-  findDamaged?(): Entry | undefined;
+  findDamaged?(): RecordSource | undefined;
   /** Those in the query's range and order, after those it skips. */
-  select(query: Omit<CheckpointQuery, "taskId">): Iterable<Entry>;
+  select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
 
   // Writes: each is durable once it has resolved, and the last thing that is done under the lock.
   /** @param replaced - They go once the record is stored. */
-  append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly Entry[]): Promise<void>;
-  replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
+  append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
+  replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * It keeps the numbering, unless all are removed.
    *
    * @param doomed - Also of another loading of the same task.
    * @returns How many were removed.
    */
-  remove(doomed: readonly Entry[] | "all", lock: FolderLock): Promise<number>;
+  remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
 }
 
 /** A checkpoint where it is stored. It is read when it is asked for. */
-export interface Entry {
+export interface RecordSource {
   /** A path, or a path and a line. */
   readonly location: string;
   /** The fields that are known even if it can't be read. */
@@ -65,6 +60,8 @@ export interface Entry {
 export interface RecordHead extends SealedSummary {
   /** The body is bytes, and stands in the file as base64 text. */
   readonly bodyIs?: "base64";
+  /** How many bytes the body takes in a json-file that was written with `pretty`. */
+  readonly stateBytes?: number;
 }
 
 /** The body as one JSON value without a line break. */
@@ -135,7 +132,11 @@ function compareTexts(a: string, b: string): number {
 }
 
 /** Describes an entry that can't be read. Other errors are thrown. */
-export function corruptOrThrow({ location, known }: Entry, error: unknown, taskId: string | undefined): CorruptRecord {
+export function corruptOrThrow(
+  { location, known }: RecordSource,
+  error: unknown,
+  taskId: string | undefined,
+): CorruptRecord {
   if (!(error instanceof UnreadableError)) throw error;
   const { message: reason, cause } = error;
   const task = taskId === undefined ? undefined : { taskId };
@@ -144,7 +145,7 @@ export function corruptOrThrow({ location, known }: Entry, error: unknown, taskI
 
 /** Reads an entry, or describes it if it can't be read; nothing if it was removed. Other errors are thrown. */
 export function readEntry<Item>(
-  entry: Entry,
+  entry: RecordSource,
   taskId: string,
   read: () => Item | undefined,
 ): Item | CorruptRecord | undefined {
@@ -158,8 +159,8 @@ export function readEntry<Item>(
 /**
  * The passing checkpoint of that id, and those before it that were left by a kill: each says which one it took the place of.
  */
-export function passingFrom(task: Task, id: string | undefined): readonly Entry[] {
-  const found: Entry[] = [];
+export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
+  const found: RecordSource[] = [];
   let before = Number.POSITIVE_INFINITY;
   for (let next = id; next !== undefined; ) {
     const entry = task.find(next);
@@ -180,9 +181,9 @@ export function passingFrom(task: Task, id: string | undefined): readonly Entry[
  * @throws {CheckpointConflictError} It is another checkpoint.
  */
 export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
-  const damage = damageIn(stored);
+  const damage = findDamage(stored);
   if (damage !== undefined) throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
-  return sequenceOfSame(stored, draft);
+  return matchRetry(stored, draft);
 }
 
 /**
@@ -190,14 +191,20 @@ export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraf
  *
  * @throws {UnreadableError}
  */
-export function parseHead(fields: StoredFields & { readonly bodyIs?: JsonValue | undefined }): RecordHead {
-  const { bodyIs } = fields;
+export function parseHead(
+  fields: StoredFields & { readonly bodyIs?: JsonValue | undefined; readonly stateBytes?: JsonValue | undefined },
+): RecordHead {
+  const { bodyIs, stateBytes } = fields;
   const summary = parseSummary(fields);
   if (typeof summary === "string") throw new UnreadableError(summary);
   if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
   const broken = brokenSeal(summary);
   if (broken !== undefined) throw new UnreadableError(broken);
-  return bodyIs === undefined ? summary : { ...summary, bodyIs };
+  return {
+    ...summary,
+    ...(bodyIs === undefined ? undefined : { bodyIs }),
+    ...(typeof stateBytes === "number" && { stateBytes }),
+  };
 }
 
 /** It may begin with a byte order mark, which some editors put there. @throws {UnreadableError} Not a JSON object. */
@@ -219,9 +226,9 @@ export function parseObject(source: string): JsonObject {
  * Otherwise a task that always has a checkpoint could seem empty.
  */
 export function* readEntries<Item>(
-  load: () => Task | undefined,
+  load: () => LoadedTask | undefined,
   query: Omit<CheckpointQuery, "taskId">,
-  read: (entry: Entry) => Item | undefined,
+  read: (entry: RecordSource) => Item | undefined,
 ): Generator<Item, void, void> {
   const gone = new Set<string>();
   for (let isOutdated = true; isOutdated; ) {

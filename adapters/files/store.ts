@@ -5,19 +5,18 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkKeys,
   isCorrupt,
   matchesQuery,
   nextSequence,
+  requireNewest,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOf,
-  copyOfPayload,
+  copyPayload,
+  copyRecord,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -27,10 +26,11 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, ClosedError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
-import { codeOf, storageFailure } from "./failure.js";
+import { storageFailure } from "./failure.js";
 import {
   assertCanBeMade,
   isFolder,
@@ -45,7 +45,15 @@ import { checkLeaseIn, leaseIn, leasesBelow, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import { attempt, type Entry, passingFrom, readEntries, readEntry, sequenceOfStored, type Task } from "./record.js";
+import {
+  attempt,
+  type LoadedTask,
+  passingFrom,
+  type RecordSource,
+  readEntries,
+  readEntry,
+  sequenceOfStored,
+} from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options that every adapter on files has. */
@@ -85,7 +93,7 @@ export abstract class FolderStore implements StorageAdapter {
     },
     { oneMachine: true },
   );
-  readonly #load = (folder: string, lock?: FolderLock): Task => this.load(folder, lock);
+  readonly #load = (folder: string, lock?: FolderLock): LoadedTask => this.load(folder, lock);
   readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
     this.write(folder, "repair a task", work, () => undefined);
   readonly #root: string;
@@ -94,13 +102,15 @@ export abstract class FolderStore implements StorageAdapter {
   /** Folders whose names are on the disk. */
   readonly #known = new Set<string>();
   /** Tasks whose folders are their own. */
-  readonly #owned = new WeakSet<Task>();
+  readonly #owned = new WeakSet<LoadedTask>();
   #hasLooked = false;
   #closed = false;
 
   /** @throws {TypeError | RangeError} A wrong option. */
-  constructor(name: string, options: FolderStoreOptions) {
-    checkKeys(`The options of the ${name} adapter`, options, ["path", "lockTimeoutMs"]);
+  /** @param ownKeys - The keys of the subclass's own options. */
+  constructor(name: string, options: FolderStoreOptions, ownKeys: readonly string[] = []) {
+    const keys = keysOf<FolderStoreOptions>({ path: true, lockTimeoutMs: true });
+    checkKeys(`The options of the ${name} adapter`, options, [...keys, ...ownKeys]);
     const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);
@@ -114,23 +124,28 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** Loads the task's checkpoints. @param lock - For a write. Without it, for a read. */
-  protected abstract load(folder: string, lock?: FolderLock): Task;
+  protected abstract load(folder: string, lock?: FolderLock): LoadedTask;
 
-  async append(draft: CheckpointDraft, condition?: AppendCondition, options: AppendOptions = {}): Promise<number> {
-    const { taskId, id } = draft;
-    const copy = copyOf(draft);
-    const { sequence: exact, replaces } = options;
-    return this.#write(taskId, "save to", undefined, async (task, lock) => {
+  async append(
+    draft: CheckpointDraft,
+    condition?: AppendCondition,
+    { sequence: exact, replaces }: AppendOptions = {},
+  ): Promise<number> {
+    const copy = copyRecord(draft);
+    const { taskId, id } = copy;
+    const folder = this.folderOf(taskId);
+    return this.write(folder, `save to ${named(taskId)}`, async (lock) => {
+      const task = this.#ownTask(folder, lock);
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = sequenceOfStored(stored, copy);
         // The process that stored it may have died before it was durable, and before it removed what it replaced.
         const left = replaces === id ? [] : passingFrom(task, replaces);
         if (left.length > 0) await task.remove(left, lock);
-        else await syncFolder(this.folderOf(taskId));
+        else await syncFolder(folder);
         return same;
       }
-      checkLeaseIn(this.folderOf(taskId), taskId, condition);
+      checkLeaseIn(folder, taskId, condition);
       const sequence = nextSequence(taskId, task, condition, { sequence: exact });
       await task.append(sealDraft(copy, sequence), lock, passingFrom(task, replaces));
       return sequence;
@@ -154,7 +169,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    const summaryIn = (entry: Entry): CheckpointSummary | undefined => {
+    const summaryIn = (entry: RecordSource): CheckpointSummary | undefined => {
       const head = entry.head();
       return head && summaryOf(head);
     };
@@ -168,14 +183,14 @@ export abstract class FolderStore implements StorageAdapter {
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const wanted = structuredClone(change);
     return this.#change("change a status of", taskId, id, condition, (stored, { newestSequence }) => {
-      checkExpected(taskId, newestSequence, condition);
+      requireNewest(taskId, newestSequence, condition);
       // The state stays to the byte, and its digest with it: damage to it stays visible.
       return withStatus(stored, wanted);
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
+    const copy = copyPayload(payload);
     return this.#change("replace a payload of", taskId, id, undefined, (stored) =>
       stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
     );
@@ -183,25 +198,26 @@ export abstract class FolderStore implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
-    const absent = (): number => {
-      checkLeaseIn(this.folderOf(taskId), taskId, condition);
-      checkExpected(taskId, 0, condition);
-      return 0;
-    };
-    const work = async (task: Task, lock: FolderLock): Promise<number> => {
-      checkExpected(taskId, task.newestSequence, condition);
-      if (doomed !== "all")
-        return task.remove(
-          doomed.flatMap((id) => task.find(id) ?? []),
-          lock,
-        );
+    const folder = this.folderOf(taskId);
+    const work = async (lock: FolderLock): Promise<number> => {
+      checkLeaseIn(folder, taskId, condition);
+      const task = this.#ownTask(folder, lock);
+      requireNewest(taskId, task.newestSequence, condition);
+      if (doomed !== "all") {
+        const found = doomed.flatMap((id) => task.find(id) ?? []);
+        return task.remove(found, lock);
+      }
       const removed = await task.remove(doomed, lock);
       lock.releaseAndRemoveFolder();
-      this.#known.delete(this.folderOf(taskId));
+      this.#known.delete(folder);
       await syncFolder(this.#root);
       return removed;
     };
-    return this.#write(taskId, "remove from", condition, work, absent);
+    return this.write(folder, `remove from ${named(taskId)}`, work, () => {
+      checkLeaseIn(folder, taskId, condition);
+      requireNewest(taskId, 0, condition);
+      return 0;
+    });
   }
 
   async close(): Promise<void> {
@@ -222,42 +238,30 @@ export abstract class FolderStore implements StorageAdapter {
     absent?: () => Result,
   ): Promise<Result> {
     this.#assertOpen();
-    const makeTaskFolder = (): Promise<void> => this.#makeTaskFolder(folder);
-    const running = async (): Promise<Result> => {
+    const makeFolder = (): Promise<void> => this.#makeTaskFolder(folder);
+    try {
       this.#lookOnce();
       isFolder(folder);
-      const isKnown = this.#known.has(folder);
-      const lockOptions = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeTaskFolder };
-      return withLock(folder, lockOptions, async (lock) => {
+      const options = {
+        timeoutMs: this.#lockTimeoutMs,
+        makeFolder: absent ? undefined : makeFolder,
         // If a process has died that had made the folder, its name may not be on the disk yet.
-        if (!isKnown) await makeTaskFolder();
-        return work(lock);
-      });
-    };
-    return this.#track(running()).catch((error: unknown) => {
+        begin: this.#known.has(folder) ? undefined : makeFolder,
+      };
+      return await this.#track(withLock(folder, options, work));
+    } catch (error) {
       if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
       return this.#fail(error, doing, folder);
-    });
+    }
   }
 
-  async #write<Result>(
-    taskId: string,
-    verb: string,
-    condition: AppendCondition | undefined,
-    work: (task: Task, lock: FolderLock) => Promise<Result>,
-    absent?: () => Result,
-  ): Promise<Result> {
-    const folder = this.folderOf(taskId);
-    const writing = (lock: FolderLock): Promise<Result> => {
-      checkLeaseIn(folder, taskId, condition);
-      const task = this.load(folder, lock);
-      const isReadable = (entry: Entry): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
-      // If the newest readable checkpoint is another task's, this throws.
-      if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
-      this.#owned.add(task);
-      return work(task, lock);
-    };
-    return this.write(folder, `${verb} ${named(taskId)}`, writing, absent);
+  /** @throws {StorageError} The folder's newest readable checkpoint is another task's. */
+  #ownTask(folder: string, lock: FolderLock): LoadedTask {
+    const task = this.load(folder, lock);
+    const isReadable = (entry: RecordSource): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
+    if (!this.#owned.has(task)) for (const entry of task.select({ order: "newest" })) if (isReadable(entry)) break;
+    this.#owned.add(task);
+    return task;
   }
 
   /** Writes what `change` makes of a checkpoint in its place. False if there is none, or `change` gives nothing. */
@@ -266,22 +270,24 @@ export abstract class FolderStore implements StorageAdapter {
     taskId: string,
     id: string,
     condition: AppendCondition | undefined,
-    change: (stored: StoredCheckpoint, task: Task) => StoredCheckpoint | undefined,
+    change: (stored: StoredCheckpoint, task: LoadedTask) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    const work = async (task: Task, lock: FolderLock): Promise<boolean> => {
+    const folder = this.folderOf(taskId);
+    const work = async (lock: FolderLock): Promise<boolean> => {
+      checkLeaseIn(folder, taskId, condition);
+      const task = this.#ownTask(folder, lock);
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const changed = stored && change(stored, task);
       // The process that replaced or removed it may have died before that was durable.
-      if (entry === undefined || changed === undefined) await syncFolder(this.folderOf(taskId));
+      if (entry === undefined || changed === undefined) await syncFolder(folder);
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
     };
-    const absent = (): boolean => {
-      checkLeaseIn(this.folderOf(taskId), taskId, condition);
+    return this.write(folder, `${verb} ${named(taskId)}`, work, () => {
+      checkLeaseIn(folder, taskId, condition);
       return false;
-    };
-    return this.#write(taskId, verb, condition, work, absent);
+    });
   }
 
   #reading<Result>(taskId: string, verb: string, read: () => Result): Result {
@@ -295,22 +301,22 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /** @throws {StorageError} A link or a file is in its folder's place. */
-  #existingTask(taskId: string): Task | undefined {
+  #existingTask(taskId: string): LoadedTask | undefined {
     const folder = this.folderOf(taskId);
     return isFolder(folder) ? this.load(folder) : undefined;
   }
 
   async *#select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
-    read: (entry: Entry) => Item | undefined,
+    read: (entry: RecordSource) => Item | undefined,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
     const { taskId, limit = Number.POSITIVE_INFINITY } = query;
     let [left, seen] = [limit, 0];
     if (left === 0) return;
     let last: number | undefined;
-    const load = (): Task | undefined => this.#existingTask(taskId);
+    const load = (): LoadedTask | undefined => this.#existingTask(taskId);
     // A page never ends between two of one sequence: the next page would begin behind both.
-    const next = (entry: Entry) =>
+    const next = (entry: RecordSource) =>
       left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, taskId, () => read(entry));
     for (const found of readEntries(load, query, next)) {
       if (found === "over") return;

@@ -16,13 +16,13 @@ import {
   assertOwner,
   attempt,
   compareCheckpoints,
-  type Entry,
   embeddedSize,
   formOfBody,
   type Position,
   parseHead,
   parseObject,
   type RecordHead,
+  type RecordSource,
   storedCheckpoint,
   textOfBody,
   textOfValue,
@@ -78,7 +78,7 @@ export interface TaskFileContent {
 }
 
 /** A record's line, which is read when it is asked for. One that can't be read is carried along as it is. */
-export class RecordLine implements Entry {
+export class RecordLine implements RecordSource {
   readonly location: string;
   /** As it stands in the file, without the comma after it. */
   readonly line: Buffer;
@@ -92,7 +92,7 @@ export class RecordLine implements Entry {
     this.#head = head;
   }
 
-  get known(): Entry["known"] {
+  get known(): RecordSource["known"] {
     const head = this.headOrReason();
     if (!(head instanceof UnreadableError)) return { id: head.id, sequence: head.sequence };
     const [, id] = /^\{"id":"([^"\\]+)",/.exec(this.line.toString("latin1", 0, 1000)) ?? [];

@@ -1,11 +1,13 @@
 import { dirname, join } from "node:path";
-import { type CheckpointQuery, checkKeys } from "../../src/contract/adapter.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import { checkFunction } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { digestOf } from "./quarantine.js";
-import type { Entry, Task } from "./record.js";
+import type { LoadedTask, RecordSource } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 import {
   type AdoptRecord,
@@ -50,9 +52,13 @@ export class TaskFileAdapter extends FolderStore {
 
   /** @throws {TypeError | RangeError} A wrong option. */
   constructor(options: TaskFileAdapterOptions) {
-    checkKeys("TaskFileAdapterOptions", options, ["path", "lockTimeoutMs", "adopt"]);
+    checkKeys(
+      "TaskFileAdapterOptions",
+      options,
+      keysOf<TaskFileAdapterOptions>({ path: true, lockTimeoutMs: true, adopt: true }),
+    );
     const { adopt, ...rest } = options;
-    if (adopt !== undefined && typeof adopt !== "function") throw new TypeError("adopt must be a function.");
+    checkFunction("TaskFileAdapterOptions.adopt", adopt);
     super("task-file", rest);
     this.#adopt = adopt;
   }
@@ -95,12 +101,12 @@ export class TaskFileAdapter extends FolderStore {
 }
 
 /** A task's checkpoints, as its file held them when it was read. */
-class TaskFile implements Task {
+class TaskFile implements LoadedTask {
   readonly path: string;
   /** Why it must not be written. */
   readonly refusal: string | undefined;
   readonly #content: TaskFileContent;
-  readonly #entries: readonly Entry[];
+  readonly #entries: readonly RecordSource[];
 
   constructor(path: string, content: TaskFileContent) {
     const { lines, damage, isRefused } = content;
@@ -125,15 +131,20 @@ class TaskFile implements Task {
     return this.#lastSequence;
   }
 
-  find(id: string): Entry | undefined {
+  find(id: string): RecordSource | undefined {
     return this.#entries.findLast(({ known }) => known.id === id);
   }
 
-  findDamaged(): Entry | undefined {
+  findDamaged(): RecordSource | undefined {
     return this.#entries.findLast(({ known }) => known.sequence === undefined);
   }
 
-  select({ order, skip = 0, beforeSequence = Infinity, afterSequence = 0 }: Omit<CheckpointQuery, "taskId">): Entry[] {
+  select({
+    order,
+    skip = 0,
+    beforeSequence = Infinity,
+    afterSequence = 0,
+  }: Omit<CheckpointQuery, "taskId">): RecordSource[] {
     // An unreadable one may be in any range.
     const isIn = (sequence: number): boolean => sequence < beforeSequence && sequence > afterSequence;
     const found = this.#entries.filter(({ known }) => known.sequence === undefined || isIn(known.sequence));
@@ -141,17 +152,17 @@ class TaskFile implements Task {
     return found.slice(skip);
   }
 
-  async append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly Entry[]): Promise<void> {
+  async append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void> {
     const kept = this.#content.lines.filter((line) => !replaced.includes(line));
-    await this.#write([...bytesOf(kept), renderRecord(record)], record.taskId, record.sequence, lock);
+    await this.#write([...kept.map(({ line }) => line), renderRecord(record)], record.taskId, record.sequence, lock);
   }
 
-  async replace(entry: Entry, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
+  async replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
     const changed = (line: RecordLine): Buffer => (line === entry ? renderRecord(record, line.fields()) : line.line);
     await this.#write(this.#content.lines.map(changed), record.taskId, this.#lastSequence, lock);
   }
 
-  async remove(doomed: readonly Entry[] | "all", lock: FolderLock): Promise<number> {
+  async remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number> {
     const { lines } = this.#content;
     const taskId = this.#taskId;
     const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
@@ -161,7 +172,13 @@ class TaskFile implements Task {
     let removed = lines.length - kept.length;
     if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
     else if (removed > 0 || isRepaired) {
-      await this.#write(bytesOf(kept), taskId ?? "", this.#lastSequence, lock, isRepaired);
+      await this.#write(
+        kept.map(({ line }) => line),
+        taskId ?? "",
+        this.#lastSequence,
+        lock,
+        isRepaired,
+      );
       return removed;
     }
     // Also if nothing was left: the process that removed it may have died before that was durable.
@@ -203,13 +220,9 @@ class TaskFile implements Task {
 }
 
 /** Stands for what is wrong with a file as a whole. */
-function fileEntry(path: string, damage: string): Entry {
+function fileEntry(path: string, damage: string): RecordSource {
   const fail = (): never => {
     throw new UnreadableError(damage);
   };
   return { location: path, known: {}, bytes: () => readStored(path), head: fail, checkpoint: fail };
-}
-
-function bytesOf(lines: readonly RecordLine[]): Buffer[] {
-  return lines.map(({ line }) => line);
 }

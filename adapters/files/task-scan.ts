@@ -14,10 +14,10 @@ import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { idOf, isHashedName } from "./names.js";
-import { corruptOrThrow, type Entry, type RecordHead, readEntries, type Task } from "./record.js";
+import { corruptOrThrow, type LoadedTask, type RecordHead, type RecordSource, readEntries } from "./record.js";
 
 /** Loads the checkpoints of a task's folder. */
-export type LoadTask = (folder: string, lock?: FolderLock) => Task;
+export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
 
 /** A task's folder, and the task's id as far as the name tells it. */
 export interface TaskFolder {
@@ -76,12 +76,12 @@ type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly Corrup
 function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
   let count = 0;
-  const loadCounted = (): Task => {
+  const loadCounted = (): LoadedTask => {
     const task = load(path);
     count = task.count;
     return task;
   };
-  const headOf = (entry: Entry): RecordHead | CorruptRecord | undefined => {
+  const headOf = (entry: RecordSource): RecordHead | CorruptRecord | undefined => {
     try {
       return entry.head();
     } catch (error) {

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
 import { ownRequire } from "../../src/contract/own-require.js";
 import type { SqlRow } from "../sql/rows.js";
+import { fromColumn, toColumn } from "./columns.js";
 import { isLost, isUnreachable, mayPass } from "./errors.js";
-import { fromColumn, toColumn } from "./text.js";
 
 /** A statement as the adapter gives it to pg. */
 export interface PostgresQuery {
@@ -191,7 +191,7 @@ export class PostgresConnection implements Statements {
 
   #query(text: string, values: readonly unknown[]): PostgresQuery {
     const query = { text, values: values.map(toParameter), rowMode: "array" } as const;
-    return this.#options.prepare && values.length > 0 ? { ...query, name: nameOf(text) } : query;
+    return this.#options.prepare && values.length > 0 ? { ...query, name: statementName(text) } : query;
   }
 }
 
@@ -216,7 +216,7 @@ function stopListening(pool: PostgresPool): void {
 const NAMES = new Map<string, string>();
 
 /** Programs of different versions that share a connection through a pooler must not use one name for two statements. */
-function nameOf(text: string): string {
+function statementName(text: string): string {
   let name = NAMES.get(text);
   if (name === undefined) {
     name = `waymark_${hash("sha256", text, "hex").slice(0, 32)}`;

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
 
 /** The code of all that PgBouncer says itself: most often, that its connection to the server broke. */
 const POOLER = "08P01";
@@ -123,10 +123,4 @@ export function explain(error: unknown, place: string): unknown {
   // A mistake in a program has no code of PostgreSQL's.
   if (!/^[0-9A-Z]{5}$/.test(code)) return error;
   return failure(`PostgreSQL failed on ${place}: ${reason} (${code}). ${intact}`);
-}
-
-/** The code of an error of PostgreSQL's or Node's; `""` for one without, such as a mistake in a program. */
-function codeOf(error: unknown): string {
-  // Node gives an AggregateError if a name has several addresses, with the code of the first.
-  return isError(error) && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -17,13 +17,13 @@ import {
   wholeOffLoop,
 } from "../sql/history.js";
 import { Remembered, type RememberedText } from "../sql/remembered.js";
+import { lastTextName } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isDenied } from "./errors.js";
-import { digestOf } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** The form in which a payload is stored. */
-export interface PlacedPiece {
+export interface PayloadForm {
   readonly form: number;
   readonly body: string | Uint8Array;
   /** The task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
@@ -45,7 +45,6 @@ interface TaskText extends RememberedText {
 }
 
 const NO_TEXT = Buffer.alloc(0);
-export const LAST_TEXT_ID_BYTES = 8;
 
 /**
  * Payloads as pieces of their task's history. A piece has its checkpoint's sequence as its number, and outlives the
@@ -65,7 +64,7 @@ export class PostgresHistories {
   }
 
   /** Decides in which form a payload is stored. `isLoaded`: {@link load} has just looked. */
-  async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PlacedPiece> {
+  async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.alone, body };
     const bytes = utf8Of(body);
     const before = this.#remembered.get(taskId);
@@ -80,9 +79,9 @@ export class PostgresHistories {
   }
 
   /** The payload is stored under that sequence. */
-  stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PlacedPiece, sequence: number): void {
+  stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
     const before = this.#remembered.get(taskId);
-    const name = nameOf(sha256, id);
+    const name = lastTextName(sha256, id);
     if (text) this.#remember(taskId, text, { number: sequence, first: first ?? sequence, sha256, name });
     else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
   }
@@ -157,7 +156,7 @@ export class PostgresHistories {
   newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
     const text = textAt(sequence, all, sizeBytes);
-    const name = nameOf(sha256, id);
+    const name = lastTextName(sha256, id);
     this.#remember(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256, name });
     return text.text.toString();
   }
@@ -165,11 +164,6 @@ export class PostgresHistories {
   #remember(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256" | "name">): void {
     this.#remembered.set(taskId, { ...text, ...place, alone: 0 });
   }
-}
-
-/** The column `last_text`, for the text of the checkpoint with that id. */
-function nameOf(sha256: string, id: string): Buffer {
-  return Buffer.concat([Buffer.from(sha256, "hex"), digestOf(id).subarray(0, LAST_TEXT_ID_BYTES)]);
 }
 
 /** Each piece: its number (8 bytes), form (4), length (4), body. */

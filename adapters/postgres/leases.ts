@@ -8,8 +8,8 @@ import {
   type LapsedLease,
   type LeaseClaim,
 } from "../../src/contract/leases.js";
+import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { numberIn } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** The table of leases. Each call is one statement, and the server's clock judges. */

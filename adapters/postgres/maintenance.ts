@@ -3,9 +3,10 @@ import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
+import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
-import { locationOf, numberIn, PAGE_BYTES, type PostgresReader } from "./reader.js";
+import { locationOf, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
 /** The parts that work with the tables. */

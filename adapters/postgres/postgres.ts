@@ -3,19 +3,19 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkExpectedTasks,
-  checkKeys,
   type ExpectedTask,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { checkBoolean, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOf,
-  copyOfPayload,
+  copyPayload,
+  copyRecord,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -23,6 +23,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError, StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
@@ -147,7 +148,7 @@ export class PostgresAdapter implements StorageAdapter {
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
     // Before the first wait: the caller may change what it gave as soon as it has its promise.
-    const copy = copyOf(draft);
+    const copy = copyRecord(draft);
     const own = this.#underWay.size < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
     // Calls under way capture `given` alone, so `draft` can be freed.
@@ -197,7 +198,7 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
+    const copy = copyPayload(payload);
     return (await this.#read(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
   }
 
@@ -206,15 +207,15 @@ export class PostgresAdapter implements StorageAdapter {
     const removed = await this.#read(({ writer }) => writer.remove(taskId, copy, asked));
     if (removed === undefined) {
       checkLease(taskId, NO_LEASE, asked);
-      checkExpected(taskId, 0, asked);
+      requireNewest(taskId, 0, asked);
     }
     return removed ?? 0;
   }
 
-  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.#read(({ writer }) => writer.removeTasks(prefix, asked));
-    if (removed === undefined) checkExpectedTasks(prefix, [], asked);
+    const removed = await this.#read(({ writer }) => writer.removePrefix(prefix, asked));
+    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }
 
@@ -327,20 +328,19 @@ function compacted(draft: CheckpointDraft): CheckpointDraft {
   return { ...draft, payload };
 }
 
-const OPTIONS = [
-  "pool",
-  "url",
-  "schema",
-  "migrate",
-  "prepare",
-  "retryForMs",
-] satisfies (keyof PostgresAdapterOptions)[];
-const LONGEST_RETRY_MS = 2 ** 31 - 1;
+const OPTIONS = keysOf<PostgresAdapterOptions>({
+  pool: true,
+  url: true,
+  schema: true,
+  migrate: true,
+  prepare: true,
+  retryForMs: true,
+});
 
 /** No message repeats the URL: it may hold a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
   checkKeys("PostgresAdapterOptions", options, OPTIONS);
-  const { pool, url, migrate, prepare, retryForMs = 0 } = options;
+  const { pool, url, migrate, prepare, retryForMs } = options;
   if ((pool === undefined) === (url === undefined)) {
     throw new TypeError("PostgresAdapterOptions needs a `pool` or a `url`, not both.");
   }
@@ -354,15 +354,9 @@ function checkOptions(options: PostgresAdapterOptions): void {
   if (typeof schema !== "string" || schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0")) {
     throw new TypeError("PostgresAdapterOptions.schema must be a name of at most 63 bytes.");
   }
-  for (const [name, value] of Object.entries({ migrate, prepare })) {
-    if (value === undefined || typeof value === "boolean") continue;
-    throw new TypeError(`PostgresAdapterOptions.${name} must be true or false.`);
-  }
-  if (!Number.isSafeInteger(retryForMs) || retryForMs < 0 || retryForMs > LONGEST_RETRY_MS) {
-    throw new RangeError(
-      `PostgresAdapterOptions.retryForMs must be whole milliseconds, from 0 to ${LONGEST_RETRY_MS}.`,
-    );
-  }
+  checkBoolean("PostgresAdapterOptions.migrate", migrate);
+  checkBoolean("PostgresAdapterOptions.prepare", prepare);
+  checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
 /** The option, or what the URL names. */

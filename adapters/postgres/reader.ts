@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import {
   type CheckpointQuery,
   type CorruptRecord,
@@ -14,8 +13,9 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
-import { type Entry, idRange, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
+import { idRange, missingNewest, type Page, type PageRow, type TaskFound } from "../sql/pages.js";
 import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
+import { idDigestOf, numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
@@ -23,16 +23,6 @@ import type { PostgresStatements } from "./statements.js";
 const WIDTH = COLUMNS.length;
 /** The most bytes of payloads that are read at a time, but for the first. */
 export const PAGE_BYTES = 256 * 1024;
-
-/** The digest that a checkpoint is found by. */
-export function digestOf(id: string): Buffer {
-  return hash("sha256", id, "buffer");
-}
-
-/** The number of a `bigint` column, as any driver gives it. */
-export function numberIn(value: unknown): unknown {
-  return typeof value === "string" || typeof value === "bigint" ? Number(value) : value;
-}
 
 /** Reads the tables. A CorruptRecord stands for a row that makes no sense; the other rows are given. */
 export class PostgresReader {
@@ -50,7 +40,7 @@ export class PostgresReader {
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await this.#connection.rows(this.#sql.wholeById, taskId, digestOf(id));
+    const [row] = await this.#connection.rows(this.#sql.wholeById, taskId, idDigestOf(id));
     return row && this.#wholeOf(taskId, row);
   }
 
@@ -62,7 +52,7 @@ export class PostgresReader {
 
   /** The checkpoint of that id, with its seal, which isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
-    const [row] = await run.rows(this.#sql.byId, taskId, digestOf(id));
+    const [row] = await run.rows(this.#sql.byId, taskId, idDigestOf(id));
     return row && this.#sealedOf(taskId, row);
   }
 
@@ -87,7 +77,7 @@ export class PostgresReader {
     if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);
     const filtered = [rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, bytes];
     const found = await this.#connection.rows(this.#sql.checkpoints[order], ...rangeOf(query), ...filtered);
-    const entries: Entry<StoredCheckpoint>[] = [];
+    const entries: PageRow<StoredCheckpoint>[] = [];
     let weight = 0;
     for (const row of found) {
       const its = Number(row[WIDTH + 3]);

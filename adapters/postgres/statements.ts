@@ -1,6 +1,6 @@
 import { DELTA_FORMS, FORM, WHOLE_FORMS } from "../sql/history.js";
 import { COLUMNS } from "../sql/rows.js";
-import { LAST_TEXT_ID_BYTES } from "./histories.js";
+import { LAST_TEXT_ID_BYTES } from "./columns.js";
 import { quoted } from "./schema.js";
 
 /** The columns that a draft gives, in the order of their values. */
@@ -252,7 +252,7 @@ export function statementsOn(schema: string) {
     replacePayload: `
       UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
       WHERE task_id = $1 AND sequence = $2`,
-    /** In one statement, as `removeTasks`: between two, somebody could begin the task anew. */
+    /** In one statement, as `removePrefix`: between two, somebody could begin the task anew. */
     removeAll: removeBy("WHERE task_id = $1"),
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
@@ -330,7 +330,7 @@ export function statementsOn(schema: string) {
         ORDER BY task_id LIMIT $2`,
       lockTasks: `SELECT task_id FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
       newestOfTasks: `SELECT task_id, max(sequence) FROM ${checkpoints} WHERE task_id >= $1 AND task_id < $2 GROUP BY task_id`,
-      removeTasks: removeBy("WHERE task_id = ANY($1)"),
+      removePrefix: removeBy("WHERE task_id = ANY($1)"),
     },
   } as const;
 }

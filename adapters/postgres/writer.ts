@@ -1,11 +1,11 @@
 import {
   type AppendCondition,
   type AppendOptions,
-  checkExpected,
-  checkExpectedTasks,
   type ExpectedTask,
   isCorrupt,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
@@ -22,13 +22,13 @@ import { isPassing } from "../../src/contract/passing.js";
 import { readable, sequenceOfStored } from "../sql/damage.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
+import { idDigestOf, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isTaken, mayPass } from "./errors.js";
-import type { PlacedPiece, PostgresHistories } from "./histories.js";
+import type { PayloadForm, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
-import { digestOf, type PostgresReader } from "./reader.js";
+import type { PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
-import { toColumn } from "./text.js";
 
 /** The arguments of an append. */
 export interface Append {
@@ -138,12 +138,12 @@ export class PostgresWriter {
         return { ...append, piece: await this.#histories.place(taskId, payload) };
       }),
     );
-    const bodies = Buffer.allocUnsafe(placed.reduce((bytes, { piece }) => bytes + bytesOf(piece), 0));
+    const bodies = Buffer.allocUnsafe(placed.reduce((bytes, { piece }) => bytes + byteLengthOf(piece), 0));
     let start = 0;
     const rows = placed.map(({ draft, condition, piece, replaced }) => {
       const { columns, before, after } = describedBy(draft);
       const { form, body } = piece;
-      const length = bytesOf(piece);
+      const length = byteLengthOf(piece);
       if (typeof body === "string") bodies.write(body, start);
       else bodies.set(body, start);
       start += length;
@@ -152,7 +152,7 @@ export class PostgresWriter {
         ...Object.fromEntries(DRAFT_COLUMNS.map((name, at) => [name, described[at]])),
         // PostgreSQL counts from 1.
         ...{ task_id: toColumn(draft.taskId), is_text: isText(draft.payload), start: start - length + 1, length },
-        ...{ id_digest: digestOf(draft.id).toString("hex"), before, after },
+        ...{ id_digest: idDigestOf(draft.id).toString("hex"), before, after },
         ...{ expected: condition.expectedSequence, token: condition.fencingToken },
         ...{
           form,
@@ -185,7 +185,7 @@ export class PostgresWriter {
     }
   }
 
-  async #tryAppend(append: Append, placed: PlacedPiece): Promise<number | "taken" | undefined> {
+  async #tryAppend(append: Append, placed: PayloadForm): Promise<number | "taken" | undefined> {
     const { draft, condition, options, replaced } = append;
     const { expectedSequence = null, fencingToken } = condition;
     const { sequence = null } = options;
@@ -211,7 +211,7 @@ export class PostgresWriter {
     }
   }
 
-  #stored(draft: CheckpointDraft, placed: PlacedPiece, sequence: number): void {
+  #stored(draft: CheckpointDraft, placed: PayloadForm, sequence: number): void {
     this.#histories.stored(draft, placed, sequence);
     const { taskId, id } = draft;
     this.#passing.delete(taskId);
@@ -225,7 +225,7 @@ export class PostgresWriter {
    * Once a text begins a history anew, nothing may be made of the pieces before it any more. The append is stored: should this
    * fail, the next removal does it.
    */
-  async #trimBefore(taskId: string, { form }: PlacedPiece): Promise<void> {
+  async #trimBefore(taskId: string, { form }: PayloadForm): Promise<void> {
     if (!WHOLE_FORMS.includes(form)) return;
     const trim = async (run: Statements): Promise<void> => {
       await run.rows(this.#sql.lock, taskId);
@@ -241,7 +241,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
   ): Promise<boolean> {
     return this.#change(taskId, id, condition, async (record, run) => {
-      await this.#checkExpected(run, taskId, condition);
+      await this.#requireNewest(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
       await run.change(this.#sql.setTaskStatus, taskId, sequence, status);
@@ -268,29 +268,29 @@ export class PostgresWriter {
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) {
-        checkExpected(taskId, 0, condition);
+        requireNewest(taskId, 0, condition);
         return 0;
       }
-      await this.#checkExpected(run, taskId, condition);
+      await this.#requireNewest(run, taskId, condition);
       if (ids === "all") return run.change(this.#sql.removeAll, taskId);
-      const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(digestOf));
+      const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(idDigestOf));
       if (removed.length > 0) await run.change(this.#sql.shortenTask, taskId, removed.length);
       if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#sql.trim, taskId);
       return removed.length;
     });
   }
 
-  async removeTasks(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
-    const { lockTasks, newestOfTasks, removeTasks } = this.#sql.acrossTasks;
+  async removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
+    const { lockTasks, newestOfTasks, removePrefix } = this.#sql.acrossTasks;
     return this.#connection.atomically(async (run) => {
       // Only these: a task that begins meanwhile isn't locked.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
       if (expected !== undefined) {
         const rows = await run.rows(newestOfTasks, prefix, prefix + HIGHEST);
         const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: Number(newest) }));
-        checkExpectedTasks(prefix, found, expected);
+        requireUnchangedTasks(prefix, found, expected);
       }
-      return run.change(removeTasks, locked.flat());
+      return run.change(removePrefix, locked.flat());
     });
   }
 
@@ -323,10 +323,10 @@ export class PostgresWriter {
     return false;
   }
 
-  async #checkExpected(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
+  async #requireNewest(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
     if (condition?.expectedSequence === undefined) return;
     const [[newest] = []] = await run.rows(this.#sql.newest, taskId);
-    checkExpected(taskId, Number(newest ?? 0), condition);
+    requireNewest(taskId, Number(newest ?? 0), condition);
   }
 }
 
@@ -338,9 +338,9 @@ function damagedTask(taskId: string): StorageError {
 }
 
 /** The values of `append` but for its condition. */
-function valuesOf(draft: CheckpointDraft, placed: PlacedPiece): readonly unknown[] {
+function valuesOf(draft: CheckpointDraft, placed: PayloadForm): readonly unknown[] {
   const { columns, before, after } = describedBy(draft);
-  const described = [digestOf(draft.id), ...columns, before, after];
+  const described = [idDigestOf(draft.id), ...columns, before, after];
   return [draft.taskId, isText(draft.payload), bytesIn(placed), ...described];
 }
 
@@ -349,7 +349,7 @@ function describedBy(draft: CheckpointDraft) {
   return { columns: columnsOf(draft).map((value) => value ?? null), before, after };
 }
 
-function bytesOf({ body }: Pick<Payload, "body">): number {
+function byteLengthOf({ body }: Pick<Payload, "body">): number {
   return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
 }
 

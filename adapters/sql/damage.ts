@@ -1,9 +1,9 @@
-import { type CorruptRecord, isCorrupt, sequenceOfSame } from "../../src/contract/adapter.js";
+import { type CorruptRecord, isCorrupt, matchRetry } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   type CheckpointDraft,
   type CheckpointSummary,
-  damageIn,
+  findDamage,
   type SealedSummary,
   type StoredCheckpoint,
   summaryOf,
@@ -31,9 +31,9 @@ export function readable<Found extends SealedSummary>(found: Found | CorruptReco
  */
 export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft: CheckpointDraft): number {
   const stored = readable(found);
-  const damage = damageIn(stored);
+  const damage = findDamage(stored);
   if (damage !== undefined) readable(damagedRow(`sequence ${stored.sequence}`, stored, damage));
-  return sequenceOfSame(stored, draft);
+  return matchRetry(stored, draft);
 }
 
 /** Checks the seal: nobody above can check that of a summary. */
@@ -52,7 +52,7 @@ export function findingOf(
   locate: () => string,
 ): DamagedFinding | undefined {
   if (isCorrupt(found)) return damaged(found);
-  const reason = "payload" in found ? damageIn(found) : undefined;
+  const reason = "payload" in found ? findDamage(found) : undefined;
   return reason === undefined
     ? undefined
     : { ...damaged(damagedRow(locate(), found, reason)), createdAt: found.createdAt };

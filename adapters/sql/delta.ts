@@ -32,7 +32,7 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
   const edits = editsBetween(base, text, most);
   if (edits === undefined) return undefined;
   const numbers = edits.flatMap(({ skip, keep, insert }) => [skip < 0 ? -2 * skip - 1 : 2 * skip, keep, insert.length]);
-  const header = bytesOf([base.length, edits.length, ...numbers]);
+  const header = bytesOfNumbers([base.length, edits.length, ...numbers]);
   const delta = Buffer.concat([header, ...edits.map(({ insert }) => insert)]);
   return delta.length <= most ? delta : undefined;
 }
@@ -165,7 +165,7 @@ function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
 }
 
 /** Numbers of at most 53 bits as bytes: seven bits each, the lowest first, the eighth says that more follow. */
-export function bytesOf(numbers: readonly number[]): Buffer {
+export function bytesOfNumbers(numbers: readonly number[]): Buffer {
   const bytes: number[] = [];
   for (let value of numbers) {
     for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) + 128);
@@ -174,7 +174,7 @@ export function bytesOf(numbers: readonly number[]): Buffer {
   return Buffer.from(bytes);
 }
 
-/** Reads what {@link bytesOf} wrote. Its methods throw a RangeError where the bytes are damaged. */
+/** Reads what {@link bytesOfNumbers} wrote. Its methods throw a RangeError where the bytes are damaged. */
 export class NumberReader {
   readonly #bytes: Buffer;
   at = 0;

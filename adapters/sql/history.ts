@@ -9,7 +9,7 @@ import {
   inflateRawSync,
 } from "node:zlib";
 import { isError } from "../../src/contract/errors.js";
-import { bytesOf, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
+import { bytesOfNumbers, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
 
 /**
  * A history is a row of at most so many payloads, each stored as what changed since the one before it. The first is whole.
@@ -184,7 +184,7 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
   const bodies = deltas.map(({ body }) => bufferOf(body));
   const places = deltas.flatMap((delta, index) => [number - delta.number, delta.form, bodies[index]?.length ?? 0]);
-  const bytes = Buffer.concat([bytesOf([deltas.length, ...places]), ...bodies]);
+  const bytes = Buffer.concat([bytesOfNumbers([deltas.length, ...places]), ...bodies]);
   return { number, form: FORM.bundle, body: deflateRawSync(bytes) };
 }
 

@@ -13,7 +13,7 @@ import type {
   StorageVerification,
 } from "../../src/contract/findings.js";
 import { damageInTaskRow, findingOf } from "./damage.js";
-import type { Entry } from "./pages.js";
+import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
 
 /** How maintenance gets at a database's tables. Where there are none, there is nothing. */
@@ -27,7 +27,7 @@ export interface MaintainedTables {
   integrity?(quick: boolean): Promise<readonly string[]>;
   taskIds(): AsyncIterable<string>;
   /** The oldest first; with `quick` without payloads. */
-  checkpoints(taskId: string, quick: boolean): AsyncIterable<Entry<CheckpointSummary | StoredCheckpoint>>;
+  checkpoints(taskId: string, quick: boolean): AsyncIterable<PageRow<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
   /** A task's row, as `damageInTaskRow` takes it. */
   taskRow(taskId: string): Promise<SqlRow | undefined>;

@@ -12,14 +12,14 @@ import { damagedRow, HIGHEST } from "./rows.js";
 export const PAGE_ROWS = 256;
 
 /** A row's key for maintenance, and what the row holds, or why that can't be read. */
-export interface Entry<Found> {
+export interface PageRow<Found> {
   readonly key: unknown;
   readonly found: Found | CorruptRecord;
 }
 
 /** Part of a longer answer. `next`: the sequence that the rest comes after, in the query's order, if there may be one. */
 export interface Page<Found> {
-  readonly entries: readonly Entry<Found>[];
+  readonly entries: readonly PageRow<Found>[];
   readonly next: number | undefined;
 }
 
@@ -31,7 +31,7 @@ export async function* entriesInPages<Found>(
   query: CheckpointQuery,
   firstRows: number,
   read: ReadPage<Found>,
-): AsyncGenerator<Entry<Found>, void, void> {
+): AsyncGenerator<PageRow<Found>, void, void> {
   const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
   let rest = query;
   for (let rows = firstRows; ; rows = Math.min(rows * 4, PAGE_ROWS)) {

@@ -1,33 +1,33 @@
 import type { CorruptRecord } from "../../src/contract/adapter.js";
-import type { CheckpointDraft, JsonValue, SealedSummary } from "../../src/contract/checkpoint.js";
+import {
+  type CheckpointDraft,
+  type JsonValue,
+  type SealedSummary,
+  SUMMARY_FIELDS,
+} from "../../src/contract/checkpoint.js";
 import { parseSummary } from "../../src/contract/parse-summary.js";
 
 /** One row, its values in the order of the statement's columns. */
 export type SqlRow = readonly unknown[];
 
+/** The fields that a draft has columns for, beside `task_id`. */
+const DRAFT_FIELDS = SUMMARY_FIELDS.filter((field) => field !== "taskId" && field !== "sequence");
+
 /** A checkpoint's columns beside `task_id`, in the order that {@link sealedSummaryOf} takes and {@link columnsOf} gives them. */
-export const COLUMNS = [
+export const COLUMNS: readonly string[] = [
   "sequence",
-  "id",
-  "created_at",
-  "stage",
-  "label",
-  "parent_id",
-  "metadata",
-  "status",
-  "error",
-  "state_version",
-  "size_bytes",
-  "encoding",
-  "sha256",
-  "seal",
-] as const;
+  ...DRAFT_FIELDS.map((field) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)),
+  ...["encoding", "sha256", "seal"],
+];
 
 /** A new checkpoint's values for all columns between `sequence` and `seal`. */
 export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
-  const { id, createdAt, stage, label, parentId, metadata, status, error, stateVersion, sizeBytes, payload } = draft;
-  const described = [id, createdAt, stage, label, parentId, jsonOf(metadata), status, jsonOf(error)];
-  return [...described, stateVersion, sizeBytes, payload.encoding, payload.sha256];
+  const { encoding, sha256 } = draft.payload;
+  const described = DRAFT_FIELDS.map((field) => {
+    const value = draft[field];
+    return typeof value === "object" ? jsonOf(value) : value;
+  });
+  return [...described, encoding, sha256];
 }
 
 /**
@@ -36,11 +36,15 @@ export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
  * @param locate - Says where the row is, if it is damaged.
  */
 export function sealedSummaryOf(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
-  const [sequence, id, createdAt, stage, label, parentId, metadata, status, error, ...rest] = row;
-  const [stateVersion, sizeBytes, encoding, sha256, seal] = rest;
-  const described = { createdAt, stage, label, parentId, metadata: parsed(metadata), status, error: parsed(error) };
-  const found = parseSummary({ taskId, id, sequence, ...described, stateVersion, sizeBytes, encoding, sha256, seal });
-  return typeof found === "string" ? damagedRow(locate(), { taskId, id, sequence }, found) : found;
+  const [sequence, ...columns] = row;
+  const fields = DRAFT_FIELDS.map((field, at) => [field, isJson(field) ? parsed(columns[at]) : columns[at]] as const);
+  const [encoding, sha256, seal] = columns.slice(DRAFT_FIELDS.length);
+  const found = parseSummary({ ...Object.fromEntries(fields), taskId, sequence, encoding, sha256, seal });
+  return typeof found === "string" ? damagedRow(locate(), { taskId, id: columns[0], sequence }, found) : found;
+}
+
+function isJson(field: keyof CheckpointDraft): boolean {
+  return field === "metadata" || field === "error";
 }
 
 /** Stands for a checkpoint that can't be read, wholly or in part. */

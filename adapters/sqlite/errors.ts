@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
 
 /** Another connection holds a lock; the same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {
@@ -60,9 +60,4 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
     return failure(`The database ${path} ${what}: ${reason}. ${intact} ${advice}`);
   }
   return failure(`SQLite failed on ${path}: ${reason} (${code}). ${intact}`);
-}
-
-/** The code of an error of SQLite's or Node's; `""` for one without, such as a mistake in a program. */
-function codeOf(error: unknown): string {
-  return isError(error) && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -26,9 +26,12 @@ const LAST = `
   SELECT max(number) FROM (
     SELECT max(number) AS number FROM waymark_payloads WHERE number BETWEEN ? AND ?
     UNION ALL SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
-const LAST_TEXT = `
-  SELECT p.number, c.id, c.sha256, c.size_bytes FROM waymark_payloads p LEFT JOIN waymark_checkpoints c ON c.number = p.number
-  WHERE p.number BETWEEN ? AND ? AND p.form > 0 ORDER BY p.number DESC LIMIT 1`;
+/** A history's last number, and its last text with the text's checkpoint. */
+const END = `
+  SELECT (${LAST}), p.number, c.id, c.sha256, c.size_bytes FROM (SELECT 1)
+  LEFT JOIN waymark_payloads p ON p.number = (
+    SELECT number FROM waymark_payloads WHERE number BETWEEN ? AND ? AND form > 0 ORDER BY number DESC LIMIT 1)
+  LEFT JOIN waymark_checkpoints c ON c.number = p.number`;
 const PIECES = `
   SELECT number, form, body FROM waymark_payloads WHERE form > 0 AND number >= ?
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
@@ -77,12 +80,12 @@ export class SqliteHistories {
    * @param near - The number of that checkpoint.
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
-    const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
     if (!isCompared(body)) {
+      const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
     const bytes = utf8Of(body);
-    const before = this.#lastText(next, bytes);
+    const { next, before } = this.#end(near, bytes);
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
     if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...wholeOf(bytes) };
@@ -135,8 +138,8 @@ export class SqliteHistories {
   }
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
-    const newest = numberAfter(this.newest);
-    return newest === next ? undefined : deltaAt(newest, this.#lastText(newest, bytes), bytes);
+    const newest = this.#end(this.newest, bytes);
+    return newest.next === next ? undefined : deltaAt(newest.next, newest.before, bytes);
   }
 
   /** The last number in a range that has something; 0 if nothing is there. */
@@ -144,17 +147,28 @@ export class SqliteHistories {
     return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
   }
 
-  /** The text that the one at `next` is compared with. `undefined` if the history has none, or it can't be read. */
-  #lastText(next: number | undefined, bytes: Buffer): NumberedText | undefined {
-    if (next === undefined) return undefined;
-    const [number, id, sha256, sizeBytes] = this.#database.one(LAST_TEXT, ...rangeOf(next)) ?? [];
-    if (typeof number !== "number") return undefined;
-    const remembered = this.#remembered.get(historyOf(next));
+  /**
+   * The end of the history that has the number `near`.
+   *
+   * @returns `next`: the number of the next payload, unless the history is full. `before`: the text that it is compared with,
+   *   if there is one that can be read.
+   */
+  #end(
+    near: number | undefined,
+    bytes: Buffer,
+  ): { readonly next?: number | undefined; readonly before?: NumberedText } {
+    if (near === undefined || near === 0) return {};
+    const range = rangeOf(near);
+    const [last, number, id, sha256, sizeBytes] = this.#database.one(END, ...range, ...range, ...range) ?? [];
+    const next = numberAfter(numberOr0(last));
+    if (next === undefined || typeof number !== "number") return { next };
+    const remembered = this.#remembered.get(historyOf(near));
     // Another process may have removed that text, and stored another one in its place.
-    if (remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256)) return remembered;
+    const isSame = remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256);
+    if (isSame) return { next, before: remembered };
     const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
     const text = lastTextAt(number, this.#pieces(number), size, bytes.length);
-    return text && { ...text, number };
+    return text ? { next, before: { ...text, number } } : { next };
   }
 
   #pieces(number: number): readonly Piece[] {

@@ -1,6 +1,6 @@
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { checkLease, type LeaseRecord, monotonicMs, type TimedLease } from "../../src/contract/leases.js";
+import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease } from "../../src/contract/leases.js";
 import type { SqliteConnection } from "./connection.js";
 
 const LEASE = "SELECT holder, token, renewed_at_ms, expires_at_ms FROM waymark_leases WHERE task_id = ?";
@@ -12,7 +12,7 @@ const STORE_LEASE = "INSERT OR REPLACE INTO waymark_leases VALUES (?, ?, ?, ?, ?
 export function leaseIn(database: SqliteConnection, taskId: string): TimedLease {
   const nowMs = monotonicMs();
   const row = database.one(LEASE, taskId);
-  const lease = row && parseLease(row);
+  const lease = row && leaseOf(row);
   if (row === undefined || lease !== undefined) return { lease, nowMs };
   throw new CheckpointCorruptError(
     `The lease of task ${JSON.stringify(taskId)} can't be read: its row of waymark_leases is damaged. Nothing was changed.`,
@@ -28,7 +28,7 @@ export function leasesAfter(
   const nowMs = monotonicMs();
   return database
     .all(LEASES, after, limit)
-    .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: parseLease(row), nowMs }));
+    .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: leaseOf(row), nowMs }));
 }
 
 /** Stores what `change` makes of a task's lease, in one transaction. */
@@ -48,12 +48,6 @@ export function checkLeaseIn(database: SqliteConnection, taskId: string, conditi
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(database, taskId), condition);
 }
 
-/** `undefined` for a row that makes no sense. */
-function parseLease([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
-  const isLease = typeof holder === "string" && isTime(token) && isTime(renewedAtMs) && isTime(expiresAtMs);
-  return isLease ? { holder, token, renewedAtMs, expiresAtMs } : undefined;
-}
-
-function isTime(value: unknown): value is number {
-  return Number.isSafeInteger(value);
+function leaseOf([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
+  return parseLease({ holder, token, renewedAtMs, expiresAtMs });
 }

@@ -4,7 +4,6 @@ import {
   constants,
   copyFileSync,
   existsSync,
-  fsyncSync,
   mkdtempSync,
   openSync,
   rmSync,
@@ -12,9 +11,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { checkFunction, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
-import { codeOf } from "../files/failure.js";
-import { assertCanBeMade, makeFolder, unlessAbsent } from "../files/file-io.js";
+import { assertCanBeMade, makeFoldersSync, syncFolderSync, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
 import { OpenFiles } from "./open-files.js";
@@ -152,7 +151,7 @@ export class DatabaseFile<Store> {
   #connect({ mayCreate }: { readonly mayCreate: boolean }): Store | undefined {
     const { path, store } = this.#options;
     if (mayCreate) {
-      makeFolders(dirname(path));
+      makeFoldersSync(dirname(path));
       // "a" keeps what another process may have written by now. To close a file that is open here frees SQLite's locks.
       if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
     }
@@ -187,7 +186,7 @@ export class DatabaseFile<Store> {
         // Before anything is written: isPresent refuses a database of another program.
         if (!isPresent(database, path) && !mayCreate) return false;
         // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
-        syncFolder(dirname(path));
+        syncFolderSync(dirname(path));
         writeAhead(database, path);
         // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
         database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
@@ -196,7 +195,7 @@ export class DatabaseFile<Store> {
         // After a burst the log shrinks again, once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         migrate(database, path);
-        syncFolder(dirname(path));
+        syncFolderSync(dirname(path));
         return true;
       });
       return database && { database, isCopy: false };
@@ -248,7 +247,6 @@ function* opened(): Generator<DatabaseFile<unknown>> {
 }
 
 export const DEFAULT_BUSY_TIMEOUT_MS = 5000;
-const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
@@ -256,17 +254,13 @@ const MAX_BUSY_TIMEOUT_MS = 2 ** 31 - 1;
  */
 export function checkDatabaseOptions(
   what: string,
-  { path, busyTimeoutMs = 0, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
+  { path, busyTimeoutMs, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
 ): void {
   if (typeof path !== "string" || path === "" || path === ":memory:" || path.includes("\0")) {
     throw new TypeError(`${what}.path must be the path of a file; for tests, take a temporary one.`);
   }
-  if (!Number.isSafeInteger(busyTimeoutMs) || busyTimeoutMs < 0 || busyTimeoutMs > MAX_BUSY_TIMEOUT_MS) {
-    throw new RangeError(`${what}.busyTimeoutMs must be whole milliseconds, from 0 to ${MAX_BUSY_TIMEOUT_MS}.`);
-  }
-  if (database !== undefined && typeof database !== "function") {
-    throw new TypeError(`${what}.database must be better-sqlite3's Database, or a class like it.`);
-  }
+  checkInteger(`${what}.busyTimeoutMs`, busyTimeoutMs, 0, MAX_DELAY_MS);
+  checkFunction(`${what}.database, better-sqlite3's Database or a class like it,`, database);
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {
@@ -295,33 +289,5 @@ function isWritable(folder: string): boolean {
   } catch {
     // The caller has the error that matters.
     return false;
-  }
-}
-
-/** Makes the folder and those above it that are missing, with mode 0700, and syncs their names. */
-function makeFolders(folder: string): void {
-  const above = dirname(folder);
-  if (above !== folder && !existsSync(folder)) {
-    makeFolders(above);
-    makeFolder(folder);
-  }
-  try {
-    // Also if it exists: who made it may have died, or failed, before its name was on the disk.
-    syncFolder(above);
-  } catch (error) {
-    // If we may not read a folder, we have made nothing in it.
-    if (codeOf(error) !== "EACCES") throw error;
-  }
-}
-
-/** Makes the names in the folder durable. */
-function syncFolder(folder: string): void {
-  // Windows can't sync folders.
-  if (process.platform === "win32") return;
-  const descriptor = openSync(folder, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
   }
 }

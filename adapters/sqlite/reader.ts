@@ -14,7 +14,7 @@ import {
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkedSummary } from "../sql/damage.js";
 import { BrokenHistoryError, loneBody } from "../sql/history.js";
-import { type Entry, idRange, missingNewest, type Page, type TaskFound } from "../sql/pages.js";
+import { idRange, missingNewest, type Page, type PageRow, type TaskFound } from "../sql/pages.js";
 import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
@@ -128,7 +128,7 @@ export class SqliteReader {
     rows: Iterable<SqlRow>,
     aloneIn: (row: SqlRow) => SqlRow,
   ): Page<StoredCheckpoint> {
-    const entries: Entry<StoredCheckpoint>[] = [];
+    const entries: PageRow<StoredCheckpoint>[] = [];
     let [seen, bytes] = [0, 0];
     for (const row of rows) {
       const found = sealedSummaryOf(query.taskId, row, this.#path);

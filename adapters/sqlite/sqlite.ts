@@ -4,18 +4,18 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  checkExpected,
-  checkExpectedTasks,
-  checkKeys,
   type ExpectedTask,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { checkWord } from "../../src/contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  copyOfPayload,
+  copyPayload,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -23,19 +23,19 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
-import { GroupCommit } from "./group-commit.js";
 import { SqliteHistories } from "./histories.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
-import { LockQueue } from "./lock-queue.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, migrate } from "./schema.js";
+import { WriteQueue } from "./write-queue.js";
 import { type Append, type Outcome, SqliteWriter } from "./writer.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
@@ -98,8 +98,7 @@ export class SqliteAdapter implements StorageAdapter {
   readonly #path: string;
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;
-  readonly #queue: LockQueue;
-  readonly #appends = new GroupCommit((group) => this.#explained(this.#write(() => this.#append(group))));
+  readonly #queue: WriteQueue;
   #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -110,14 +109,14 @@ export class SqliteAdapter implements StorageAdapter {
     this.#busyTimeoutMs = busyTimeoutMs;
     const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: database };
     this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
-    this.#queue = new LockQueue(busyTimeoutMs);
+    this.#queue = new WriteQueue(busyTimeoutMs, (appends) => this.#file.change(() => this.#append(appends)));
     const access = { path: this.#path, read: this.#read.bind(this), write: this.#change.bind(this) };
     this.maintenance = new SqlMaintenance(maintainedTables(access));
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
     if (this.#closing !== undefined) return Promise.reject(new ClosedError("The sqlite adapter"));
-    return this.#appends.append({ draft, condition, options });
+    return this.#explained(this.#queue.append({ draft, condition, options }));
   }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
@@ -152,7 +151,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyOfPayload(payload);
+    const copy = copyPayload(payload);
     return (await this.#change(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
   }
 
@@ -161,20 +160,20 @@ export class SqliteAdapter implements StorageAdapter {
     const removed = await this.#change(({ writer }) => writer.remove(taskId, copy, asked));
     if (removed === undefined) {
       checkLease(taskId, NO_LEASE, asked);
-      checkExpected(taskId, 0, asked);
+      requireNewest(taskId, 0, asked);
     }
     return removed ?? 0;
   }
 
-  async removeTasks(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.#change(({ writer }) => writer.removeTasks(prefix, asked));
-    if (removed === undefined) checkExpectedTasks(prefix, [], asked);
+    const removed = await this.#change(({ writer }) => writer.removePrefix(prefix, asked));
+    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }
 
   close(): Promise<void> {
-    this.#appends.flush();
+    this.#queue.flush();
     this.#closing ??= this.#queue.idle.then(() => this.#file.close());
     return this.#closing;
   }
@@ -187,8 +186,7 @@ export class SqliteAdapter implements StorageAdapter {
       if (refused.every((outcome) => outcome !== undefined)) return refused;
       store = this.#file.orNew();
     }
-    const outcomes = store.writer.append(appends);
-    return outcomes.map((outcome) => ("error" in outcome ? { error: this.#explain(outcome.error) } : outcome));
+    return store.writer.append(appends);
   }
 
   async *#allLeases() {
@@ -222,7 +220,6 @@ export class SqliteAdapter implements StorageAdapter {
 
   async #call<Result>(call: () => Promise<Result>): Promise<Result> {
     this.#assertOpen();
-    this.#appends.flush();
     return this.#explained(call());
   }
 
@@ -230,14 +227,10 @@ export class SqliteAdapter implements StorageAdapter {
     try {
       return await called;
     } catch (error) {
-      throw this.#explain(error);
+      // The next call opens the database anew.
+      if (isReadOnly(error)) this.#file.close();
+      throw explain(error, this.#path, this.#busyTimeoutMs);
     }
-  }
-
-  #explain(error: unknown): unknown {
-    // The next call opens the database anew.
-    if (isReadOnly(error)) this.#file.close();
-    return explain(error, this.#path, this.#busyTimeoutMs);
   }
 
   #assertOpen(): void {
@@ -265,12 +258,10 @@ function refusalByNothing({ draft, condition, options }: Append): Outcome | unde
   }
 }
 
-const OPTIONS = ["path", "durability", "busyTimeoutMs", "database"] satisfies (keyof SqliteAdapterOptions)[];
+const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, database: true });
 
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS);
   checkDatabaseOptions("SqliteAdapterOptions", options);
-  if (![undefined, "full", "normal"].includes(options.durability)) {
-    throw new TypeError('SqliteAdapterOptions.durability must be "full" or "normal".');
-  }
+  checkWord("SqliteAdapterOptions.durability", options.durability, ["full", "normal"]);
 }

@@ -1,11 +1,11 @@
 import {
   type AppendCondition,
   type AppendOptions,
-  checkExpected,
-  checkExpectedTasks,
   type ExpectedTask,
   isCorrupt,
   nextSequence,
+  requireNewest,
+  requireUnchangedTasks,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
@@ -122,7 +122,7 @@ export class SqliteWriter {
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
     return this.#change(taskId, id, condition, (record, number) => {
-      checkExpected(taskId, this.#newestSequence(taskId), condition);
+      requireNewest(taskId, this.#newestSequence(taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), digestBytes(seal), number);
       this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
@@ -147,7 +147,7 @@ export class SqliteWriter {
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {
     return this.#database.atomically(() => {
       checkLeaseIn(this.#database, taskId, condition);
-      checkExpected(taskId, this.#newestSequence(taskId), condition);
+      requireNewest(taskId, this.#newestSequence(taskId), condition);
       // No other text lies between an id and that id with the lowest character after it.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
@@ -155,13 +155,13 @@ export class SqliteWriter {
     });
   }
 
-  removeTasks(prefix: string, expected: readonly ExpectedTask[] | undefined): number {
+  removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): number {
     return this.#database.atomically(() => {
       const below = prefix + HIGHEST;
       if (expected !== undefined) {
         const rows = this.#database.all(NEWEST_IN_RANGE, prefix, below);
         const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: numberOr0(newest) }));
-        checkExpectedTasks(prefix, found, expected);
+        requireUnchangedTasks(prefix, found, expected);
       }
       return this.#removeRange(prefix, below);
     });

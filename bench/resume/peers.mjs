@@ -31,10 +31,8 @@ export function peersOn(/** @type {Server} */ { url }) {
       bytes: ({ folder }) => bytesIn(folder),
     },
     {
-      // Like LangGraph's SqliteSaver: a power loss may take the last steps.
       name: "Waymark SQLite, normal",
-      file: "waymark.mjs",
-      env: { RESUME_DURABILITY: "normal" },
+      file: "waymark-normal.mjs",
       services: "none",
       place: ({ folder }) => join(folder, "runs.db"),
       bytes: ({ folder }) => bytesIn(folder),

@@ -1,5 +1,5 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
-import { damageIn, isCorrupt, type TaskQuery } from "waymark/adapter";
+import { findDamage, isCorrupt, type TaskQuery } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -149,7 +149,7 @@ export async function findWhole(session: Session, taskId: string, word: string):
   const stored = await session.storage.get(taskId, id);
   if (stored === undefined) throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);
   if (isCorrupt(stored)) throw new DamagedCheckpointError(what, stored);
-  const reason = damageIn(stored);
+  const reason = findDamage(stored);
   if (reason === undefined) return stored;
   const location = `checkpoint ${id}`;
   throw new DamagedCheckpointError(what, { corrupt: true, location, reason, taskId, id, sequence });

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { Logger } from "waymark";
-import { loadConfig, type ProjectConfig } from "./config-file.js";
+import { type ProjectConfig, projectConfig } from "./config-file.js";
 import { Damage, damageAdvice } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { Interruption } from "./interruption.js";
@@ -77,7 +77,7 @@ export class Cli {
 
   /** The configuration of `--config`, or the project's. It is looked for when it is first needed. */
   config(): Promise<ProjectConfig> {
-    this.#config ??= loadConfig(this.#globals().config);
+    this.#config ??= projectConfig(this.#globals().config);
     return this.#config;
   }
 

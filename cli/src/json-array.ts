@@ -1,5 +1,31 @@
+import { Option } from "@commander-js/extra-typings";
 import type { Output } from "./output.js";
 import { jsonText } from "./printable.js";
+
+/** Prints the items that a command finds, for programs. */
+export interface ItemPrinter {
+  add(item: unknown): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** @param item - `task` */
+export function jsonOption(item: string) {
+  return new Option("--json", `for programs: a JSON array, one ${item} per line`);
+}
+
+/** @param item - `task` */
+export function ndjsonOption(item: string) {
+  return new Option("--ndjson", `for programs: JSON, one ${item} per line, without an array`).conflicts("json");
+}
+
+/** The printer that the options ask for; `undefined` if people read the output. */
+export function itemPrinter(
+  output: Output,
+  { json, ndjson }: { readonly json?: true | undefined; readonly ndjson?: true | undefined },
+): ItemPrinter | undefined {
+  if (ndjson) return { add: (item) => output.line(jsonText(item)), end: async () => undefined };
+  return json && new JsonArrayPrinter(output);
+}
 
 /** A JSON array of any length in constant memory, one item per line. */
 export class JsonArrayPrinter {

@@ -2,6 +2,7 @@ import { open, readdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { StorageError } from "waymark";
 import { type FileLocation, type OpenStorageOptions, type ServerLocation, storageLocation } from "waymark/adapters";
+import { CommandError, ExitCode } from "./exit-code.js";
 
 /** Where a storage URL leads, and what is there already. */
 export type StoragePlace = FilePlace | ServerPlace;
@@ -37,12 +38,19 @@ export function isSamePlace(one: StoragePlace, other: StoragePlace): boolean {
  * Looks where a storage URL leads, and opens nothing. A storage of another kind sees no checkpoint in what is there, so a
  * wrong scheme looks like an empty storage. The names of files tell the kinds apart, and how a database begins.
  *
+ * @throws {CommandError} It is the memory of a process.
  * @throws {StorageError} The file or folder there can't be read.
  * @throws The errors of {@link storageLocation}.
  */
 export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
   const location = storageLocation(url, options);
   if (location.scheme === "postgres") return { ...location, isThere: true, holds: "postgres" };
+  if (location.scheme === "memory") {
+    throw new CommandError(
+      ExitCode.usage,
+      "memory: is the memory of one process, so a command finds nothing there. Name a storage on disk or on a server.",
+    );
+  }
   const { scheme, path } = location;
   try {
     const stats = await ifThere(stat(path));

@@ -66,17 +66,17 @@ export async function openTarget(
 }
 
 /** The parts of the configuration that a manager takes. */
-type ManagerConfig = Pick<ProjectConfig, "transforms" | "retention">;
+type ManagerConfig = Pick<ProjectConfig, "transforms" | "retention" | "redact">;
 
 /** A manager on the storage. The caller closes the storage, and listens for damage. */
 export function managerOf(
   storage: StorageAdapter,
-  { transforms, retention }: ManagerConfig,
+  { transforms, retention, redact }: ManagerConfig,
   damage: Damage,
   options: Pick<CheckpointManagerOptions, "stateVersion"> = {},
 ): CheckpointManager {
   const logger = warningsOf(damage);
-  return new CheckpointManager({ storage, transforms, retention, ownsStorage: false, logger, ...options });
+  return new CheckpointManager({ storage, transforms, retention, redact, ownsStorage: false, logger, ...options });
 }
 
 /** @param configuration - Asked for only if neither the flag nor the variable names a storage. */

@@ -2,8 +2,8 @@ import type { CorruptRecord, TaskSummary } from "waymark";
 import {
   type CheckpointQuery,
   compareTasks,
-  inRange,
   isCorrupt,
+  isInRange,
   matchesQuery,
   matchesTaskId,
   type OrderedTask,
@@ -31,7 +31,7 @@ export function* select(
 ): Iterable<SealedSummary | CorruptRecord> {
   const inOrder = query.order === "newest" ? headers.toReversed() : headers;
   let left = query.limit ?? Number.POSITIVE_INFINITY;
-  for (const header of inOrder.filter(({ sequence }) => inRange(sequence, query)).slice(query.skip)) {
+  for (const header of inOrder.filter(({ sequence }) => isInRange(sequence, query)).slice(query.skip)) {
     if (left === 0) return;
     const corrupt = corruptionOf(header);
     if (corrupt === undefined && !matchesQuery(header, query)) continue;

@@ -14,16 +14,16 @@ import {
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
-  checkExpected,
-  damageIn,
+  findDamage,
   isCorrupt,
   isPassing,
+  matchRetry,
   nextSequence,
+  requireNewest,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
-  sequenceOfSame,
   summaryOf,
   type TaskQuery,
   withStatus,
@@ -124,7 +124,7 @@ export class UnstorageAdapter implements StorageAdapter {
       const index = await this.#index(taskId);
       const header = index.headers.find((one) => one.id === id);
       if (header === undefined) return false;
-      checkExpected(taskId, newestSequence(index.headers), condition);
+      requireNewest(taskId, newestSequence(index.headers), condition);
       const changed = withStatus(header, ownChange);
       const headers = index.headers.map((one) => (one === header ? changed : one));
       await this.#records.storeIndex({ ...index, headers });
@@ -137,7 +137,7 @@ export class UnstorageAdapter implements StorageAdapter {
     const doomedIds = new Set(ids);
     return this.#inTurn(indexKey(taskId), async () => {
       const index = await this.#index(taskId);
-      checkExpected(taskId, newestSequence(index.headers), condition);
+      requireNewest(taskId, newestSequence(index.headers), condition);
       const doomed = index.headers.filter(({ id }) => doomedIds.has(id));
       if (doomed.length === 0) return 0;
       // An emptied task keeps its index, because only "all" ends its numbering.
@@ -193,7 +193,7 @@ export class UnstorageAdapter implements StorageAdapter {
    */
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
-    if (!isCorrupt(record) && damageIn(record) === undefined) return record;
+    if (!isCorrupt(record) && findDamage(record) === undefined) return record;
     const { headers } = await this.#index(header.taskId);
     const now = headers.find(({ sequence, id }) => sequence === header.sequence && id === header.id);
     return now && this.#checkpoint(now);
@@ -206,8 +206,8 @@ export class UnstorageAdapter implements StorageAdapter {
   /** Answers an append whose id exists. If that checkpoint is damaged, nobody can tell whether it equals the draft. */
   async #sequenceOfStored(header: SealedSummary, draft: CheckpointDraft): Promise<number> {
     const stored = await this.#checkpoint(header);
-    const damage = isCorrupt(stored) ? stored.reason : damageIn(stored);
-    if (damage === undefined) return sequenceOfSame(header, draft);
+    const damage = isCorrupt(stored) ? stored.reason : findDamage(stored);
+    if (damage === undefined) return matchRetry(header, draft);
     throw new CheckpointCorruptError(
       `Checkpoint ${header.id} of task ${JSON.stringify(header.taskId)} exists and is damaged: ${damage} ` +
         "It was left untouched, and nothing was stored.",
@@ -219,7 +219,7 @@ export class UnstorageAdapter implements StorageAdapter {
     // A damaged task can be removed as a whole, but nobody can tell whether a condition holds for it.
     if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
     const { headers } = await this.#index(taskId);
-    checkExpected(taskId, newestSequence(headers), condition);
+    requireNewest(taskId, newestSequence(headers), condition);
     await this.#records.removeTask(taskId);
     return headers.length;
   }

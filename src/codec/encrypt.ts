@@ -1,5 +1,6 @@
-import { checkKeys } from "../contract/adapter.js";
+import { checkBoolean } from "../contract/arguments.js";
 import { DecryptionFailedError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { type EncryptionKey, keyGetter } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
 import { shortPath } from "./path.js";
@@ -48,15 +49,13 @@ export interface EncryptOptions {
  * @see https://doi.org/10.6028/NIST.SP.800-38D for AES-GCM; section 8.3 for the limit of 2^32.
  */
 export function encrypt(options: EncryptOptions): Transform {
-  checkKeys("EncryptOptions", options, ["keys", "current", "requireEncrypted"]);
+  checkKeys("EncryptOptions", options, keysOf<EncryptOptions>({ keys: true, current: true, requireEncrypted: true }));
   const { keys, current, requireEncrypted = false } = options;
   // Object.entries would find no key in a Map.
   if (Object.prototype.toString.call(keys) !== "[object Object]") {
     throw new TypeError('EncryptOptions.keys must be a plain object with a key under each id: { "2026-11": key }.');
   }
-  if (typeof requireEncrypted !== "boolean") {
-    throw new TypeError("EncryptOptions.requireEncrypted must be true or false.");
-  }
+  checkBoolean("EncryptOptions.requireEncrypted", requireEncrypted);
   const ring = new Map(Object.entries(keys).map(([id, key]) => [id, keyGetter(id, key)]));
   const ids = [...ring.keys()].join(", ");
   const writing = ring.get(current);

@@ -1,7 +1,7 @@
 import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
-import { checkKeys } from "../contract/adapter.js";
+import { checkInteger, checkText } from "../contract/arguments.js";
 import { KeyUnavailableError } from "../contract/errors.js";
-import { checkInteger, checkText } from "../manager/arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isKeyId } from "./envelope.js";
 
 /** AES-256. */
@@ -50,7 +50,7 @@ export function keyFromPassphrase(passphrase: string, options: PassphraseOptions
       `A passphrase must have at least ${MIN_PASSPHRASE} characters; white space before and after them doesn't count.`,
     );
   }
-  checkKeys("PassphraseOptions", options, ["salt", "cost"]);
+  checkKeys("PassphraseOptions", options, keysOf<PassphraseOptions>({ salt: true, cost: true }));
   const { salt, cost = MIN_COST } = options;
   if (typeof salt !== "string" && !(salt instanceof Uint8Array)) {
     throw new TypeError("PassphraseOptions.salt must be text or bytes, random and kept: openssl rand -hex 16.");

@@ -1,8 +1,8 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
-import { checkKeys } from "../contract/adapter.js";
+import { checkInteger } from "../contract/arguments.js";
 import { isError, PayloadTooLargeError } from "../contract/errors.js";
-import { checkInteger } from "../manager/arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
@@ -23,7 +23,7 @@ export function gzip(
     readonly maxBytes?: number | undefined;
   } = {},
 ): Transform {
-  checkKeys("GzipOptions", options, ["level", "maxBytes"]);
+  checkKeys("GzipOptions", options, keysOf<NonNullable<Parameters<typeof gzip>[0]>>({ level: true, maxBytes: true }));
   const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = 256 * 1024 * 1024 } = options;
   if (!Number.isInteger(level) || level < -1 || level > 9) {
     throw new RangeError(`gzip's level must be an integer from -1 to 9, not ${level}.`);

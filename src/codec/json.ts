@@ -21,6 +21,8 @@ export interface EncodedState {
   readonly text: string;
   /** Something in it is redacted. */
   readonly isRedacted?: true;
+  /** The text's digest, if it is known already. */
+  readonly sha256?: string;
 }
 
 /**

@@ -88,9 +88,11 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
 
 /** As {@link makePayload}, for a state that is encoded already. */
 export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
-  const { encoding, text, isRedacted } = state;
+  const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
-  return payloadOf(encoding, text, options);
+  const isStoredAsIs = (options.transforms ?? []).length === 0;
+  if (sha256 === undefined || !isStoredAsIs) return payloadOf(encoding, text, options);
+  return { payload: { encoding, body: text, sha256 }, sizeBytes: Buffer.byteLength(text) };
 }
 
 /**
@@ -139,7 +141,8 @@ export function openText(payload: Payload, options: OpenPayloadOptions): Payload
   checkDigest(payload, context);
   const { base, names } = partsOf(encoding, context);
   const layers = layersOf(payload, names, options);
-  if (layers.length > 0) return restored(base, bytesOf(payload, layers, context), layers, contextOf(context, encoding));
+  if (layers.length > 0)
+    return restored(base, storedBytes(payload, layers, context), layers, contextOf(context, encoding));
   if (typeof body !== "string") throw damagedPayload(context, `its payload is ${encoding}, yet bytes, not text`);
   return { encoding: base, text: body };
 }
@@ -165,7 +168,7 @@ export async function openToRenew(
   const [base = "", ...names] = payload.encoding.split("+");
   const layers = layersOf(payload, names, options);
   const context = contextOf(options.context, payload.encoding);
-  let body = bytesOf(payload, layers, context);
+  let body = storedBytes(payload, layers, context);
   let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
     // Transforms without isCurrent, such as a compression, can't change the answer: no need to undo them.
@@ -192,7 +195,7 @@ export async function payloadFor(
   checkDigest(payload, context);
   const { base, names } = partsOf(payload.encoding, context);
   const layers = layersOf(payload, names, options);
-  const bytes = bytesOf(payload, layers, context);
+  const bytes = storedBytes(payload, layers, context);
   // Those that it lacks count too: where states are encrypted now, a new checkpoint's must be.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
@@ -287,7 +290,7 @@ function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, 
 }
 
 /** The body as bytes. With transforms it must be stored as bytes, without them as text. */
-function bytesOf({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
+function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
     throw damagedPayload(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);

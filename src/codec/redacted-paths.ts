@@ -45,13 +45,13 @@ export function withoutMessage(stack: string | undefined, message: string, censo
 /** Whether the steps match the pattern's beginning. */
 function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
   return steps.every((step, index) => {
-    const name = nameOf(step);
+    const name = textOfStep(step);
     return name !== undefined && (pattern[index] === ANY_STEP || pattern[index] === name);
   });
 }
 
 /** `undefined` for steps that no path has: to a Map's key, or not taken yet. */
-function nameOf(step: PathStep): string | undefined {
+function textOfStep(step: PathStep): string | undefined {
   if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
   return typeof step === "string" || typeof step === "number" ? String(step) : undefined;
 }

@@ -121,7 +121,7 @@ const ROWS: readonly TagRow[] = [
     "ArrayBuffer",
     types.isArrayBuffer,
     (buffer, writing) => base64Of(buffer, 1, writing),
-    (stored) => bytesOf(stored, 1).buffer,
+    (stored) => bytesFromBase64(stored, 1).buffer,
     [],
   ),
   view("DataView", 1, (buffer, offset, length) => new DataView(buffer, offset, length)),
@@ -178,7 +178,7 @@ function view(
     return base64Of(value, elementSize, writing);
   };
   const read = (stored: unknown) => {
-    const bytes = bytesOf(stored, elementSize);
+    const bytes = bytesFromBase64(stored, elementSize);
     return make(bytes.buffer, 0, bytes.byteLength / elementSize);
   };
   return row(tag, ArrayBuffer.isView, write, read);
@@ -288,7 +288,7 @@ function base64Of(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, wri
   return toBase64(bytes, elementSize);
 }
 
-function bytesOf(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
+function bytesFromBase64(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
   return fromBase64(text(stored), elementSize) ?? malformed();
 }
 

@@ -1,3 +1,4 @@
+import { titleOf } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 
 /** The checkpoint that a payload belongs to. */
@@ -82,5 +83,5 @@ export type ValueOwner = PayloadOwner | string;
 /** The subject of a message about a value: its owner, or the state alone if that is unknown. */
 export function subjectOf(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
-  return owner === undefined ? "The state" : `Checkpoint ${owner.id} of task ${JSON.stringify(owner.taskId)}`;
+  return owner === undefined ? "The state" : titleOf(owner);
 }

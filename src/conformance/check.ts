@@ -1,8 +1,8 @@
 import { AssertionError } from "node:assert";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
-import { type CheckpointSummary, damageIn, type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.js";
-import type { CheckpointErrorCode } from "../contract/errors.js";
+import { type CheckpointSummary, findDamage, type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.js";
+import { type CheckpointErrorCode, codeOf } from "../contract/errors.js";
 import type { Appended } from "./drafts.js";
 
 /** Throws an AssertionError with the obligation if the condition doesn't hold. */
@@ -62,7 +62,7 @@ export function isReported(found: StoredCheckpoint | CorruptRecord | undefined):
 /** The reason and place of an item's damage; `undefined` if it seems intact. */
 export function damageOf(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
   if (isCorrupt(item)) return `${item.reason} (${item.location})`;
-  return "payload" in item ? damageIn(item) : undefined;
+  return "payload" in item ? findDamage(item) : undefined;
 }
 
 /** Throws unless the items have these ids, in order; `corrupt` stands for a damaged one. */
@@ -98,11 +98,6 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   });
 }
 
-/** The code of a thrown value, if it has one. */
-export function codeOf(error: unknown): unknown {
-  return error instanceof Object && "code" in error ? error.code : undefined;
-}
-
 /** Throws unless each sequence is above the one before. */
 export function ascending(sequences: readonly number[], obligation: string): void {
   const sorted = [...new Set(sequences)].sort((a, b) => a - b);
@@ -120,10 +115,10 @@ function failed(message: string): never {
 
 function sameBody(actual: unknown, expected: string | Uint8Array): boolean {
   if (typeof expected === "string") return actual === expected;
-  return ArrayBuffer.isView(actual) && Buffer.from(expected).equals(bytesOf(actual));
+  return ArrayBuffer.isView(actual) && Buffer.from(expected).equals(bytesOfView(actual));
 }
 
-function bytesOf(view: ArrayBufferView): Buffer {
+function bytesOfView(view: ArrayBufferView): Buffer {
   return Buffer.from(view.buffer, view.byteOffset, view.byteLength);
 }
 
@@ -134,6 +129,6 @@ function bytesOf(view: ArrayBufferView): Buffer {
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== "object" || value === null) return value;
-  if (ArrayBuffer.isView(value)) return `bytes ${bytesOf(value).toString("hex")}`;
+  if (ArrayBuffer.isView(value)) return `bytes ${bytesOfView(value).toString("hex")}`;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]));
 }

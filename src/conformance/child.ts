@@ -2,6 +2,7 @@
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../contract/adapter.js";
+import { codeOf } from "../contract/errors.js";
 import { loadModule } from "./load-module.js";
 import type { Call, Request, Response } from "./protocol.js";
 
@@ -24,7 +25,7 @@ async function answer(number: number, call: Call): Promise<void> {
   try {
     send({ kind: "answered", number, answer: await perform(adapter, call) });
   } catch (error) {
-    send({ kind: "refused", number, message: messageOf(error), code: codeOf(error) });
+    send({ kind: "refused", number, message: messageOf(error), code: codeOf(error) || undefined });
   }
 }
 
@@ -102,8 +103,4 @@ function send(response: Response): void {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }

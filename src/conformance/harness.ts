@@ -21,10 +21,10 @@ export interface ConformanceHarness {
 }
 
 /** A part that an adapter may leave out. */
-export type OptionalMethod = "leases" | "maintenance" | "removeTasks" | "replacePayload";
+export type OptionalMethod = "leases" | "maintenance" | "removePrefix" | "replacePayload";
 
 /** All optional parts. */
-export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["leases", "maintenance", "removeTasks", "replacePayload"];
+export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["leases", "maintenance", "removePrefix", "replacePayload"];
 
 /** The exports of the harness's module. */
 export interface ConformanceModule {

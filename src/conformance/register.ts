@@ -1,5 +1,5 @@
 import { AssertionError } from "node:assert";
-import { checkKeys } from "../contract/adapter.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
 import type { ConformanceCase, LifecycleState } from "./conformance-case.js";
@@ -67,7 +67,11 @@ function explained(error: unknown, { name, promise }: ConformanceCase): unknown 
 
 /** A misspelled capability would silently leave out cases. */
 function checkHarness(harness: ConformanceHarness): void {
-  checkKeys("ConformanceHarness", harness, ["name", "module", "capabilities", "offers", "newLocation"]);
+  checkKeys(
+    "ConformanceHarness",
+    harness,
+    keysOf<ConformanceHarness>({ name: true, module: true, capabilities: true, offers: true, newLocation: true }),
+  );
   const { capabilities, module, newLocation, offers = [] } = harness;
   const known = ["durable", "multiProcess"] as const;
   checkKeys("ConformanceHarness.capabilities", capabilities, known);

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../contract/checkpoint.js";
-import { codeOf, damageOf, same, sameAsAppended } from "./check.js";
+import { codeOf } from "../contract/errors.js";
+import { damageOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";
 

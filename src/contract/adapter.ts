@@ -9,6 +9,7 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
+  titleOf,
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
@@ -134,9 +135,9 @@ export interface StorageAdapter {
    *   (cases: append.call-order, append.concurrent, append.many-processes)
    * - Ids are unique within a task. Appending the same draft again MUST return the sequence it has, before the condition
    *   is checked (a lost lease neither), so that a caller who lost the answer can retry. Another draft under that id MUST
-   *   be refused: `sequenceOfSame` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
+   *   be refused: `matchRetry` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
    * - An id whose checkpoint is damaged MUST be refused as corrupt, whichever draft it is: nobody knows whether it is the
-   *   same. `damageIn` tells. (case: corrupt.id-taken)
+   *   same. `findDamage` tells. (case: corrupt.id-taken)
    *
    * @throws {CheckpointCorruptError} The id belongs to a checkpoint that can't be read; it was left untouched.
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
@@ -148,7 +149,7 @@ export interface StorageAdapter {
 
   /**
    * The checkpoint of that id, a CorruptRecord if it can't be read, `undefined` if there is none. The adapter doesn't
-   * verify it: the manager checks seal and digest, and other callers check them with `damageIn`.
+   * verify it: the manager checks seal and digest, and other callers check them with `findDamage`.
    *
    * - Header and payload MUST be of one moment, in every read. An adapter that reads them in two steps checks that they
    *   belong together, and reads again: otherwise the manager takes a write that came between them for damage, and gives
@@ -200,11 +201,11 @@ export interface StorageAdapter {
    * Without it the manager removes them one by one. (case: remove.prefix)
    *
    * @param expected - All tasks with that prefix which have a checkpoint, as the caller saw them. MUST be compared in the same
-   *   atomic step (see {@link checkExpectedTasks}). (case: remove.prefix-expected)
+   *   atomic step (see {@link requireUnchangedTasks}). (case: remove.prefix-expected)
    * @returns How many checkpoints it removed.
    * @throws {CheckpointConflictError} Other tasks are there, or one has another newest checkpoint; nothing was removed.
    */
-  removeTasks?(prefix: string, expected?: readonly ExpectedTask[]): Promise<number>;
+  removePrefix?(prefix: string, expected?: readonly ExpectedTask[]): Promise<number>;
 
   /**
    * Optional; without it the manager refuses `rekey`. Replaces a checkpoint's payload and seals the record anew (see
@@ -258,7 +259,7 @@ export function nextSequence(
   condition: AppendCondition = {},
   { sequence }: AppendOptions = {},
 ): number {
-  checkExpected(taskId, position.newestSequence, condition);
+  requireNewest(taskId, position.newestSequence, condition);
   if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
     throw new StorageError(
       `Task ${JSON.stringify(taskId)} has no sequence left: its last one is ${position.lastSequence}, the highest there is. ` +
@@ -278,7 +279,7 @@ export function nextSequence(
  *
  * @throws {CheckpointConflictError} The condition doesn't hold.
  */
-export function checkExpected(taskId: string, newestSequence: number, condition: AppendCondition = {}): void {
+export function requireNewest(taskId: string, newestSequence: number, condition: AppendCondition = {}): void {
   const { expectedSequence } = condition;
   if (expectedSequence === undefined || expectedSequence === newestSequence) return;
   throw new CheckpointConflictError(
@@ -293,7 +294,7 @@ export function checkExpected(taskId: string, newestSequence: number, condition:
  * @param found - The tasks with that prefix which have a checkpoint now.
  * @throws {CheckpointConflictError} They aren't the expected ones.
  */
-export function checkExpectedTasks(
+export function requireUnchangedTasks(
   prefix: string,
   found: Iterable<ExpectedTask>,
   expected: readonly ExpectedTask[] | undefined,
@@ -323,12 +324,12 @@ export function checkExpectedTasks(
  * @returns The sequence it has, if the draft is a retry.
  * @throws {CheckpointConflictError} The id belongs to another checkpoint.
  */
-export function sequenceOfSame(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
+export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
   const different = SAME_FIELDS.find((field) => !isDeepStrictEqual(existing[field], draft[field]));
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
   if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(
-    `Checkpoint ${draft.id} of task ${JSON.stringify(draft.taskId)} exists with another ${isSameState ? different : "state"}. ` +
+    `${titleOf(draft)} exists with another ${isSameState ? different : "state"}. ` +
       "Nothing was stored; use another id.",
   );
 }
@@ -338,14 +339,14 @@ const SAME_FIELDS = ["stage", "label", "parentId", "metadata", "stateVersion"] a
 /** Whether the query asks for this checkpoint. The caller applies `skip` and `limit`. */
 export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery): boolean {
   return (
-    inRange(summary.sequence, query) &&
+    isInRange(summary.sequence, query) &&
     (query.stage === undefined || summary.stage === query.stage) &&
     (query.status === undefined || query.status.includes(summary.status))
   );
 }
 
 /** Whether a sequence is in the query's range. It needs no record, so adapters can skip records unread. */
-export function inRange(sequence: number, query: CheckpointQuery): boolean {
+export function isInRange(sequence: number, query: CheckpointQuery): boolean {
   return (
     (query.beforeSequence === undefined || sequence < query.beforeSequence) &&
     (query.afterSequence === undefined || sequence > query.afterSequence)
@@ -374,19 +375,4 @@ export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: Ord
     // ISO 8601 texts of one form and one zone are in the order of their times.
     return left > right ? -1 : 1;
   };
-}
-
-/**
- * Refuses options that aren't an object or have an unknown key. Otherwise a misspelled option would be ignored.
- *
- * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
- * @throws {TypeError} The message names the key.
- */
-export function checkKeys(what: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new TypeError(`${what} must be an object.`);
-  }
-  const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown === undefined) return;
-  throw new TypeError(`${what} has no "${unknown}". Known keys: ${known.join(", ")}.`);
 }

@@ -1,11 +1,22 @@
 import { hash } from "node:crypto";
 import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
+import { keysOf } from "./keys.js";
 import type { RunRecord } from "./run-record.js";
 
 /** Anything that JSON carries as it is. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+
 /** A plain JSON object: what `metadata` may be. */
 export type JsonObject = { readonly [key: string]: JsonValue };
+
+/** The fields of `T`, if JSON carries them: a text or an optional field is allowed, a `Date` or a function isn't. */
+export type PlainFields<T> = {
+  [Key in keyof T]: T[Key] extends JsonValue | undefined
+    ? T[Key]
+    : [Extract<T[Key], ((...args: never[]) => unknown) | bigint | symbol>] extends [never]
+      ? PlainFields<T[Key]>
+      : never;
+};
 
 /** Where a task stood at a checkpoint. A completed checkpoint stays completed; a new save reopens the task. */
 export type CheckpointStatus = "running" | "paused" | "completed" | "failed";
@@ -50,6 +61,30 @@ export interface CheckpointSummary {
   /** The payload's size as stored, in bytes. */
   readonly sizeBytes: number;
 }
+
+/** Names a checkpoint in a message. */
+export function titleOf({ id, taskId }: Pick<CheckpointSummary, "id" | "taskId">): string {
+  return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
+}
+
+/** Every field of a summary, in the order in which files and seals have them: each form of a record is made of this list. */
+export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
+  taskId: true,
+  id: true,
+  sequence: true,
+  createdAt: true,
+  stage: true,
+  label: true,
+  parentId: true,
+  metadata: true,
+  status: true,
+  error: true,
+  stateVersion: true,
+  sizeBytes: true,
+});
+
+/** The same of its error. */
+export const FAILURE_FIELDS = keysOf<CheckpointFailure>({ message: true, name: true, code: true, stack: true });
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
@@ -128,24 +163,15 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
 const SEAL_FORM = "waymark-seal-1";
 
 function sealedText(record: Omit<SealedSummary, "seal">): string {
-  const { error, metadata } = record;
-  return JSON.stringify([
-    SEAL_FORM,
-    record.taskId,
-    record.id,
-    record.sequence,
-    record.createdAt,
-    record.stage,
-    record.label,
-    record.parentId,
-    metadata === undefined ? undefined : withSortedKeys(metadata),
-    record.status,
-    error && [error.message, error.name, error.code, error.stack],
-    record.stateVersion,
-    record.sizeBytes,
-    record.payload.encoding,
-    record.payload.sha256,
-  ]);
+  const { encoding, sha256 } = record.payload;
+  return JSON.stringify([SEAL_FORM, ...SUMMARY_FIELDS.map((field) => sealedField(record, field)), encoding, sha256]);
+}
+
+function sealedField(record: CheckpointSummary, field: keyof CheckpointSummary): unknown {
+  const { metadata, error } = record;
+  if (field === "metadata") return metadata && withSortedKeys(metadata);
+  if (field === "error") return error && FAILURE_FIELDS.map((part) => error[part]);
+  return record[field];
 }
 
 /**
@@ -170,7 +196,7 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
-export function damageIn(record: StoredCheckpoint): string | undefined {
+export function findDamage(record: StoredCheckpoint): string | undefined {
   const broken = brokenSeal(record);
   if (broken !== undefined) return broken;
   const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
@@ -187,6 +213,11 @@ export function brokenSeal(record: SealedSummary): string | undefined {
   }
 }
 
+function requireSeal(record: SealedSummary, unchanged: string): void {
+  if (brokenSeal(record) === undefined) return;
+  throw new CheckpointCorruptError(`${titleOf(record)} fails its seal. ${unchanged}, and it was left untouched.`);
+}
+
 /**
  * The record under its new status, sealed anew. It needs no payload body, so a store can change a status without reading
  * one.
@@ -195,13 +226,10 @@ export function brokenSeal(record: SealedSummary): string | undefined {
  * @throws {CheckpointConflictError} The checkpoint is `completed`, which it never leaves.
  */
 export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
-  const name = `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)}`;
-  if (brokenSeal(record) !== undefined) {
-    throw new CheckpointCorruptError(`${name} fails its seal. Its status was not changed, and it was left untouched.`);
-  }
+  requireSeal(record, "Its status was not changed");
   if (record.status === "completed" && change.status !== "completed") {
     throw new CheckpointConflictError(
-      `${name} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
+      `${titleOf(record)} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
     );
   }
   const { error: _former, ...rest } = record;
@@ -215,11 +243,7 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
  * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
  */
 export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
-  if (brokenSeal(record) !== undefined) {
-    throw new CheckpointCorruptError(
-      `Checkpoint ${record.id} of task ${JSON.stringify(record.taskId)} fails its seal. Its payload was not replaced, and it was left untouched.`,
-    );
-  }
+  requireSeal(record, "Its payload was not replaced");
   const { body } = payload;
   const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
   const changed = { ...record, sizeBytes, payload };
@@ -228,53 +252,50 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
 
 /** The summary alone: without payload and seal, and without keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
-  const { taskId, id, sequence, createdAt, stage, label, parentId, metadata, status, error, stateVersion, sizeBytes } =
-    record;
-  return {
-    taskId,
-    id,
-    sequence,
-    createdAt,
-    ...(stage === undefined ? undefined : { stage }),
-    ...(label === undefined ? undefined : { label }),
-    ...(parentId === undefined ? undefined : { parentId }),
-    ...(metadata === undefined ? undefined : { metadata }),
-    status,
-    ...(error === undefined ? undefined : { error }),
-    stateVersion,
-    sizeBytes,
-  };
+  const summary: Partial<Changing<CheckpointSummary>> = {};
+  for (const field of SUMMARY_FIELDS) copyField(summary, record, field);
+  // TypeScript doesn't see that a loop over all fields copies each one.
+  return summary as CheckpointSummary;
+}
+
+/** A record while it is made. */
+export type Changing<Record> = { -readonly [Field in keyof Record]: Record[Field] };
+
+function copyField<Field extends keyof CheckpointSummary>(
+  to: Partial<Changing<CheckpointSummary>>,
+  from: CheckpointSummary,
+  field: Field,
+): void {
+  const value = from[field];
+  if (value !== undefined) to[field] = value;
 }
 
 /**
  * A copy that shares nothing that can change with the original: a caller may change what it has given as soon as it has
  * its promise. For adapters. (structuredClone would copy the payload's text too, which can't change.)
  */
-export function copyOf<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(record: Record): Record {
+export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(
+  record: Record,
+): Record {
   const { metadata, error, payload } = record;
   return {
     ...record,
     ...(metadata && { metadata: structuredClone(metadata) }),
     ...(error && { error: { ...error } }),
-    payload: copyOfPayload(payload),
+    payload: copyPayload(payload),
   };
 }
 
 /** The same of a payload alone. */
-export function copyOfPayload({ encoding, body, sha256 }: Payload): Payload {
+export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
   return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
 }
 
 /** A thrown value as plain data. Never throws, even if the value has getters that do. */
 export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
-  const [message, name, code, stack] = ["message", "name", "code", "stack"].map((key) => textAt(error, key));
-  return {
-    message: message ?? `an error without a text as its message (${describe(error)})`,
-    ...(name === undefined ? undefined : { name }),
-    ...(code === undefined ? undefined : { code }),
-    ...(stack === undefined ? undefined : { stack }),
-  };
+  const texts = FAILURE_FIELDS.map((field) => [field, textAt(error, field)]).filter(([, text]) => text !== undefined);
+  return { message: `an error without a text as its message (${describe(error)})`, ...Object.fromEntries(texts) };
 }
 
 /**

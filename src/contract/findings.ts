@@ -82,7 +82,7 @@ export interface StorageMaintenance {
    * leftovers of killed writes, a numbering that can't be read, what its backend's own check reports.
    *
    * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
-   *   `damageIn`; `quick` may skip what needs its payload. (case: verify.finds)
+   *   `findDamage`; `quick` may skip what needs its payload. (case: verify.finds)
    * - MUST change nothing, and report nothing if nothing is wrong, even while other processes write.
    *   (case: verify.quiet)
    */

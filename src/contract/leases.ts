@@ -1,4 +1,3 @@
-import type { AppendCondition } from "./adapter.js";
 import { LeaseLostError } from "./errors.js";
 import { holderHasEnded } from "./holder.js";
 
@@ -68,6 +67,17 @@ export interface LeaseRecord {
   /** By the clock that judges it, in milliseconds. */
   readonly renewedAtMs: number;
   readonly expiresAtMs: number;
+}
+
+/** A lease from what a storage holds; `undefined` for what makes no sense. */
+export function parseLease(fields: Readonly<Partial<Record<keyof LeaseRecord, unknown>>>): LeaseRecord | undefined {
+  const { holder, token, renewedAtMs, expiresAtMs } = fields;
+  const isLease = typeof holder === "string" && isWhole(token) && isWhole(renewedAtMs) && isWhole(expiresAtMs);
+  return isLease ? { holder, token, renewedAtMs, expiresAtMs } : undefined;
+}
+
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value);
 }
 
 /** How a storage keeps leases: one record per task. */
@@ -151,7 +161,11 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
  *
  * @throws {LeaseLostError} The condition has a token, and it isn't that of the lease that is held now.
  */
-export function checkLease(taskId: string, now: TimedLease, { fencingToken }: AppendCondition = {}): void {
+export function checkLease(
+  taskId: string,
+  now: TimedLease,
+  { fencingToken }: { readonly fencingToken?: number | undefined } = {},
+): void {
   if (fencingToken === undefined) return;
   const held = heldIn(now);
   if (held?.token === fencingToken) return;

@@ -1,82 +1,104 @@
 import {
   CHECKPOINT_STATUSES,
+  type Changing,
   type CheckpointFailure,
+  type CheckpointSummary,
+  FAILURE_FIELDS,
   type JsonObject,
-  type JsonValue,
   type SealedSummary,
+  SUMMARY_FIELDS,
 } from "./checkpoint.js";
 
-/** A checkpoint's fields as a storage holds them. An absent field is `undefined` or `null`. */
-export interface StoredFields extends Readonly<Partial<Record<TextField | NumberField | "status", unknown>>> {
-  readonly metadata?: JsonValue | undefined;
-  readonly error?: JsonValue | undefined;
+/** A checkpoint's fields as a storage holds them, JSON parsed. An absent field is `undefined` or `null`. */
+export type StoredFields = Readonly<Partial<Record<keyof CheckpointSummary | "encoding" | "sha256" | "seal", unknown>>>;
+
+/** What a stored field must be: `read` gives its value, or `undefined` for anything else. */
+interface FieldKind<Value> {
+  readonly read: (stored: unknown) => Value | undefined;
+  /** Ends a sentence about the field. */
+  readonly isNot: string;
+  readonly isOptional?: boolean;
 }
 
-type TextField = "taskId" | "id" | "createdAt" | "stage" | "label" | "parentId" | "encoding" | "sha256" | "seal";
-type NumberField = "sequence" | "stateVersion" | "sizeBytes";
+const TEXT: FieldKind<string> = { read: textIn, isNot: "is no text" };
+const TEXT_OR_NONE = { ...TEXT, isOptional: true };
+
+type SummaryField = keyof CheckpointSummary;
+
+const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<CheckpointSummary[Field]>> } = {
+  taskId: TEXT,
+  id: TEXT,
+  sequence: wholeNumberFrom(1),
+  createdAt: TEXT,
+  stage: TEXT_OR_NONE,
+  label: TEXT_OR_NONE,
+  parentId: TEXT_OR_NONE,
+  metadata: { read: (stored) => (isJsonObject(stored) ? stored : undefined), isNot: "is no object", isOptional: true },
+  status: { read: (stored) => CHECKPOINT_STATUSES.find((known) => known === stored), isNot: "is not known" },
+  error: { read: failureIn, isNot: "is no object of texts", isOptional: true },
+  stateVersion: wholeNumberFrom(1),
+  sizeBytes: wholeNumberFrom(0),
+};
 
 /**
  * A summary of what a storage holds: each field of the type that it must have. For adapters, since what is stored may
- * be damaged. The seal isn't checked: see `damageIn`.
+ * be damaged. The seal isn't checked: see `findDamage`.
  *
  * @returns The summary, or what is wrong, as the end of a sentence: `its id is no text`.
  */
 export function parseSummary(fields: StoredFields): SealedSummary | string {
-  let wrong: string | undefined;
-  const text = (field: TextField): string => {
-    const value = fields[field];
-    if (typeof value === "string") return value;
-    wrong ??= `its ${field} is no text`;
-    return "";
-  };
-  const wholeNumber = (field: NumberField, min: number): number => {
-    const value = fields[field];
-    if (typeof value === "number" && Number.isSafeInteger(value) && value >= min) return value;
-    wrong ??= `its ${field} is no whole number from ${min}`;
-    return min;
-  };
-  const { metadata, error } = fields;
-  const status = CHECKPOINT_STATUSES.find((known) => known === fields.status);
-  if (status === undefined) return "it has no known status";
-
-  // Built up, since lists of thousands of tasks do this for each.
-  const summary: { -readonly [Key in keyof SealedSummary]: SealedSummary[Key] } = {
-    taskId: text("taskId"),
-    id: text("id"),
-    sequence: wholeNumber("sequence", 1),
-    createdAt: text("createdAt"),
-    status,
-    stateVersion: wholeNumber("stateVersion", 1),
-    sizeBytes: wholeNumber("sizeBytes", 0),
-    payload: { encoding: text("encoding"), sha256: text("sha256") },
-    seal: text("seal"),
-  };
-  for (const field of ["stage", "label", "parentId"] as const) {
-    if (fields[field] !== undefined && fields[field] !== null) summary[field] = text(field);
+  const summary: Partial<Changing<CheckpointSummary>> = {};
+  for (const field of SUMMARY_FIELDS) {
+    const wrong = readField(summary, fields, field);
+    if (wrong !== undefined) return wrong;
   }
-  if (metadata !== undefined && metadata !== null) {
-    if (isJsonObject(metadata)) summary.metadata = metadata;
-    else wrong ??= "its metadata is no object";
+  const [encoding, sha256, seal] = [textIn(fields.encoding), textIn(fields.sha256), textIn(fields.seal)];
+  if (encoding === undefined || sha256 === undefined || seal === undefined) {
+    const missing = encoding === undefined ? "encoding" : sha256 === undefined ? "sha256" : "seal";
+    return `its ${missing} ${TEXT.isNot}`;
   }
-  if (error !== undefined && error !== null) {
-    const failure = isJsonObject(error) ? failureIn(error) : undefined;
-    if (failure) summary.error = failure;
-    else wrong ??= "its error is no object of texts";
-  }
-  return wrong ?? summary;
+  // Each field was read by its kind, so all are there that must be.
+  return { ...(summary as CheckpointSummary), payload: { encoding, sha256 }, seal };
 }
 
-export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+function readField<Field extends SummaryField>(
+  summary: Partial<Changing<CheckpointSummary>>,
+  fields: StoredFields,
+  field: Field,
+): string | undefined {
+  const stored = fields[field];
+  const { read, isNot, isOptional } = KINDS[field];
+  if (isOptional && (stored === undefined || stored === null)) return undefined;
+  const value = read(stored);
+  if (value === undefined) return `its ${field} ${isNot}`;
+  summary[field] = value;
+  return undefined;
+}
+
+/** Whether a value that JSON.parse gave is an object. */
+export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Well-formed, as all texts that are saved. */
+function textIn(stored: unknown): string | undefined {
+  return typeof stored === "string" && stored.isWellFormed() ? stored : undefined;
+}
+
+function wholeNumberFrom(least: number): FieldKind<number> {
+  const read = (stored: unknown) =>
+    typeof stored === "number" && Number.isSafeInteger(stored) && stored >= least ? stored : undefined;
+  return { read, isNot: `is no whole number from ${least}` };
+}
+
 /** The keys that it knows. */
-function failureIn(value: JsonObject): CheckpointFailure | undefined {
-  const failure: Partial<Record<keyof CheckpointFailure, string>> = {};
-  for (const key of ["message", "name", "code", "stack"] as const) {
-    const part = value[key];
-    if (typeof part === "string") failure[key] = part;
-    else if (part !== undefined) return undefined;
+function failureIn(stored: unknown): CheckpointFailure | undefined {
+  if (!isJsonObject(stored)) return undefined;
+  const failure: Partial<Changing<CheckpointFailure>> = {};
+  for (const field of FAILURE_FIELDS) {
+    const text = textIn(stored[field]);
+    if (text !== undefined) failure[field] = text;
+    else if (stored[field] !== undefined) return undefined;
   }
   const { message, ...rest } = failure;
   return message === undefined ? undefined : { message, ...rest };

@@ -30,7 +30,7 @@ export function passingMetadata(replaces: string | undefined): JsonObject {
 }
 
 /** The metadata of a run's checkpoint. @param passing - If it is a passing one. @param metadata - The user's own. */
-export function runMetadata(passing?: { replaces: string | undefined }, metadata?: JsonObject): JsonObject {
+export function runMetadata(passing?: { replaces: string | undefined }, metadata?: object): JsonObject {
   return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)) } };
 }
 
@@ -39,7 +39,7 @@ export function runMetadata(passing?: { replaces: string | undefined }, metadata
  *
  * @param ofRun - Whether a run has saved what is copied.
  */
-export function milestoneMetadata(metadata: JsonObject | undefined, ofRun: boolean): JsonObject | undefined {
+export function milestoneMetadata(metadata: object | undefined, ofRun: boolean): object | undefined {
   if (ofRun) return runMetadata(undefined, metadata);
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...others } = metadata;

@@ -1,9 +1,9 @@
-import { checkKeys } from "../contract/adapter.js";
+import { checkId, checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
-import { checkId, checkInteger, checkText } from "./arguments.js";
+import type { Lease } from "./lease.js";
 import { onTermination } from "./termination.js";
 import type { EncodedSnapshot } from "./writer.js";
 
@@ -42,10 +42,14 @@ export interface AutoSaveHost<State> {
   stopped(): void;
 }
 
-const AUTO_SAVE_KEYS = ["intervalMs", "stage", "label", "saveOnSignal", "lease"] satisfies (keyof AutoSaveOptions)[];
+const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
+  intervalMs: true,
+  stage: true,
+  label: true,
+  saveOnSignal: true,
+  lease: true,
+});
 const DEFAULT_INTERVAL_MS = 30_000;
-/** The longest delay of a Node timer; a longer one would fire at once. */
-const MAX_INTERVAL_MS = 2 ** 31 - 1;
 
 /**
  * Saves a task's state at intervals if the task's newest checkpoint has another one. It never runs two saves at once, and its timer
@@ -74,13 +78,11 @@ export class AutoSave<State> {
   /** @internal */
   constructor(host: AutoSaveHost<State>, getState: () => State | undefined, options: AutoSaveOptions) {
     checkKeys("AutoSaveOptions", options, AUTO_SAVE_KEYS);
-    checkInteger("intervalMs", options.intervalMs, 1);
+    checkInteger("intervalMs", options.intervalMs, 1, MAX_DELAY_MS);
     if (typeof getState !== "function") throw new TypeError("autoSave needs a function that returns the state.");
     if (typeof options.stage === "string") checkId("A stage", options.stage);
     if (options.label !== undefined) checkText("A label", options.label);
     const { intervalMs = DEFAULT_INTERVAL_MS } = options;
-    if (intervalMs > MAX_INTERVAL_MS)
-      throw new RangeError(`intervalMs must be at most ${MAX_INTERVAL_MS} (24.8 days).`);
     this.#host = host;
     this.#getState = getState;
     this.#options = options;

@@ -1,40 +1,35 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isPassing } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
 import { AutoSave, type AutoSaveOptions, runSavesItself } from "./auto-save.js";
 import type { EventHub } from "./events.js";
+import type { Lease } from "./lease.js";
 import type { Logger } from "./logger.js";
 import type { CheckpointReader } from "./reader.js";
 import type { SaveOptions } from "./save-options.js";
-import type { SavedStateOf, StateSchema } from "./schema.js";
 import type { CheckpointWriter, EncodedSnapshot } from "./writer.js";
 
 /** The parts of their manager that auto-saves use. */
-export interface AutoSavesHost<Schema extends StateSchema> {
+export interface AutoSavesHost {
   readonly events: EventHub;
   readonly logger: Logger;
-  readonly reader: CheckpointReader<Schema>;
-  readonly writer: CheckpointWriter<Schema>;
+  readonly reader: CheckpointReader;
+  readonly writer: CheckpointWriter;
   hasRun(taskId: string): boolean;
   /** Tells of a save that was stored, also while the manager is closing: that is when the last save comes. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
 }
 
 /** The auto-saves of one manager: at most one per task. */
-export class AutoSaves<Schema extends StateSchema> {
-  readonly #host: AutoSavesHost<Schema>;
-  readonly #byTask = new Map<string, AutoSave<SavedStateOf<Schema>>>();
+export class AutoSaves<State> {
+  readonly #host: AutoSavesHost;
+  readonly #byTask = new Map<string, AutoSave<State>>();
 
-  constructor(host: AutoSavesHost<Schema>) {
+  constructor(host: AutoSavesHost) {
     this.#host = host;
   }
 
   /** @throws {TypeError} The task already has one, or an option is misspelled. */
-  start(
-    taskId: string,
-    getState: () => SavedStateOf<Schema> | undefined,
-    options: AutoSaveOptions,
-  ): AutoSave<SavedStateOf<Schema>> {
+  start(taskId: string, getState: () => State | undefined, options: AutoSaveOptions): AutoSave<State> {
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
     const { events, logger, reader, writer, noted, hasRun } = this.#host;
@@ -43,7 +38,7 @@ export class AutoSaves<Schema extends StateSchema> {
       newest: () => reader.newestWhere(taskId),
       newestPassing: () => reader.newestWhere(taskId, isPassing),
       digestOf: (id: string) => writer.digestOf(taskId, id),
-      encode: (state: SavedStateOf<Schema>) => writer.encode(taskId, state),
+      encode: (state: State) => writer.encode(taskId, state),
       save: (snapshot: EncodedSnapshot, saveOptions: SaveOptions, replaces: string | undefined) =>
         noted(writer.appendPassing(taskId, snapshot, saveOptions, replaces), saveOptions.lease),
       failed: (error: unknown) => {

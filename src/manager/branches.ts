@@ -1,22 +1,21 @@
-import { checkKeys } from "../contract/adapter.js";
-import type { CheckpointSummary, JsonObject } from "../contract/checkpoint.js";
+import { checkTaskId } from "../contract/arguments.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, milestoneMetadata } from "../contract/passing.js";
-import { checkTaskId } from "./arguments.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
-import type { StateSchema } from "./schema.js";
 import type { CheckpointWriter } from "./writer.js";
 
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
 type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease">;
 
 /** Makes checkpoints that have the state of an older one: in another task, or as the newest of the same. */
-export class Branches<Schema extends StateSchema> {
-  readonly #reader: CheckpointReader<Schema>;
-  readonly #writer: CheckpointWriter<Schema>;
+export class Branches {
+  readonly #reader: CheckpointReader;
+  readonly #writer: CheckpointWriter;
 
-  constructor(reader: CheckpointReader<Schema>, writer: CheckpointWriter<Schema>) {
+  constructor(reader: CheckpointReader, writer: CheckpointWriter) {
     this.#reader = reader;
     this.#writer = writer;
   }
@@ -24,7 +23,7 @@ export class Branches<Schema extends StateSchema> {
   /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
-    checkKeys("ForkOptions", options, ["label", "metadata", "lease"] satisfies (keyof ForkOptions)[]);
+    checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
     try {
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };
@@ -43,7 +42,7 @@ export class Branches<Schema extends StateSchema> {
 
   /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
-    const keys = ["label", "metadata", "expectedSequence", "lease"] satisfies (keyof RewindOptions)[];
+    const keys = keysOf<RewindOptions>({ label: true, metadata: true, expectedSequence: true, lease: true });
     checkKeys("RewindOptions", options, keys);
     return this.#continue(taskId, id, taskId, options, (metadata) => ({ metadata, parentId: id }));
   }
@@ -53,13 +52,13 @@ export class Branches<Schema extends StateSchema> {
     id: string,
     newTaskId: string,
     options: RewindOptions,
-    link: (metadata: JsonObject | undefined) => Pick<SaveOptions, "parentId" | "metadata">,
+    link: (metadata: object | undefined) => Pick<SaveOptions, "parentId" | "metadata">,
   ): Promise<CheckpointSummary> {
     checkSaveOptions(options);
     tokenOf(newTaskId, options.lease);
     const draft = this.#reader.use(taskId, id, (source) => {
       const { label = source.label, metadata = source.metadata } = options;
-      return this.#writer.copyOf(source, newTaskId, {
+      return this.#writer.draftCopy(source, newTaskId, {
         stage: source.stage,
         label,
         ...link(milestoneMetadata(metadata, isOfRun(source))),

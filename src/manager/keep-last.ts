@@ -27,7 +27,7 @@ const MAX_REMEMBERED = 100_000;
 export class KeepLast {
   readonly #host: KeepLastHost;
   /** The one saved last comes last. */
-  readonly #tasks = new Map<string, Task>();
+  readonly #tasks = new Map<string, SavedTask>();
   #remembered = 0;
 
   constructor(host: KeepLastHost) {
@@ -46,7 +46,7 @@ export class KeepLast {
     return turn;
   }
 
-  async #take(taskId: string, task: Task): Promise<void> {
+  async #take(taskId: string, task: SavedTask): Promise<void> {
     const saved = task.saved.splice(0).sort((a, b) => a.sequence - b.sequence);
     if (saved.length === 0) return;
     const { known } = task;
@@ -63,7 +63,7 @@ export class KeepLast {
     }
   }
 
-  #remember(task: Task, known: KnownTask | undefined): void {
+  #remember(task: SavedTask, known: KnownTask | undefined): void {
     this.#remembered += (known?.size ?? 0) - (task.known?.size ?? 0);
     task.known = known;
   }
@@ -112,7 +112,7 @@ export class KeepLast {
   }
 }
 
-interface Task {
+interface SavedTask {
   /** Those that no turn has looked at yet. */
   saved: CheckpointSummary[];
   /** Ends when those that were saved before are looked at. */

@@ -1,15 +1,22 @@
 import { setMaxListeners } from "node:events";
-import { type AppendCondition, type CorruptRecord, checkKeys } from "../contract/adapter.js";
-import type { Checkpoint, CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
+import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
+import type {
+  Checkpoint,
+  CheckpointStatus,
+  CheckpointSummary,
+  PlainFields,
+  TaskSummary,
+} from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
-import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "../runs/lease.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs } from "../runs/runs.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
 import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
+import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "./lease.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {
@@ -27,7 +34,7 @@ import { type RekeyOptions, type RekeyResult, rekeyStorage } from "./rekey.js";
 import { type RepairOptions, type RepairResult, repairStorage } from "./repair.js";
 import type { RetentionPlan, RetentionPolicy } from "./retention.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
-import type { SavedStateOf, StateOf, StateSchema } from "./schema.js";
+import type { EncodingSchema, StateSchema } from "./schema.js";
 import { firstWhere } from "./search.js";
 import { changesOf, type StateChange } from "./state-diff.js";
 import { StatusChanger } from "./status.js";
@@ -48,23 +55,25 @@ import { CheckpointWriter } from "./writer.js";
  * await manager.close();
  * ```
  */
-export class CheckpointManager<Schema extends StateSchema = StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
+export class CheckpointManager<State = unknown, Saved = State> {
+  readonly #options: ResolvedOptions;
   readonly #events: EventHub;
-  readonly #writer: CheckpointWriter<Schema>;
-  readonly #reader: CheckpointReader<Schema>;
-  readonly #branches: Branches<Schema>;
-  readonly #pruner: Pruner<Schema>;
-  readonly #statuses: StatusChanger<Schema>;
-  readonly #autoSaves: AutoSaves<Schema>;
-  readonly #runs: Runs<Schema>;
+  readonly #writer: CheckpointWriter;
+  readonly #reader: CheckpointReader<State>;
+  readonly #branches: Branches;
+  readonly #pruner: Pruner;
+  readonly #statuses: StatusChanger;
+  readonly #autoSaves: AutoSaves<Saved>;
+  readonly #runs: Runs;
   readonly #leases = new Set<Lease>();
   readonly #inProgress = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
-  constructor(options: CheckpointManagerOptions<Schema>) {
+  constructor(options: CheckpointManagerOptions<EncodingSchema<State>>);
+  constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
+  constructor(options: CheckpointManagerOptions) {
     this.#options = resolveOptions(options);
     // Each run under way listens.
     setMaxListeners(0, this.#closing.signal);
@@ -78,7 +87,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
     }
     const events = new EventHub(logger);
     const writer = new CheckpointWriter(this.#options);
-    const reader = new CheckpointReader(this.#options, (record) => this.#reportCorrupt(record));
+    const reader = new CheckpointReader<State>(this.#options, (record) => this.#reportCorrupt(record));
     this.#events = events;
     this.#writer = writer;
     this.#reader = reader;
@@ -111,7 +120,11 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; earlier checkpoints are intact.
    */
-  async save(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions = {}): Promise<CheckpointSummary> {
+  async save<Metadata extends object & PlainFields<Metadata> = object>(
+    taskId: string,
+    state: Saved,
+    options: SaveOptions<Metadata> = {},
+  ): Promise<CheckpointSummary> {
     this.#assertOpen();
     // Don't capture `state`: it would stay in memory while the save is under way.
     return this.#saved(this.#writer.append(taskId, state, options), options.lease);
@@ -126,7 +139,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   async latest(
     taskId: string,
     filter: Pick<ListQuery, "stage" | "status"> = {},
-  ): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+  ): Promise<Checkpoint<State> | undefined> {
     this.#assertOpen();
     return this.#reader.first(resolveLatestFilter(taskId, filter));
   }
@@ -137,7 +150,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointNotFoundError} There is none.
    * @throws {CheckpointCorruptError} It can't be read.
    */
-  async restore(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
+  async restore(taskId: string, id: string): Promise<Checkpoint<State>> {
     this.#assertOpen();
     return this.#reader.byId(taskId, id);
   }
@@ -156,11 +169,11 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
    * @throws {CheckpointCorruptError} It can't be read.
    */
-  async fork(
+  async fork<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
     id: string,
     newTaskId: string,
-    options: Pick<SaveOptions, "label" | "metadata" | "lease"> = {},
+    options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     return this.#run(async () => this.#noted(await this.#branches.fork(taskId, id, newTaskId, options)), options.lease);
   }
@@ -177,10 +190,10 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
    * @throws {CheckpointCorruptError} It can't be read.
    */
-  async rewind(
+  async rewind<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
     id: string,
-    options: Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease"> = {},
+    options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     return this.#run(async () => this.#noted(await this.#branches.rewind(taskId, id, options)), options.lease);
   }
@@ -226,9 +239,9 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    */
   async firstWhere(
     taskId: string,
-    predicate: (checkpoint: Checkpoint<StateOf<Schema>>) => boolean | undefined | Promise<boolean | undefined>,
+    predicate: (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>,
     query: Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence"> = {},
-  ): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+  ): Promise<Checkpoint<State> | undefined> {
     this.#assertOpen();
     const range = resolveSearchRange(taskId, query);
     if (typeof predicate !== "function") throw new TypeError("firstWhere needs a function that looks at a checkpoint.");
@@ -242,7 +255,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
   }
 
   /** The task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
-  async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
+  async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<State>, void, void> {
     this.#assertOpen();
     yield* this.#reader.all(resolveListQuery(taskId, query));
   }
@@ -412,11 +425,7 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
    */
-  autoSave(
-    taskId: string,
-    getState: () => SavedStateOf<Schema> | undefined,
-    options: AutoSaveOptions = {},
-  ): AutoSave<SavedStateOf<Schema>> {
+  autoSave(taskId: string, getState: () => Saved | undefined, options: AutoSaveOptions = {}): AutoSave<Saved> {
     this.#assertOpen();
     checkTaskId(taskId);
     return this.#autoSaves.start(taskId, getState, options);
@@ -451,9 +460,9 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
    * @throws {StateNotSerializableError} The function's result can't be stored.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
-  async run<Result, Input = undefined, Initial extends SavedStateOf<Schema> | undefined = undefined>(
+  async run<Result, Input = undefined, Initial extends Saved | undefined = undefined>(
     taskId: string,
-    fn: RunFunction<Result, RunStateOf<Schema, Initial>, RunSavedOf<Schema, Initial>, Input>,
+    fn: RunFunction<Result, RunStateOf<State, NoInfer<Initial>>, RunSavedOf<State, Saved, NoInfer<Initial>>, Input>,
     options: RunOptions<Input, Initial> = {},
   ): Promise<Exclude<Result, NextPass>> {
     return this.#run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
@@ -584,6 +593,6 @@ export class CheckpointManager<Schema extends StateSchema = StateSchema> {
 
 /** @throws {TypeError} An option is misspelled, or the lease is another task's. */
 function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
-  checkKeys("RemoveOptions", options, ["lease"]);
+  checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
   return { fencingToken: tokenOf(taskId, options.lease) };
 }

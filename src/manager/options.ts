@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { types } from "node:util";
 import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
-import { checkKeys, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkInteger } from "./arguments.js";
+import type { StorageAdapter } from "../contract/adapter.js";
+import { checkBoolean, checkFunction, checkInteger } from "../contract/arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
@@ -50,10 +51,10 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
 }
 
 /** The manager's options with their defaults. */
-export interface ResolvedOptions<Schema extends StateSchema> {
+export interface ResolvedOptions {
   readonly storage: StorageAdapter;
   readonly ownsStorage: boolean;
-  readonly schema: Schema | undefined;
+  readonly schema: StateSchema | undefined;
   readonly stateVersion: number;
   readonly migrations: Readonly<Record<number, (stored: unknown) => unknown>>;
   readonly retention: RetentionPolicy | undefined;
@@ -67,43 +68,35 @@ export interface ResolvedOptions<Schema extends StateSchema> {
   readonly logger: Logger;
 }
 
-const MANAGER_KEYS = [
-  "storage",
-  "ownsStorage",
-  "schema",
-  "stateVersion",
-  "migrations",
-  "retention",
-  "transforms",
-  "redact",
-  "maxPayloadBytes",
-  "createId",
-  "clock",
-  "logger",
-] satisfies (keyof CheckpointManagerOptions)[];
+const MANAGER_KEYS = keysOf<CheckpointManagerOptions>({
+  storage: true,
+  ownsStorage: true,
+  schema: true,
+  stateVersion: true,
+  migrations: true,
+  retention: true,
+  transforms: true,
+  redact: true,
+  maxPayloadBytes: true,
+  createId: true,
+  clock: true,
+  logger: true,
+});
 
 /** @throws {TypeError | RangeError} An option is misspelled, missing or out of range; the message names it. */
-export function resolveOptions<Schema extends StateSchema>(
-  options: CheckpointManagerOptions<Schema>,
-): ResolvedOptions<Schema> {
+export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
-    const promised = "It is a promise: await it first.";
-    const example = "For example new SqliteAdapter(…).";
-    throw new TypeError(
-      `options.storage must be a StorageAdapter. ${types.isPromise(options.storage) ? promised : example}`,
-    );
+    throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(options.storage)}`);
   }
-  if (options.schema !== undefined && typeof options.schema["~standard"]?.validate !== "function") {
+  if (options.schema !== undefined && typeof options.schema?.["~standard"]?.validate !== "function") {
     throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.");
   }
   checkFunction("options.createId", options.createId);
   checkFunction("options.clock", options.clock);
   checkLogger("options", options.logger);
   checkMigrations(options.migrations);
-  if (options.ownsStorage !== undefined && typeof options.ownsStorage !== "boolean") {
-    throw new TypeError("options.ownsStorage must be true or false.");
-  }
+  checkBoolean("options.ownsStorage", options.ownsStorage);
   if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
     throw new TypeError("options.transforms must be an array: [gzip()].");
   }
@@ -126,6 +119,15 @@ export function resolveOptions<Schema extends StateSchema>(
     clock: options.clock ?? Date.now,
     logger: safeLogger(options.logger ?? warningLogger),
   };
+}
+
+function howToOpen(storage: unknown): string {
+  if (types.isPromise(storage)) return "It is a promise: await it first.";
+  // Without the text: the URL of a server may hold a password.
+  if (typeof storage === "string") {
+    return 'It is a text. openManager({ storage }) of "waymark/config" takes a storage URL and gives a manager.';
+  }
+  return "For example new SqliteAdapter(…).";
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type AppendCondition, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
+import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
-import { checkTaskId } from "./arguments.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
 import { KeepLast } from "./keep-last.js";
 import type { ResolvedOptions } from "./options.js";
@@ -14,7 +14,6 @@ import {
   type RetentionPolicy,
   whyOutdated,
 } from "./retention.js";
-import type { StateSchema } from "./schema.js";
 
 /** Counts of what a prune has removed. */
 export interface PruneResult {
@@ -35,14 +34,14 @@ export interface PruneAllResult extends PruneResult {
 type RemovedBy = CheckpointEvents["removed"]["by"];
 
 /** Removes checkpoints, by request and by policy. */
-export class Pruner<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
-  readonly #reader: CheckpointReader<Schema>;
+export class Pruner {
+  readonly #options: ResolvedOptions;
+  readonly #reader: CheckpointReader;
   readonly #events: EventHub;
   /** If the manager's policy is `keepLast` alone. */
   readonly #keepLast: KeepLast | undefined;
 
-  constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>, events: EventHub) {
+  constructor(options: ResolvedOptions, reader: CheckpointReader, events: EventHub) {
     this.#options = options;
     this.#reader = reader;
     this.#events = events;
@@ -71,14 +70,14 @@ export class Pruner<Schema extends StateSchema> {
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
     // Nobody wants to know the tasks.
-    if (storage.removeTasks !== undefined && !this.#events.has("removed")) return storage.removeTasks(prefix);
+    if (storage.removePrefix !== undefined && !this.#events.has("removed")) return storage.removePrefix(prefix);
     const taskIds = new Set<string>();
     // Damaged ones too: nothing of them need be read.
     for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
       if (taskId !== undefined) taskIds.add(taskId);
     }
-    if (storage.removeTasks !== undefined) {
-      const removed = await storage.removeTasks(prefix);
+    if (storage.removePrefix !== undefined) {
+      const removed = await storage.removePrefix(prefix);
       for (const taskId of taskIds) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
       return removed;
     }
@@ -98,7 +97,9 @@ export class Pruner<Schema extends StateSchema> {
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
     const now = new Map<string, CheckpointStatus>();
-    await this.#reader.eachSummary({ taskId: plan.taskId, order: "newest" }, ({ id, status }) => now.set(id, status));
+    await this.#reader.eachRecord({ taskId: plan.taskId, order: "newest" }, (record) => {
+      if (!isCorrupt(record)) now.set(record.id, record.status);
+    });
     const why = whyOutdated(plan, now);
     if (why !== undefined) {
       throw new PlanOutdatedError(
@@ -171,7 +172,7 @@ export class Pruner<Schema extends StateSchema> {
   /** A plan is made from summaries, which don't show damaged payloads. At least one checkpoint it keeps must be intact. */
   async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
-    if (ids.length === 0 || (await this.#reader.firstIntact(taskId, ids)) !== undefined) return;
+    if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
     throw new CheckpointCorruptError(
       `Nothing of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
         "Save a new one first, or remove the damaged ones.",

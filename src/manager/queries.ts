@@ -1,6 +1,7 @@
-import { type CheckpointQuery, checkKeys, type TaskQuery } from "../contract/adapter.js";
+import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
+import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
 import type { CheckpointStatus } from "../contract/checkpoint.js";
-import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 
 /** Which of a task's checkpoints. Every part that is given must hold. */
 export interface ListQuery {
@@ -40,11 +41,12 @@ export interface TasksQuery {
 /** Which incomplete tasks. */
 export type IncompleteQuery = Pick<TasksQuery, "prefix" | "limit">;
 
-const LATEST_KEYS = ["stage", "status"] satisfies (keyof LatestFilter)[];
-const SEARCH_KEYS = [...LATEST_KEYS, "beforeSequence", "afterSequence"] satisfies (keyof SearchRange)[];
-const LIST_KEYS = [...SEARCH_KEYS, "order", "limit"] satisfies (keyof ListQuery)[];
-const TASKS_KEYS = ["prefix", "status", "order", "after", "limit"] satisfies (keyof TasksQuery)[];
-const INCOMPLETE_KEYS = ["prefix", "limit"] satisfies (keyof IncompleteQuery)[];
+const LATEST_KEYS = keysOf<LatestFilter>({ stage: true, status: true });
+const SEARCH = { stage: true, status: true, beforeSequence: true, afterSequence: true } as const;
+const SEARCH_KEYS = keysOf<SearchRange>(SEARCH);
+const LIST_KEYS = keysOf<ListQuery>({ ...SEARCH, order: true, limit: true });
+const TASKS_KEYS = keysOf<TasksQuery>({ prefix: true, status: true, order: true, after: true, limit: true });
+const INCOMPLETE_KEYS = keysOf<IncompleteQuery>({ prefix: true, limit: true });
 const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 /** @throws {TypeError | RangeError} A part is misspelled or out of range. */

@@ -1,14 +1,16 @@
 import { type OpenedPayload, openPayload, openText, type PayloadText } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
   type Checkpoint,
   type CheckpointSummary,
-  damageIn,
   failureOf,
+  findDamage,
   type StoredCheckpoint,
   summaryOf,
   type TaskSummary,
+  titleOf,
 } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
@@ -17,9 +19,8 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import type { ResolvedOptions } from "./options.js";
-import { decodeWithSchema, type StateOf, type StateSchema } from "./schema.js";
+import { decodeWithSchema } from "./schema.js";
 
 /** A checkpoint whose text isn't decoded. */
 export interface CheckpointText extends PayloadText {
@@ -32,17 +33,17 @@ export interface CheckpointText extends PayloadText {
  * Reads from the storage: checks seals and digests, decodes states, skips and reports corrupt records. If records are
  * corrupt and no intact one is left, it throws.
  */
-export class CheckpointReader<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
+export class CheckpointReader<State = unknown> {
+  readonly #options: ResolvedOptions;
   readonly #onCorrupt: (record: CorruptRecord) => void;
 
-  constructor(options: ResolvedOptions<Schema>, onCorrupt: (record: CorruptRecord) => void) {
+  constructor(options: ResolvedOptions, onCorrupt: (record: CorruptRecord) => void) {
     this.#options = options;
     this.#onCorrupt = onCorrupt;
   }
 
   /** The query's first intact checkpoint. */
-  async first(query: CheckpointQuery): Promise<Checkpoint<StateOf<Schema>> | undefined> {
+  async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
       // Without transforms there is no promise: then this costs no turn of the event loop.
@@ -56,7 +57,7 @@ export class CheckpointReader<Schema extends StateSchema> {
   }
 
   /** The query's intact checkpoints, one at a time. */
-  async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<StateOf<Schema>>, void, void> {
+  async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
     const { limit = Number.POSITIVE_INFINITY } = query;
     const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
     const damage = new Damage();
@@ -85,7 +86,7 @@ export class CheckpointReader<Schema extends StateSchema> {
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
-  async byId(taskId: string, id: string): Promise<Checkpoint<StateOf<Schema>>> {
+  async byId(taskId: string, id: string): Promise<Checkpoint<State>> {
     return this.use(taskId, id, (record) => this.#checkpoint(record));
   }
 
@@ -117,7 +118,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     if (!isCorrupt(opened)) return opened;
     this.#onCorrupt(opened);
     throw new CheckpointCorruptError(
-      `Checkpoint ${id} of task ${JSON.stringify(taskId)} can't be read: ${opened.reason} (${opened.location}). ` +
+      `${titleOf({ id, taskId })} can't be read: ${opened.reason} (${opened.location}). ` +
         "It was left untouched; latest() gives the newest intact one.",
       { cause: opened.cause },
     );
@@ -153,18 +154,13 @@ export class CheckpointReader<Schema extends StateSchema> {
   /** The summaries of the query's checkpoints. */
   async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
     const found: CheckpointSummary[] = [];
-    await this.eachSummary(query, (summary) => found.push(summary));
+    await this.eachRecord(query, (record) => {
+      if (!isCorrupt(record)) found.push(record);
+    });
     return found;
   }
 
-  /** The same, one at a time: all of them may take more memory than the caller needs. */
-  async eachSummary(query: CheckpointQuery, visit: (summary: CheckpointSummary) => void): Promise<void> {
-    await this.eachRecord(query, (record) => {
-      if (!isCorrupt(record)) visit(record);
-    });
-  }
-
-  /** The same, with the corrupt records, which it reports. */
+  /** The same one at a time, since all may take more memory than the caller needs; with the corrupt records, which it reports. */
   async eachRecord(query: CheckpointQuery, visit: (record: CheckpointSummary | CorruptRecord) => void): Promise<void> {
     const damage = new Damage();
     let isEmpty = true;
@@ -201,16 +197,16 @@ export class CheckpointReader<Schema extends StateSchema> {
     return undefined;
   }
 
-  /** The id of the first of these checkpoints that is intact, its payload included. */
-  async firstIntact(taskId: string, ids: readonly string[]): Promise<string | undefined> {
+  /** Whether one of these checkpoints is intact, its payload included. Needs neither key nor schema. */
+  async hasIntact(taskId: string, ids: readonly string[]): Promise<boolean> {
     for (const id of ids) {
       const record = await this.#options.storage.get(taskId, id);
       if (record === undefined) continue;
-      const damage = isCorrupt(record) ? record : damageOf(record);
-      if (damage === undefined) return id;
-      this.#onCorrupt(damage);
+      const damage = isCorrupt(record) ? record.reason : findDamage(record);
+      if (damage === undefined) return true;
+      this.#onCorrupt(isCorrupt(record) ? record : corruptRecord(record, damage));
     }
-    return undefined;
+    return false;
   }
 
   /** Whether anything of the task is stored, damaged or not. */
@@ -259,7 +255,7 @@ export class CheckpointReader<Schema extends StateSchema> {
     return ifIntact(record, (intact) => this.#checkpoint(intact));
   }
 
-  #checkpoint(record: StoredCheckpoint): Checkpoint<StateOf<Schema>> | Promise<Checkpoint<StateOf<Schema>>> {
+  #checkpoint(record: StoredCheckpoint): Checkpoint<State> | Promise<Checkpoint<State>> {
     return this.#opened(record, (current, run) => ({
       ...summaryOf(record),
       state: this.decoded(record, current),
@@ -278,17 +274,19 @@ export class CheckpointReader<Schema extends StateSchema> {
   }
 
   /** The state of a stored form of the current version. @param owner - Its checkpoint, for messages. */
-  decoded(owner: Named, current: unknown): StateOf<Schema> {
+  decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
-    // A run that has saved no state has none. Without a schema, StateOf is unknown, or the type that the caller chose.
-    if (schema === undefined || current === undefined) return current as StateOf<Schema>;
-    return decodeWithSchema(schema, current, `${nameOf(owner)} was left untouched, but the schema refuses its state`);
+    const refused = `${titleOf(owner)} was left untouched, but the schema refuses its state`;
+    // A run that has saved no state has none.
+    const isPlain = schema === undefined || current === undefined;
+    // The type is the schema's, or the one that the program promised.
+    return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
   }
 
   /** A state in its stored form, brought to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
-    const what = nameOf(record);
+    const what = titleOf(record);
     if (record.stateVersion > stateVersion) {
       throw new UnsupportedFormatError(
         `${what} holds a state of version ${record.stateVersion}; this program knows versions up to ${stateVersion}. ` +
@@ -336,10 +334,6 @@ function ifIntact<Result extends object>(
 /** A checkpoint for a message. */
 type Named = Pick<CheckpointSummary, "id" | "taskId">;
 
-function nameOf({ id, taskId }: Named): string {
-  return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
-}
-
 function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
   try {
     return migration(state);
@@ -369,12 +363,6 @@ class Damage {
       { cause: this.#first?.cause },
     );
   }
-}
-
-/** Checks seal and digest, which needs neither key nor schema. */
-function damageOf(record: StoredCheckpoint): CorruptRecord | undefined {
-  const reason = damageIn(record);
-  return reason === undefined ? undefined : corruptRecord(record, reason);
 }
 
 export function notFound(taskId: string, id?: string): CheckpointNotFoundError {

@@ -1,7 +1,7 @@
 import { ANY_STEP, type PathPattern, RedactedPaths, withoutMessage } from "../codec/redacted-paths.js";
-import { checkKeys } from "../contract/adapter.js";
+import { checkText } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
-import { checkText } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 
 /** Which parts of a checkpoint are never stored. */
 export interface RedactOptions {
@@ -41,7 +41,7 @@ export class Redaction {
 
   /** @throws {TypeError} A path can't lead to anything, or an option is misspelled. */
   constructor(options: RedactOptions) {
-    checkKeys("RedactOptions", options, ["paths", "censor"]);
+    checkKeys("RedactOptions", options, keysOf<RedactOptions>({ paths: true, censor: true }));
     const { paths, censor = DEFAULT_CENSOR } = options;
     if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths: ${FORMS}.`);
     checkText("RedactOptions.censor", censor);

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type MadePayload, openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
-import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
 import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
@@ -10,7 +11,7 @@ import {
   PayloadTooLargeError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
-import { checkFunction, checkSignal, checkText } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { corruptRecord } from "./reader.js";
 
 /** The options of `rekey`. */
@@ -91,11 +92,12 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
       await nextTurn();
     }
   }
-  rekey.end();
-  return rekey.result;
+  // Checkpoints removed during the rekey are not left over.
+  return { ...rekey.result, total: rekey.result.done, left: 0 };
 }
 
 type ReplacePayload = NonNullable<StorageAdapter["replacePayload"]>;
+type Outcome = "rewritten" | "current" | "refused" | "damaged";
 
 /** One rekey: its counts so far, and what it does to one record. */
 class Rekey {
@@ -104,11 +106,8 @@ class Rekey {
   readonly #refusals: RekeyResult["refusals"][number][] = [];
   /** Where damage was found: a list of tasks and the task itself may report the same. */
   readonly #damagedPlaces = new Set<string>();
-  #total: number;
-  #done = 0;
-  #rewritten = 0;
-  #current = 0;
-  #refused = 0;
+  readonly #counts = { done: 0, rewritten: 0, current: 0, refused: 0, damaged: 0 };
+  readonly #total: number;
 
   constructor(host: RekeyHost, replacePayload: ReplacePayload, total: number) {
     this.#host = host;
@@ -118,81 +117,67 @@ class Rekey {
 
   get progress(): Omit<RekeyResult, "refusals"> {
     // Saves during the rekey add to the total.
-    const total = Math.max(this.#total, this.#done);
-    return {
-      total,
-      done: this.#done,
-      rewritten: this.#rewritten,
-      current: this.#current,
-      left: total - this.#done,
-      refused: this.#refused,
-      damaged: this.#damagedPlaces.size,
-    };
+    const total = Math.max(this.#total, this.#counts.done);
+    return { ...this.#counts, total, left: total - this.#counts.done };
   }
 
   get result(): RekeyResult {
     return { ...this.progress, refusals: [...this.#refusals] };
   }
 
-  /** Everything was looked at. Checkpoints removed during the rekey are not left over. */
-  end(): void {
-    this.#total = this.#done;
-  }
-
   async look(record: StoredCheckpoint | CorruptRecord): Promise<void> {
     let now: StoredCheckpoint | CorruptRecord | undefined = record;
     // Somebody else may rewrite the record between reading and replacing: then look at it again.
     while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
-      if (await this.#isSettled(now)) break;
+      const outcome = await this.#rewrite(now);
+      if (outcome !== undefined && outcome !== "damaged") this.#counts[outcome] += 1;
+      if (outcome !== undefined) break;
       now = await this.#host.storage.get(now.taskId, now.id);
     }
     if (now !== undefined && isCorrupt(now)) this.reportDamage(now);
-    this.#done += 1;
+    this.#counts.done += 1;
   }
 
   reportDamage(record: CorruptRecord): void {
     if (this.#damagedPlaces.has(record.location)) return;
     this.#damagedPlaces.add(record.location);
+    this.#counts.damaged += 1;
     this.#host.onCorrupt(record);
   }
 
-  /** Rewrites the record if needed. False if it no longer has the payload that was read. */
-  async #isSettled(record: StoredCheckpoint): Promise<boolean> {
-    const renew = await this.#open(record);
-    if (renew === undefined) return true;
-    try {
-      const { payload } = await renew();
-      const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
-      if (isReplaced) this.#rewritten += 1;
-      return isReplaced;
-    } catch (error) {
-      // Both concern this record alone. Anything else, such as a missing current key, concerns all.
-      if (!(error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)) throw error;
-      this.#refuse(record, error);
-      return true;
-    }
-  }
-
-  /** How to make the payload anew; `undefined` if it is current or can't be opened, which is counted. */
-  async #open(record: StoredCheckpoint): Promise<(() => Promise<MadePayload>) | undefined> {
+  /** Rewrites the record if needed. `undefined` if it no longer has the payload that was read. */
+  async #rewrite(record: StoredCheckpoint): Promise<Outcome | undefined> {
+    let renew: (() => Promise<MadePayload>) | undefined;
     try {
       const broken = brokenSeal(record);
       if (broken !== undefined) throw new CheckpointCorruptError(broken);
-      const renew = await openToRenew(record.payload, { transforms: this.#host.transforms, context: record });
-      if (renew === undefined) this.#current += 1;
-      return renew;
+      renew = await openToRenew(record.payload, { transforms: this.#host.transforms, context: record });
     } catch (error) {
-      if (error instanceof CheckpointCorruptError) this.reportDamage(corruptRecord(record, error.reason, error));
+      if (error instanceof CheckpointCorruptError) {
+        this.reportDamage(corruptRecord(record, error.reason, error));
+        return "damaged";
+      }
       // A key that can't be fetched now says nothing about the record.
-      else if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError)) this.#refuse(record, error);
-      else throw error;
-      return undefined;
+      if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError))
+        return this.#refuse(record, error);
+      throw error;
+    }
+    if (renew === undefined) return "current";
+    try {
+      const { payload } = await renew();
+      const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
+      return isReplaced ? "rewritten" : undefined;
+    } catch (error) {
+      // Both concern this record alone. Anything else, such as a missing current key, concerns all.
+      if (error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)
+        return this.#refuse(record, error);
+      throw error;
     }
   }
 
-  #refuse({ taskId, id, sequence }: StoredCheckpoint, error: CheckpointError): void {
-    this.#refused += 1;
+  #refuse({ taskId, id, sequence }: StoredCheckpoint, error: CheckpointError): "refused" {
     if (this.#refusals.length < MAX_REFUSALS) this.#refusals.push({ taskId, id, sequence, error });
+    return "refused";
   }
 }
 
@@ -203,7 +188,7 @@ async function countCheckpoints(storage: StorageAdapter, prefix: string | undefi
 }
 
 function checkOptions(options: RekeyOptions): void {
-  checkKeys("RekeyOptions", options, ["prefix", "signal", "onProgress"] satisfies (keyof RekeyOptions)[]);
+  checkKeys("RekeyOptions", options, keysOf<RekeyOptions>({ prefix: true, signal: true, onProgress: true }));
   if (options.prefix !== undefined) checkText("RekeyOptions.prefix", options.prefix);
   checkFunction("RekeyOptions.onProgress", options.onProgress);
   checkSignal("RekeyOptions.signal", options.signal);

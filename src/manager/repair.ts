@@ -1,8 +1,9 @@
-import { checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { type CheckpointSummary, damageIn, summaryOf } from "../contract/checkpoint.js";
+import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
+import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
-import { checkFunction, checkSignal } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { eitherOf } from "./verify.js";
 
 /** The options of `repair`. */
@@ -71,7 +72,7 @@ export async function repairStorage(
 async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {
-      if (!isCorrupt(record) && damageIn(record) === undefined) return { taskId, newest: summaryOf(record) };
+      if (!isCorrupt(record) && findDamage(record) === undefined) return { taskId, newest: summaryOf(record) };
     }
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;
@@ -82,7 +83,7 @@ async function newestOf(storage: StorageAdapter, taskId: string): Promise<Repair
 
 /** @throws {TypeError | RangeError} An option is misspelled, of a wrong kind, or out of range. */
 function checked(options: RepairOptions): RepairOptions {
-  const known = ["leftoversOlderThanMs", "dryRun", "signal", "onProgress"] satisfies (keyof RepairOptions)[];
+  const known = keysOf<RepairOptions>({ leftoversOlderThanMs: true, dryRun: true, signal: true, onProgress: true });
   checkKeys("RepairOptions", options, known);
   const { leftoversOlderThanMs, dryRun, onProgress, signal } = options;
   if (leftoversOlderThanMs !== undefined && !(typeof leftoversOlderThanMs === "number" && leftoversOlderThanMs >= 0)) {
@@ -90,8 +91,7 @@ function checked(options: RepairOptions): RepairOptions {
       `leftoversOlderThanMs must be a number of milliseconds from 0; it is ${String(leftoversOlderThanMs)}.`,
     );
   }
-  if (dryRun !== undefined && typeof dryRun !== "boolean")
-    throw new TypeError("RepairOptions.dryRun must be true or false.");
+  checkBoolean("RepairOptions.dryRun", dryRun);
   checkFunction("RepairOptions.onProgress", onProgress);
   checkSignal("RepairOptions.signal", signal);
   return options;

@@ -1,7 +1,7 @@
-import { checkKeys } from "../contract/adapter.js";
+import { checkInteger } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { isPassing } from "../contract/passing.js";
-import { checkInteger } from "./arguments.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
@@ -111,8 +111,8 @@ export function planRetention(
     plannedAt: new Date(nowMs).toISOString(),
     keep: keep.map(({ checkpoint, claims }) => ({ checkpoint, reasons: claims })),
     remove: remove.map(({ checkpoint, objections }) => ({ checkpoint, reasons: objections })),
-    keepBytes: bytesOf(keep),
-    removeBytes: bytesOf(remove),
+    keepBytes: totalBytes(keep),
+    removeBytes: totalBytes(remove),
   };
 }
 
@@ -163,7 +163,18 @@ const BUCKETS = [
 ] as const;
 const KEEP_NUMBERS = ["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const;
 const LIMITS = ["maxAgeMs", "maxBytes"] as const;
-const POLICY_KEYS: readonly string[] = [...KEEP_NUMBERS, "keepStages", "timeZone", ...LIMITS];
+const POLICY_KEYS = keysOf<RetentionPolicy>({
+  keepLast: true,
+  keepWithinMs: true,
+  keepHourly: true,
+  keepDaily: true,
+  keepWeekly: true,
+  keepMonthly: true,
+  keepStages: true,
+  timeZone: true,
+  maxAgeMs: true,
+  maxBytes: true,
+});
 
 /** A checkpoint while the plan is made. */
 interface Verdict {
@@ -223,7 +234,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
   newest.stays ||= incomplete || unfinishedStays();
 
   const tooMany = `over ${bytesText(maxBytes)} in all`;
-  let bytes = bytesOf(verdicts.filter(({ stays }) => stays));
+  let bytes = totalBytes(verdicts.filter(({ stays }) => stays));
   for (const verdict of inRemovalOrder(older)) {
     if (bytes <= maxBytes) break;
     if (!verdict.stays) continue;
@@ -311,7 +322,7 @@ function counted(count: number, unit: string): string {
   return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
-function bytesOf(verdicts: readonly Verdict[]): number {
+function totalBytes(verdicts: readonly Verdict[]): number {
   return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
 }
 

@@ -1,14 +1,14 @@
 import { Encoder } from "../codec/encoder.js";
 import { shortPath } from "../codec/path.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
-import { checkKeys } from "../contract/adapter.js";
+import { checkId, checkInteger, checkStatus, checkText } from "../contract/arguments.js";
 import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { NOTE_KEY } from "../contract/passing.js";
-import type { Lease } from "../runs/lease.js";
-import { checkId, checkInteger, checkStatus, checkText } from "./arguments.js";
+import type { Lease } from "./lease.js";
 
-export interface SaveOptions {
+export interface SaveOptions<Metadata extends object = object> {
   /**
    * The checkpoint's id, unique in its task. Default: made by `createId`. Saving the same state under the same id
    * again stores nothing and returns the stored checkpoint, so a save whose answer was lost can be retried.
@@ -23,8 +23,11 @@ export interface SaveOptions {
    * sequences already say what came before. `rewind` sets it.
    */
   readonly parentId?: string | undefined;
-  /** Plain JSON. Lists show it, so keep it small: at most 64 KiB. The key `waymark` is reserved. */
-  readonly metadata?: JsonObject | undefined;
+  /**
+   * An object of plain JSON; fields that are `undefined` are left out. Lists show it, so keep it small: at most 64 KiB. The
+   * key `waymark` is reserved.
+   */
+  readonly metadata?: Metadata | undefined;
   /** Why the task failed or paused: an Error, or any thrown value. */
   readonly error?: unknown;
   /** Save only if the newest checkpoint has this sequence now; 0 for none. */
@@ -33,17 +36,17 @@ export interface SaveOptions {
   readonly lease?: Lease | undefined;
 }
 
-const SAVE_KEYS = [
-  "id",
-  "stage",
-  "label",
-  "status",
-  "parentId",
-  "metadata",
-  "error",
-  "expectedSequence",
-  "lease",
-] satisfies (keyof SaveOptions)[];
+const SAVE_KEYS = keysOf<SaveOptions>({
+  id: true,
+  stage: true,
+  label: true,
+  status: true,
+  parentId: true,
+  metadata: true,
+  error: true,
+  expectedSequence: true,
+  lease: true,
+});
 
 /** Lists show metadata, so it is no place for states. */
 const MAX_METADATA_BYTES = 64 * 1024;
@@ -91,7 +94,7 @@ export function tokenOf(taskId: string, lease: Lease | undefined): number | unde
  * @throws {TypeError} It isn't an object of plain JSON; the message has the path to what isn't.
  * @throws {RangeError} It is larger than 64 KiB.
  */
-export function copyMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): JsonObject {
+export function copyMetadata(metadata: object, redacted: RedactedPaths | undefined): JsonObject {
   const text = encodeMetadata(metadata, redacted);
   if (!text.startsWith("{")) throw new TypeError(`${PLAIN_METADATA}. Nothing was saved.`);
   const bytes = Buffer.byteLength(text);
@@ -104,9 +107,14 @@ export function copyMetadata(metadata: JsonObject, redacted: RedactedPaths | und
   return JSON.parse(text) as JsonObject;
 }
 
-function encodeMetadata(metadata: JsonObject, redacted: RedactedPaths | undefined): string {
+function encodeMetadata(metadata: object, redacted: RedactedPaths | undefined): string {
   try {
-    return new Encoder({ maxBytes: Number.POSITIVE_INFINITY, redacted, isPlain: true }).encode(metadata);
+    return new Encoder({
+      maxBytes: Number.POSITIVE_INFINITY,
+      redacted,
+      isPlain: true,
+      leavesOutUndefined: true,
+    }).encode(metadata);
   } catch (cause) {
     if (!(cause instanceof StateNotSerializableError)) throw cause;
     const path = shortPath(cause.path.replace("$", "metadata"));

@@ -1,5 +1,5 @@
-import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { StateInvalidError } from "../contract/errors.js";
+import type { StandardSchemaV1 } from "./standard-schema.js";
 
 /**
  * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with `Output`;
@@ -17,8 +17,11 @@ export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEnco
   ? StandardSchemaV1.InferOutput<Schema>
   : StandardSchemaV1.InferInput<Schema>;
 
+/** A schema that can encode what it has decoded, so that a program saves the state that it has loaded. */
+export type EncodingSchema<State> = StateSchema<unknown, State> & { safeEncode(...args: never[]): unknown };
+
 /** A Zod schema, recognised by its method: the core doesn't import Zod. */
-interface EncodingSchema {
+interface ZodLike {
   safeEncode(
     state: unknown,
   ): { success: true; data: unknown } | { success: false; error: { issues: readonly StandardSchemaV1.Issue[] } };
@@ -70,7 +73,7 @@ function isThenable<Result>(result: Result | PromiseLike<Result>): result is Pro
   return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
 }
 
-function canEncode(schema: StateSchema): schema is StateSchema & EncodingSchema {
+function canEncode(schema: StateSchema): schema is StateSchema & ZodLike {
   return "safeEncode" in schema && typeof schema.safeEncode === "function";
 }
 

@@ -1,22 +1,22 @@
-import { type AppendCondition, checkKeys } from "../contract/adapter.js";
+import type { AppendCondition } from "../contract/adapter.js";
+import { checkId, checkStatus, checkTaskId } from "../contract/arguments.js";
 import { type CheckpointStatus, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { checkId, checkStatus, checkTaskId } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { type CheckpointReader, notFound } from "./reader.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
-import type { StateSchema } from "./schema.js";
 
 type SetStatusOptions = Pick<SaveOptions, "error" | "lease">;
 /** `expectedSequence`: by default the newest checkpoint's sequence at the time of the call. */
 type CompleteOptions = Pick<SaveOptions, "expectedSequence" | "lease">;
 
 /** Changes the status of checkpoints. */
-export class StatusChanger<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
-  readonly #reader: CheckpointReader<Schema>;
+export class StatusChanger {
+  readonly #options: ResolvedOptions;
+  readonly #reader: CheckpointReader;
 
-  constructor(options: ResolvedOptions<Schema>, reader: CheckpointReader<Schema>) {
+  constructor(options: ResolvedOptions, reader: CheckpointReader) {
     this.#options = options;
     this.#reader = reader;
   }
@@ -26,7 +26,7 @@ export class StatusChanger<Schema extends StateSchema> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     checkStatus(status);
-    checkKeys("SetStatusOptions", options, ["error", "lease"] satisfies (keyof SetStatusOptions)[]);
+    checkKeys("SetStatusOptions", options, keysOf<SetStatusOptions>({ error: true, lease: true }));
     const { error, lease } = options;
     const isFound = await this.#change(taskId, id, { status, error }, { fencingToken: tokenOf(taskId, lease) });
     if (!isFound) throw notFound(taskId, id);
@@ -35,7 +35,7 @@ export class StatusChanger<Schema extends StateSchema> {
   /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
   async setNewest(taskId: string, status: CheckpointStatus, error: unknown, options: CompleteOptions): Promise<void> {
     checkTaskId(taskId);
-    checkKeys("CompleteOptions", options, ["expectedSequence", "lease"] satisfies (keyof CompleteOptions)[]);
+    checkKeys("CompleteOptions", options, keysOf<CompleteOptions>({ expectedSequence: true, lease: true }));
     const fencingToken = tokenOf(taskId, options.lease);
     const { id, sequence } = await this.#reader.newest(taskId);
     // A save in between makes another checkpoint the newest; the caller knows nothing of that one.

@@ -1,7 +1,8 @@
-import { type CorruptRecord, checkKeys, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { type CheckpointSummary, damageIn, type StoredCheckpoint } from "../contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
+import { type CheckpointSummary, findDamage, type StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
-import { checkFunction, checkSignal } from "./arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -10,11 +11,11 @@ export interface VerifyOptions {
   /** Stops it at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each checkpoint and each finding, with the counts so far. */
-  readonly onProgress?: ((soFar: VerifyCounts) => void) | undefined;
+  readonly onProgress?: ((soFar: VerifyProgress) => void) | undefined;
 }
 
 /** How much was checked. */
-export interface VerifyCounts {
+export interface VerifyProgress {
   readonly tasks: number;
   /** Damaged ones included. */
   readonly checkpoints: number;
@@ -24,7 +25,7 @@ export interface VerifyCounts {
 }
 
 /** The result of `verify`. */
-export interface VerifyResult extends Omit<VerifyCounts, "findings"> {
+export interface VerifyResult extends Omit<VerifyProgress, "findings"> {
   /** Empty if nothing is wrong. */
   readonly findings: readonly StorageFinding[];
 }
@@ -91,7 +92,7 @@ async function* everyRecord(
 
 function findingOf(record: StoredCheckpoint | CheckpointSummary | CorruptRecord): StorageFinding | undefined {
   if (isCorrupt(record)) return corruptFinding(record);
-  const reason = "payload" in record ? damageIn(record) : undefined;
+  const reason = "payload" in record ? findDamage(record) : undefined;
   if (reason === undefined) return undefined;
   const { taskId, id, sequence, createdAt } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
@@ -104,10 +105,9 @@ function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptR
 
 /** @throws {TypeError} An option is misspelled, or of a wrong kind. */
 function checked(options: VerifyOptions): VerifyOptions {
-  checkKeys("VerifyOptions", options, ["quick", "signal", "onProgress"] satisfies (keyof VerifyOptions)[]);
+  checkKeys("VerifyOptions", options, keysOf<VerifyOptions>({ quick: true, signal: true, onProgress: true }));
   const { quick, onProgress, signal } = options;
-  if (quick !== undefined && typeof quick !== "boolean")
-    throw new TypeError("VerifyOptions.quick must be true or false.");
+  checkBoolean("VerifyOptions.quick", quick);
   checkFunction("VerifyOptions.onProgress", onProgress);
   checkSignal("VerifyOptions.signal", signal);
   return options;

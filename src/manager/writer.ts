@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
-import { type AppendCondition, type AppendOptions, isCorrupt, sequenceOfSame } from "../contract/adapter.js";
+import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
   type CheckpointDraft,
@@ -13,11 +14,10 @@ import {
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
 import { passingMetadata, runMetadata } from "../contract/passing.js";
-import { checkId, checkTaskId } from "./arguments.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
-import { decodeWithSchema, encodeWithSchema, type SavedStateOf, type StateSchema } from "./schema.js";
+import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 
 /** The end of the year 9999. Later times have another ISO 8601 form, which sorts differently. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -28,20 +28,20 @@ const YIELD_MS = 20;
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
 
 /** Turns states into drafts and appends them, in call order. */
-export class CheckpointWriter<Schema extends StateSchema> {
-  readonly #options: ResolvedOptions<Schema>;
+export class CheckpointWriter {
+  readonly #options: ResolvedOptions;
   /** The appends of each task that has one whose draft isn't ready, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
   #yieldedMs = performance.now();
 
-  constructor(options: ResolvedOptions<Schema>) {
+  constructor(options: ResolvedOptions) {
     this.#options = options;
     this.#droppedKeys = new DroppedKeys(options.schema, options.logger);
   }
 
   /** Reads the state before its first await. Without transforms it also reaches the adapter before that. */
-  async append(taskId: string, state: SavedStateOf<Schema>, options: SaveOptions): Promise<CheckpointSummary> {
+  async append(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
     tokenOf(taskId, options.lease);
@@ -52,9 +52,10 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /** A state as it is stored, and a digest that is equal for two states that would be stored alike. */
-  encode(taskId: string, state: SavedStateOf<Schema>): EncodedSnapshot {
+  encode(taskId: string, state: unknown): EncodedSnapshot {
     const encoded = this.#encoded(taskId, state);
-    return { encoded, digest: stateDigest(encoded) };
+    const sha256 = digestOf(encoded.text);
+    return { encoded: { ...encoded, sha256 }, digest: `${encoded.encoding} ${sha256}` };
   }
 
   /** The same digest of a stored checkpoint; `undefined` if it can't be read, or has a state of another version. */
@@ -64,7 +65,11 @@ export class CheckpointWriter<Schema extends StateSchema> {
     if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
     if (stored.stateVersion !== stateVersion) return undefined;
     try {
-      return stateDigest(await openText(stored.payload, { transforms, context: stored }));
+      const { encoding, text } = await openText(stored.payload, { transforms, context: stored });
+      // Without transforms, the payload's digest is the text's, and was checked.
+      return stored.payload.encoding === encoding
+        ? `${encoding} ${stored.payload.sha256}`
+        : stateDigest({ encoding, text });
     } catch (error) {
       // Its damage, or a key that isn't there: then it isn't known to have that state.
       if (error instanceof CheckpointError) return undefined;
@@ -86,7 +91,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /** Encodes a state as the text that a run's checkpoint holds. @throws The errors of `save`. */
-  stateText(taskId: string, state: SavedStateOf<Schema>): string {
+  stateText(taskId: string, state: unknown): string {
     const encoded = this.#encoded(taskId, state);
     const { schema } = this.#options;
     if (schema && encoded.isRedacted) {
@@ -116,7 +121,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
   /**
    * Appends a checkpoint that has the state of another one, after the appends of its task that were called before.
    *
-   * @param draft - Made by {@link copyOf}.
+   * @param draft - Made by {@link draftCopy}.
    */
   async appendCopy(
     taskId: string,
@@ -128,13 +133,13 @@ export class CheckpointWriter<Schema extends StateSchema> {
   }
 
   /** A draft that has the state of a stored checkpoint. The state is neither decoded nor migrated. */
-  async copyOf(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
+  async draftCopy(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
     const { transforms } = this.#options;
     const draft = { ...this.#draft(taskId, options), stateVersion: source.stateVersion };
     return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
   }
 
-  #encoded(taskId: string, state: SavedStateOf<Schema>, owner?: PayloadOwner): EncodedState {
+  #encoded(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {
     const { maxPayloadBytes, redaction } = this.#options;
     const stored = this.#stored(state);
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
@@ -204,7 +209,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw error;
     if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw error;
-    return sequenceOfSame({ ...stored, payload: draft.payload }, draft);
+    return matchRetry({ ...stored, payload: draft.payload }, draft);
   }
 
   /**
@@ -250,7 +255,7 @@ export class CheckpointWriter<Schema extends StateSchema> {
     };
   }
 
-  #stored(state: SavedStateOf<Schema>): unknown {
+  #stored(state: unknown): unknown {
     const { schema } = this.#options;
     if (schema === undefined) return state;
     return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");

@@ -2,23 +2,22 @@ import { decodeJson } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { RunPausedError } from "../contract/errors.js";
 import type { EventHub } from "../manager/events.js";
+import type { Lease } from "../manager/lease.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader } from "../manager/reader.js";
-import type { SavedStateOf, StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import { RunJournal, type Standing } from "./journal.js";
-import type { Lease } from "./lease.js";
 import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
 
 /** The parts of a manager that an attempt uses. */
-export interface AttemptHost<Schema extends StateSchema> {
-  readonly options: ResolvedOptions<Schema>;
+export interface AttemptHost {
+  readonly options: ResolvedOptions;
   readonly events: EventHub;
-  readonly reader: CheckpointReader<Schema>;
-  readonly writer: CheckpointWriter<Schema>;
+  readonly reader: CheckpointReader;
+  readonly writer: CheckpointWriter;
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
 
@@ -26,8 +25,8 @@ export interface AttemptHost<Schema extends StateSchema> {
 export type AnyFunction = (run: never) => unknown;
 
 /** One attempt of a run, under a lease. */
-export class Attempt<Schema extends StateSchema> {
-  readonly #host: AttemptHost<Schema>;
+export class Attempt {
+  readonly #host: AttemptHost;
   readonly #taskId: string;
   readonly #fn: AnyFunction;
   readonly #stop: StopSignal;
@@ -37,7 +36,7 @@ export class Attempt<Schema extends StateSchema> {
   #failedStep: string | undefined;
 
   constructor(
-    host: AttemptHost<Schema>,
+    host: AttemptHost,
     {
       taskId,
       fn,
@@ -104,11 +103,11 @@ export class Attempt<Schema extends StateSchema> {
     }
   }
 
-  #pass(): Pass<unknown, SavedStateOf<Schema>, unknown> {
+  #pass(): Pass<unknown, unknown, unknown> {
     const { events, reader, writer, options } = this.#host;
     const { logger, clock } = options;
     const [taskId, journal, values] = [this.#taskId, this.#journal, this.#values];
-    const textOfState = (state: SavedStateOf<Schema>) => writer.stateText(taskId, state);
+    const textOfState = (state: unknown) => writer.stateText(taskId, state);
     const host = { taskId, journal, values, events, logger, signal: this.#stop.signal, clock, textOfState };
     const { begin, input, head } = journal;
     return new Pass(host, {

@@ -3,17 +3,16 @@ import { type RunBody, type RunHead, runText, type StepHead } from "../codec/run
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
+import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
-import type { StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
-import type { Lease } from "./lease.js";
 import type { RunSaveOptions } from "./run.js";
 import { type Entry, StepEntries } from "./step-entries.js";
 import { bytesOfText, UNDEFINED } from "./step-values.js";
 
 /** The parts of a manager that a journal uses. */
 export interface JournalHost {
-  readonly writer: Pick<CheckpointWriter<StateSchema>, "draftOfRun" | "appendOfRun">;
+  readonly writer: Pick<CheckpointWriter, "draftOfRun" | "appendOfRun">;
   readonly maxPayloadBytes: number;
   /** Emits `saved` for a stored save; ends the lease if the save was refused for it. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;

@@ -1,6 +1,6 @@
+import { checkId } from "../contract/arguments.js";
 import { RunPausedError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
-import { checkId } from "../manager/arguments.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";

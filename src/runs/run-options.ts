@@ -1,22 +1,22 @@
-import { checkKeys } from "../contract/adapter.js";
-import { checkFunction, checkInteger, checkSignal, checkText, checkWord } from "../manager/arguments.js";
+import { checkFunction, checkInteger, checkSignal, checkText, checkWord } from "../contract/arguments.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
 
-const RUN_KEYS = [
-  "input",
-  "initialState",
-  "version",
-  "onChange",
-  "restart",
-  "waitForLease",
-  "lease",
-  "signal",
-  "pauseOnSignal",
-] satisfies (keyof RunOptions)[];
-const STEP_KEYS = ["retry", "timeoutMs", "schema", "input", "atMostOnce"] satisfies (keyof StepOptions)[];
-const RETRY_KEYS = ["times", "backoffMs", "factor", "maxMs", "if"] satisfies (keyof StepRetry)[];
-const SAVE_KEYS = ["stage", "label", "metadata"] satisfies (keyof RunSaveOptions)[];
+const RUN_KEYS = keysOf<RunOptions>({
+  input: true,
+  initialState: true,
+  version: true,
+  onChange: true,
+  restart: true,
+  waitForLease: true,
+  lease: true,
+  signal: true,
+  pauseOnSignal: true,
+});
+const STEP_KEYS = keysOf<StepOptions>({ retry: true, timeoutMs: true, schema: true, input: true, atMostOnce: true });
+const RETRY_KEYS = keysOf<StepRetry>({ times: true, backoffMs: true, factor: true, maxMs: true, if: true });
+const SAVE_KEYS = keysOf<RunSaveOptions>({ stage: true, label: true, metadata: true });
 /** The longest delay of a Node timer; a longer one would fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 

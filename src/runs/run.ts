@@ -1,6 +1,7 @@
+import type { PlainFields } from "../contract/checkpoint.js";
+import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
-import type { Lease } from "./lease.js";
 
 /** One pass of a run, which `manager.run` passes to its function. */
 export interface Run<State = unknown, Saved = State, Input = unknown> {
@@ -56,7 +57,10 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
-  next(state: Saved, options?: RunSaveOptions): NextPass;
+  next<Metadata extends object & PlainFields<Metadata> = object>(
+    state: Saved,
+    options?: RunSaveOptions<Metadata>,
+  ): NextPass;
 
   /**
    * Saves a milestone in the middle of a pass, to look at or fork from: `latest` gives its state from now on. Nothing
@@ -67,7 +71,10 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
-  save(state: Saved, options?: RunSaveOptions): Promise<{ readonly id: string }>;
+  save<Metadata extends object & PlainFields<Metadata> = object>(
+    state: Saved,
+    options?: RunSaveOptions<Metadata>,
+  ): Promise<{ readonly id: string }>;
 }
 
 /** The argument of a step's function. */
@@ -144,8 +151,11 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
   readonly pauseOnSignal?: boolean | undefined;
 }
 
-/** The options of `save` that a run doesn't set itself. */
-export type RunSaveOptions = Pick<SaveOptions, "stage" | "label" | "metadata">;
+/** As for `save`; a run sets the others itself. */
+export type RunSaveOptions<Metadata extends object = object> = Pick<
+  SaveOptions<Metadata>,
+  "stage" | "label" | "metadata"
+>;
 
 /** The value of `run.next`. The run's function must return it. */
 export class NextPass {
@@ -165,20 +175,15 @@ export class NextPass {
   }
 }
 
-/**
- * The state of a run. It has the type of the manager's schema, or `undefined` unless `initialState` is given; without a
- * schema, the type of `initialState`.
- */
-export type RunStateOf<Schema extends StateSchema, Initial> =
-  unknown extends StateOf<Schema>
-    ? undefined extends Initial
-      ? unknown
-      : Initial
-    : StateOf<Schema> | (undefined extends Initial ? undefined : never);
+/** The state of a run: the manager's, and `undefined` unless `initialState` is given. If the manager's is unknown, that of `initialState`. */
+export type RunStateOf<State, Initial> = unknown extends State
+  ? undefined extends Initial
+    ? unknown
+    : Initial
+  : State | (undefined extends Initial ? undefined : never);
 
-/** The states that a run saves: of the manager's schema; without one, of the type of `initialState`. */
-export type RunSavedOf<Schema extends StateSchema, Initial> =
-  unknown extends StateOf<Schema> ? RunStateOf<Schema, Initial> : SavedStateOf<Schema>;
+/** The states that a run saves: the manager's. If that is unknown, those of `initialState`. */
+export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;
 
 /** A run's function. Returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (

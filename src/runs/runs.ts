@@ -1,9 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
-import { checkTaskId } from "../manager/arguments.js";
-import type { SavedStateOf, StateSchema } from "../manager/schema.js";
+import type { Lease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
-import type { Lease } from "./lease.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
@@ -12,8 +11,8 @@ import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 
 /** The parts of a manager that its runs use. */
-export interface RunsHost<Schema extends StateSchema> extends AttemptHost<Schema> {
-  /** Aborts when the manager closes. Closing waits for the runs. */
+export interface RunsHost extends AttemptHost {
+  /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   claim(taskId: string): Promise<Lease>;
   hasAutoSave(taskId: string): boolean;
@@ -23,11 +22,11 @@ export interface RunsHost<Schema extends StateSchema> extends AttemptHost<Schema
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
-export class Runs<Schema extends StateSchema> {
-  readonly #host: RunsHost<Schema>;
+export class Runs {
+  readonly #host: RunsHost;
   readonly #taskIds = new Set<string>();
 
-  constructor(host: RunsHost<Schema>) {
+  constructor(host: RunsHost) {
     this.#host = host;
   }
 
@@ -87,8 +86,7 @@ export class Runs<Schema extends StateSchema> {
       reader,
       stateVersion: manager.stateVersion,
       values: new StepValues(taskId, manager),
-      initialState: () =>
-        initialState === undefined ? undefined : writer.stateText(taskId, initialState as SavedStateOf<Schema>),
+      initialState: () => (initialState === undefined ? undefined : writer.stateText(taskId, initialState)),
     };
     return standingOf(host, options);
   }

@@ -3,7 +3,6 @@ import { parseRunBody, type RunBody } from "../codec/run-body.js";
 import { RunMismatchError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
-import type { StateSchema } from "../manager/schema.js";
 import type { Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
 import { canonicalText, type StepValues } from "./step-values.js";
@@ -11,7 +10,7 @@ import { canonicalText, type StepValues } from "./step-values.js";
 /** The parts of a manager that a run's standing is read from. */
 export interface StandingHost {
   readonly taskId: string;
-  readonly reader: Pick<CheckpointReader<StateSchema>, "newestText" | "textById" | "newestWhere" | "migrated">;
+  readonly reader: Pick<CheckpointReader, "newestText" | "textById" | "newestWhere" | "migrated">;
   readonly stateVersion: number;
   readonly values: StepValues;
   /** `initialState`, as text. */

@@ -14,9 +14,9 @@ const MOST_CAUSES = 10;
 /** Turns the values that steps return and throw into text and back. */
 export class StepValues {
   readonly #taskId: string;
-  readonly #options: Pick<ResolvedOptions<StateSchema>, "maxPayloadBytes" | "redaction">;
+  readonly #options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">;
 
-  constructor(taskId: string, options: Pick<ResolvedOptions<StateSchema>, "maxPayloadBytes" | "redaction">) {
+  constructor(taskId: string, options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">) {
     this.#taskId = taskId;
     this.#options = options;
   }

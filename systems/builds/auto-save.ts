@@ -1,4 +1,4 @@
-import { checkInteger } from "../../src/manager/arguments.js";
+import { checkInteger } from "../../src/contract/arguments.js";
 
 /** The longest delay of a Node timer; a longer one would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;

@@ -1,7 +1,8 @@
 import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
-import { type CorruptRecord, checkKeys } from "../../src/contract/adapter.js";
-import { checkFunction, checkInteger } from "../../src/manager/arguments.js";
+import type { CorruptRecord } from "../../src/contract/adapter.js";
+import { checkFunction, checkInteger } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { checkLogger } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";

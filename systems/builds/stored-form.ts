@@ -1,7 +1,7 @@
 import { encodePlainJson } from "../../src/codec/json.js";
 import type { PayloadOwner } from "../../src/codec/transforms.js";
-import { checkKeys } from "../../src/contract/adapter.js";
-import { checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
+import { checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
 

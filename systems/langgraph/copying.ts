@@ -3,7 +3,7 @@ import { type MakePayloadOptions, payloadFor } from "../../src/codec/payload.js"
 import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
 import {
   type CheckpointSummary,
-  damageIn,
+  findDamage,
   type JsonObject,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
@@ -177,7 +177,7 @@ async function copyTask(
   };
   for await (const record of storage.read({ taskId, order: "oldest" })) {
     if (isCorrupt(record)) throw unreadable(taskId, record.reason);
-    const damage = damageIn(record);
+    const damage = findDamage(record);
     if (damage !== undefined) throw unreadable(taskId, damage);
     // The first record is appended alone: if another program has begun the thread, only this append fails.
     if (isCopied(record) && (batch.push(record) === AT_ONCE || !written.has(copy))) await flush();

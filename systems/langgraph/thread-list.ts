@@ -1,8 +1,9 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { checkKeys, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
+import { checkInteger, checkStatus, checkText } from "../../src/contract/arguments.js";
 import type { CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkInteger, checkStatus, checkText } from "../../src/manager/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { CHANNELS, type MarkedWritesRecord } from "./records.js";

@@ -1,8 +1,8 @@
 import type { MadePayload, MakePayloadOptions } from "../../src/codec/payload.js";
 import type { AppendCondition, AppendOptions } from "../../src/contract/adapter.js";
+import { checkTaskId } from "../../src/contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { checkTaskId } from "../../src/manager/arguments.js";
 import type { ThreadEnd } from "./known-checkpoints.js";
 import type { WaymarkSaverOptions } from "./options.js";
 import { type SerializedState, statePayload } from "./serialized-state.js";

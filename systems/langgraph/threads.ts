@@ -1,9 +1,9 @@
 // Finds the threads of a storage by their summaries, and removes one. Needs no package of LangGraph.
 import {
   type CorruptRecord,
-  checkExpectedTasks,
   type ExpectedTask,
   isCorrupt,
+  requireUnchangedTasks,
   type StorageAdapter,
 } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
@@ -117,12 +117,12 @@ export async function removeThread(storage: StorageAdapter, { prefix, tasks }: F
   const [graph, ...others] = tasks;
   if (graph === undefined || (await storage.leases?.current(graph.taskId)) !== undefined) return false;
   try {
-    if (storage.removeTasks !== undefined) {
-      await storage.removeTasks(prefix, tasks);
+    if (storage.removePrefix !== undefined) {
+      await storage.removePrefix(prefix, tasks);
       return true;
     }
-    checkExpectedTasks(prefix, await tasksNow(storage, prefix), tasks);
-    // Once the graph's checkpoints are gone, a run of the thread is refused.
+    requireUnchangedTasks(prefix, await tasksNow(storage, prefix), tasks);
+    // From here on a run of the thread is refused.
     await storage.remove(graph.taskId, "all", { expectedSequence: graph.newestSequence });
   } catch (error) {
     if (error instanceof CheckpointConflictError) return false;

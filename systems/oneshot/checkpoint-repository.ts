@@ -1,7 +1,7 @@
-import { checkKeys } from "../../src/contract/adapter.js";
+import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/manager/arguments.js";
-import { isBeingRun, runLockPath } from "../processes/run-lock.js";
+import { checkKeys } from "../../src/contract/keys.js";
+import { isBeingRun, runLockPath } from "../run-lock.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 import { FeatureCheckpoints } from "./storage.js";

@@ -1,14 +1,10 @@
+import { moved } from "../moved.js";
+
 export {
   CheckpointRepository,
   type CheckpointRepositoryOptions,
   type LoadOptions,
 } from "./checkpoint-repository.js";
-export { OneshotError, type OneshotErrorCode } from "./errors.js";
-export type { ListedWorkstream, OneshotEvent, OneshotListener, WorkstreamFailure } from "./events.js";
-export type { OneshotOptions } from "./oneshot-options.js";
-export type { CheckedWorkstream, OneshotPlan, Workstream, WorkstreamFolder } from "./plan.js";
-export { type LoadedPlan, loadPlan, type PlanSource } from "./plan-file.js";
-export { type OneshotResult, runOneshot } from "./run-oneshot.js";
 export {
   type OneshotCheckpoint,
   OneshotCheckpointSchema,
@@ -17,3 +13,10 @@ export {
   OneshotRunStateSchema,
   type OneshotStatus,
 } from "./schema.js";
+
+/** @internal */
+export const runOneshot = moved("runOneshot", "waymark-runners/oneshot");
+/** @internal */
+export const loadPlan = moved("loadPlan", "waymark-runners/oneshot");
+/** @internal */
+export const OneshotError = moved("OneshotError", "waymark-runners/oneshot");

@@ -1,6 +1,7 @@
-import { z } from "zod";
+import type { output } from "zod";
 import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { isoDate } from "../iso-date.js";
+import { z } from "../zod.js";
 
 /** The status of a feature's run, in the spec's words. */
 export type OneshotStatus = CheckpointStatus;
@@ -17,7 +18,7 @@ export const OneshotRunStateSchema = z.object({
   command: z.string().optional(),
 });
 
-export type OneshotRunState = z.output<typeof OneshotRunStateSchema>;
+export type OneshotRunState = output<typeof OneshotRunStateSchema>;
 
 /** The file `.sdp/checkpoints/<feature>.json`, as the spec describes it. */
 export const OneshotFileSchema = z.object({

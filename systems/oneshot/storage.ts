@@ -1,9 +1,14 @@
 import { hash } from "node:crypto";
 import { linkSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { codeOf, storageFailure } from "../../adapters/files/failure.js";
+import { storageFailure } from "../../adapters/files/failure.js";
 import { idOf, nameOf } from "../../adapters/files/names.js";
-import { CheckpointConflictError, CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
+import {
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  codeOf,
+  UnsupportedFormatError,
+} from "../../src/contract/errors.js";
 import { isRecord, NotAnObjectError, readJsonObject, UnreadableError } from "../json-object.js";
 import { type LockedFiles, withLockedFile } from "../locked-folder.js";
 import { describeIssues, invalidCheckpoint } from "../schema-issues.js";

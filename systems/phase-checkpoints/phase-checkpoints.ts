@@ -1,5 +1,5 @@
+import { checkText } from "../../src/contract/arguments.js";
 import { failureOf } from "../../src/contract/checkpoint.js";
-import { checkText } from "../../src/manager/arguments.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
 import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";

@@ -1,4 +1,5 @@
-import { z } from "zod";
+import type { output } from "zod";
+import { z } from "../zod.js";
 
 /** A criterion of the work ("ideal state criterion") and its status when the checkpoint was made. */
 export const iscCriterionSnapshotSchema = z.object({
@@ -7,7 +8,7 @@ export const iscCriterionSnapshotSchema = z.object({
   status: z.enum(["pending", "in_progress", "completed"]),
 });
 
-export type IscCriterionSnapshot = z.output<typeof iscCriterionSnapshotSchema>;
+export type IscCriterionSnapshot = output<typeof iscCriterionSnapshotSchema>;
 
 /** The content of a file `ckpt-<timestamp>-<phase>.json`. */
 export const checkpointStateSchema = z.object({
@@ -27,4 +28,4 @@ export const checkpointStateSchema = z.object({
   metadata: z.record(z.string(), z.unknown()),
 });
 
-export type CheckpointState = z.output<typeof checkpointStateSchema>;
+export type CheckpointState = output<typeof checkpointStateSchema>;

@@ -1,6 +1,7 @@
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { codeOf, storageFailure } from "../../adapters/files/failure.js";
+import { storageFailure } from "../../adapters/files/failure.js";
+import { codeOf } from "../../src/contract/errors.js";
 import { readJsonObject, UnreadableError } from "../json-object.js";
 import { type LockedFiles, withLock } from "../locked-folder.js";
 import { parseCheckpointFile } from "./checkpoint-file.js";

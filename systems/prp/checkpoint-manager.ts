@@ -1,7 +1,7 @@
-import { checkKeys } from "../../src/contract/adapter.js";
+import { checkInteger, checkText } from "../../src/contract/arguments.js";
 import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
-import { checkInteger, checkText } from "../../src/manager/arguments.js";
+import { checkKeys } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { taskOfCheckpointId } from "./checkpoint-id.js";
 import type { CheckpointData, CheckpointExecutionState } from "./schema.js";
@@ -18,6 +18,9 @@ export interface CheckpointConfig {
   /** Whether each save removes what is beyond `maxCheckpoints`, the oldest first. Default true. */
   autoCleanup: boolean;
 }
+
+/** The session that an executor writes to; `undefined` if checkpoints are not enabled. The manager's users have its methods. */
+export let enabledCheckpoints: (manager: PrpCheckpointManager) => SessionCheckpoints | undefined;
 
 const DEFAULTS: CheckpointConfig = { maxCheckpoints: 5, enabled: true, autoCleanup: true };
 
@@ -164,13 +167,8 @@ export class PrpCheckpointManager {
     await this.close();
   }
 
-  /**
-   * The session that the executor writes to; `undefined` if checkpoints are not enabled.
-   *
-   * @internal
-   */
-  get enabledCheckpoints(): SessionCheckpoints | undefined {
-    return this.#config.enabled ? this.#session : undefined;
+  static {
+    enabledCheckpoints = (manager) => (manager.#config.enabled ? manager.#session : undefined);
   }
 }
 

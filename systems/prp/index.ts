@@ -1,14 +1,6 @@
-export { type CheckPrpOptions, checkPrp, type GateCheck, type PrpCheck } from "./check-prp.js";
+import { moved } from "../moved.js";
+
 export { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
-export type { Coder, CoderAnswer, CoderRequest } from "./coder.js";
-export { PrpError, type PrpErrorCode } from "./errors.js";
-export type { GateFinding } from "./gates/gate-findings.js";
-export type { GateShell } from "./gates/gate-script.js";
-export type { OutputSource, PrpOutput } from "./output.js";
-export { type PrpDocument, PrpDocumentSchema, type PrpGate, PrpGateSchema } from "./prp-document.js";
-export { type ExecuteOptions, PrpExecutor, type PrpExecutorOptions } from "./prp-executor.js";
-export type { ExecutionResult } from "./prp-run.js";
-export type { LeftBlock } from "./reading/commands.js";
 export {
   type CheckpointData,
   CheckpointDataSchema,
@@ -33,3 +25,14 @@ export {
   type PrpTaskStatus,
   prpStatus,
 } from "./status.js";
+
+/** @internal */
+export const PrpExecutor = moved("PrpExecutor", "waymark-runners/prp");
+/** @internal */
+export const PrpError = moved("PrpError", "waymark-runners/prp");
+/** @internal */
+export const PrpDocumentSchema = moved("PrpDocumentSchema", "waymark-runners/prp");
+/** @internal */
+export const PrpGateSchema = moved("PrpGateSchema", "waymark-runners/prp");
+/** @internal */
+export const checkPrp = moved("checkPrp", "waymark-runners/prp");

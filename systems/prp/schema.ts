@@ -1,5 +1,6 @@
-import { z } from "zod";
+import type { output } from "zod";
 import { isoDate } from "../iso-date.js";
+import { z } from "../zod.js";
 
 /** The stage of a gate: of its level, and of its place among the gates of that level from the second on. */
 export type GateStage = `validation-gate-${string}`;
@@ -32,7 +33,7 @@ export const ValidationGateResultSchema = z.object({
   skipped: z.boolean(),
 });
 
-export type ValidationGateResult = z.output<typeof ValidationGateResultSchema>;
+export type ValidationGateResult = output<typeof ValidationGateResultSchema>;
 
 /** A coder's report about its work. */
 export const CoderResultSchema = z.object({
@@ -40,7 +41,7 @@ export const CoderResultSchema = z.object({
   message: z.string(),
 });
 
-export type CoderResult = z.output<typeof CoderResultSchema>;
+export type CoderResult = output<typeof CoderResultSchema>;
 
 /** Who works: the coder, or a gate. */
 const WorkSchema = z.object({
@@ -48,8 +49,6 @@ const WorkSchema = z.object({
   /** The gate's level. */
   level: z.number().optional(),
 });
-
-export type Work = z.output<typeof WorkSchema>;
 
 /** How far a command had come before its end. For people: a resumed run starts the command again. */
 export const WorkProgressSchema = WorkSchema.extend({
@@ -64,7 +63,7 @@ export const WorkProgressSchema = WorkSchema.extend({
   stderr: z.string(),
 });
 
-export type WorkProgress = z.output<typeof WorkProgressSchema>;
+export type WorkProgress = output<typeof WorkProgressSchema>;
 
 /** The data that the executor needs beyond the spec's state, under one key. Other programs' states lack it. */
 export const PrpRunStateSchema = z.object({
@@ -96,7 +95,7 @@ export const CheckpointExecutionStateSchema = z.object({
   waymark: PrpRunStateSchema.optional(),
 });
 
-export type CheckpointExecutionState = z.output<typeof CheckpointExecutionStateSchema>;
+export type CheckpointExecutionState = output<typeof CheckpointExecutionStateSchema>;
 
 /** One checkpoint. */
 export const CheckpointDataSchema = z.object({
@@ -109,7 +108,7 @@ export const CheckpointDataSchema = z.object({
   error: z.object({ message: z.string(), code: z.string().optional(), stack: z.string().optional() }).optional(),
 });
 
-export type CheckpointData = z.output<typeof CheckpointDataSchema>;
+export type CheckpointData = output<typeof CheckpointDataSchema>;
 
 /** The file `{sessionPath}/artifacts/{taskId}/checkpoints.json`. */
 export const CheckpointFileSchema = z.object({
@@ -118,4 +117,4 @@ export const CheckpointFileSchema = z.object({
   lastModified: isoDate,
 });
 
-export type CheckpointFile = z.output<typeof CheckpointFileSchema>;
+export type CheckpointFile = output<typeof CheckpointFileSchema>;

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
+import { checkText } from "../../src/contract/arguments.js";
 import type { Checkpoint, CheckpointFailure, CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, StateInvalidError, UnsupportedFormatError } from "../../src/contract/errors.js";
-import { checkText } from "../../src/manager/arguments.js";
-import { isBeingRun } from "../processes/run-lock.js";
+import { isBeingRun } from "../run-lock.js";
 import type { CheckpointExecutionState, PrpStage, WorkProgress } from "./schema.js";
 import { SessionCheckpoints } from "./storage.js";
 

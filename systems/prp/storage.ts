@@ -1,10 +1,11 @@
 import { join } from "node:path";
-import { z } from "zod";
+import type { input } from "zod";
 import { type SetAside, TaskFileAdapter } from "../../adapters/files/task-file.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { CheckpointManager } from "../../src/manager/manager.js";
-import { runLockPath } from "../processes/run-lock.js";
+import { runLockPath } from "../run-lock.js";
+import { z } from "../zod.js";
 import { createCheckpointId } from "./checkpoint-id.js";
 import { type CheckpointExecutionState, CheckpointExecutionStateSchema } from "./schema.js";
 
@@ -13,16 +14,16 @@ import { type CheckpointExecutionState, CheckpointExecutionStateSchema } from ".
  * `undefined`) the core would store the whole state in its tagged form, which that program can't read.
  */
 const StoredStateSchema = z.codec(
-  z.custom<z.input<typeof CheckpointExecutionStateSchema>>(),
+  z.custom<input<typeof CheckpointExecutionStateSchema>>(),
   CheckpointExecutionStateSchema,
   {
     decode: (stored) => stored,
-    encode: (state): z.input<typeof CheckpointExecutionStateSchema> => JSON.parse(JSON.stringify(state)),
+    encode: (state): input<typeof CheckpointExecutionStateSchema> => JSON.parse(JSON.stringify(state)),
   },
 );
 
 /** A session's checkpoints, as the core keeps them. */
-export type PrpCheckpoints = CheckpointManager<typeof StoredStateSchema>;
+export type PrpCheckpoints = CheckpointManager<CheckpointExecutionState>;
 
 export interface PrpCheckpointsOptions {
   readonly sessionPath: string;

@@ -304,7 +304,15 @@ describe("waymark fork", () => {
 });
 
 describe("waymark rewind", () => {
-  it("saves a checkpoint that continues from an old one, and removes nothing", async () => {
+  it("redacts the label that it copies, as the configuration says", async () => {
+    const { cwd, run, manager } = await newPlace();
+    await manager.save("t", 1, { label: "token abc" });
+    await manager.close();
+    writeFileSync(join(cwd, "waymark.config.json"), '{ "redact": { "paths": ["label"] } }');
+    expect(JSON.parse((await run("rewind", "t", "@1", "--json")).stdout)).toMatchObject({ label: "[redacted]" });
+  });
+
+  it("saves a checkpoint that goes on from an old one, and removes nothing", async () => {
     const { run, manager } = await placeWith(1, 3);
     await manager.complete("task-1");
     const { code, stdout } = await run("rewind", "task-1", "@1");

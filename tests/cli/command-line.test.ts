@@ -188,7 +188,7 @@ describe("the storage is", () => {
     ["package.json", () => '{ "type": "module", "waymark": { "storage": "files:of-config" } }'],
   ])("named in %s of a folder above, relative to that file", async (name, content) => {
     const { cwd, taskIn } = await places();
-    const sdk = new URL("../../dist/src/manager/config.js", import.meta.url).href;
+    const sdk = new URL("../../dist/config/index.js", import.meta.url).href;
     writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
     writeFileSync(join(cwd, name), content(sdk));
     expect(await taskIn("deep/er", {})).toBe("of-config");
@@ -199,7 +199,7 @@ describe("the storage is", () => {
 
     async function placeOfTypeScript() {
       const { cwd } = await places();
-      const sdk = new URL("../../dist/src/manager/config.js", import.meta.url).href;
+      const sdk = new URL("../../dist/config/index.js", import.meta.url).href;
       writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
       writeFileSync(
         join(cwd, "waymark.config.ts"),

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
+import { openManager } from "waymark/config";
 import { tempFolder } from "../support/temp-folder.js";
 import { newPlace, waymark } from "./waymark.js";
 
@@ -44,7 +45,7 @@ describe.skipIf(!isRoot)(
         expect([code, stdout, hasRun()]).toEqual([2, "", false]);
         expect(stderr).toBe(
           `waymark: The configuration in ${config} can't be used: it belongs to another user (uid ${STRANGER}). ` +
-            "If you trust it, name it: --config.\n",
+            "If you trust it, name it: --config of the command, file of openManager.\n",
         );
       },
     );
@@ -166,4 +167,31 @@ it("a suggested command repeats the given --config", async () => {
   );
   const { stdout } = await run("bisect", "t", "--command", "grep -q true", "--config", "keys.mjs");
   expect(stdout).toContain("See: waymark diff --config keys.mjs t @1 @2\n");
+});
+
+it("a command and a program of one project open one storage, whatever folder they start in", async () => {
+  const cwd = await tempFolder();
+  writeFileSync(join(cwd, "waymark.config.mjs"), 'export default { storage: "sqlite:checkpoints.db" };');
+  for (const folder of ["program", "shell"]) mkdirSync(join(cwd, folder));
+  const manager = await openManager({ cwd: join(cwd, "program") });
+  await manager.save("build-42", { n: 1 });
+  await manager.close();
+  expect(await waymark({ cwd: join(cwd, "shell") }, ["show", "build-42"])).toMatchObject({ code: 0, stderr: "" });
+});
+
+it("tells how to rename an ES module that package.json calls CommonJS, without a warning of Node", async () => {
+  const cwd = await tempFolder();
+  writeFileSync(join(cwd, "package.json"), '{ "type": "commonjs" }');
+  writeFileSync(join(cwd, "waymark.config.js"), 'export default { storage: "sqlite:checkpoints.db" };');
+  const { code, stderr } = await waymark({ cwd }, ["tasks"]);
+  expect([code, stderr]).toEqual([
+    2,
+    `waymark: The configuration in ${join(cwd, "waymark.config.js")} can't be used: it isn't CommonJS, as ${join(cwd, "package.json")} ` +
+      'says without "type": "module". If it has `import` or `export`, rename it to waymark.config.mjs.\n',
+  ]);
+});
+
+it("says that memory: is no storage for a command", async () => {
+  const { code, stderr } = await waymark({ cwd: await tempFolder() }, ["tasks", "--storage", "memory:"]);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/^waymark: memory: is the memory of one process/)]);
 });

@@ -110,6 +110,18 @@ it("tasks and show say who runs a task", async () => {
   await manager.close();
 });
 
+it.each([["tasks"], ["resume"], ["stats"], ["list", "build-42"], ["list", "build-42", "--timeline"]])(
+  "%s --ndjson prints the items of --json, each on its own line",
+  async (...args) => {
+    const { run } = await placeWithTasks();
+    const items: unknown[] = JSON.parse((await run(...args, "--json")).stdout);
+    const { code, stdout } = await run(...args, "--ndjson");
+    const lines = stdout.split("\n").slice(0, -1);
+    expect([code, lines.map((line) => JSON.parse(line))]).toEqual([0, items]);
+    expect((await run(...args, "--ndjson", "--json")).code).toBe(2);
+  },
+);
+
 describe("waymark tasks", () => {
   it("shows a table for people, and a JSON array for programs", async () => {
     const { run } = await placeWithTasks();

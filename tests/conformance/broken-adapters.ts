@@ -15,7 +15,7 @@ const GROUPS = {
     needs === "durable" && about === undefined && !name.startsWith("corrupt."),
   processes: ({ needs, about }: ConformanceCase) => needs === "multiProcess" && about === undefined,
   replacing: ({ about }: ConformanceCase) => about === "replacePayload",
-  removing: ({ about }: ConformanceCase) => about === "removeTasks",
+  removing: ({ about }: ConformanceCase) => about === "removePrefix",
   leasing: ({ about }: ConformanceCase) => about === "leases",
 };
 

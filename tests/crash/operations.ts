@@ -22,7 +22,7 @@ export type Call =
   | readonly ["append", CheckpointDraft, AppendCondition?, AppendOptions?]
   | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
   | readonly ["remove", string, readonly string[] | "all"]
-  | readonly ["removeTasks", string]
+  | readonly ["removePrefix", string]
   | readonly ["replacePayload", string, string, Payload, string]
   | readonly ["repair", StorageRepair]
   | readonly ["tasks", { readonly order: "taskId" }]
@@ -74,7 +74,7 @@ export const OPERATIONS: readonly Operation[] = [
   },
   { name: "removal", before: "history", calls: [["remove", "t", ["a1", "a3"]]] },
   { name: "removal of the task", before: "history", calls: [["remove", "t", "all"]] },
-  { name: "removal of tasks", before: "history", calls: [["removeTasks", "t"]], only: ["sqlite"] },
+  { name: "removal of tasks", before: "history", calls: [["removePrefix", "t"]], only: ["sqlite"] },
   { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
   { name: "repair", before: "damaged", calls: [REPAIR] },
@@ -184,8 +184,8 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
       return adapter.setStatus(call[1], call[2], call[3]);
     case "remove":
       return adapter.remove(call[1], call[2]);
-    case "removeTasks":
-      return adapter.removeTasks?.(call[1]);
+    case "removePrefix":
+      return adapter.removePrefix?.(call[1]);
     case "replacePayload":
       return adapter.replacePayload?.(call[1], call[2], call[3], call[4]);
     case "repair":

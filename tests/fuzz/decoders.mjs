@@ -9,16 +9,18 @@ import { TaskFileAdapter } from "../../adapters/files/task-file.js";
 import { CommandError } from "../../cli/src/exit-code.js";
 import { readPlanFile } from "../../cli/src/prune/plan-file.js";
 import { readExport } from "../../cli/src/records/read-export.js";
+import { checkConfig } from "../../config/config.js";
+import { OneshotError } from "../../runners/src/oneshot/errors.js";
+import { parsePlan } from "../../runners/src/oneshot/plan-file.js";
+import { PrpError } from "../../runners/src/prp/errors.js";
+import { parsePrp } from "../../runners/src/prp/parse-prp.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { CheckpointError, CheckpointManager, gzip } from "../../src/index.js";
-import { checkConfig } from "../../src/manager/config.js";
 import { checkpointOf } from "../../systems/builds/rows.js";
 import { parseJsonObject, UnreadableError as UnreadableSystemFile } from "../../systems/json-object.js";
-import { CheckpointRepository, OneshotError } from "../../systems/oneshot/index.js";
-import { parsePlan } from "../../systems/oneshot/plan-file.js";
+import { CheckpointRepository } from "../../systems/oneshot/index.js";
 import { parseCheckpointFile } from "../../systems/phase-checkpoints/checkpoint-file.js";
-import { PrpCheckpointManager, PrpError } from "../../systems/prp/index.js";
-import { parsePrp } from "../../systems/prp/parse-prp.js";
+import { PrpCheckpointManager } from "../../systems/prp/index.js";
 
 /**
  * @typedef {object} Decoder

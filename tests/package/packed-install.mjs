@@ -1,109 +1,355 @@
 // @ts-check
-// Packs both packages, installs them in empty folders as a user would, imports and requires every export, and runs the
-// command.
+// Packs the three packages as they are published, checks the tarballs, and installs them in empty folders as users would: one
+// for each kind of project.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { build } from "esbuild";
 
 const root = join(import.meta.dirname, "..", "..");
-const { name, exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const entries = Object.keys(exports)
-  .filter((entry) => entry !== "./package.json")
-  .map((entry) => join(name, entry));
 const folder = mkdtempSync(join(tmpdir(), "waymark-packed-"));
+/** Entries that say `npm install zod` without it. */
+const NEED_ZOD = ["waymark/oneshot", "waymark/phase-checkpoints", "waymark/prp", "waymark/kit"];
+/** A clone's remote, with the password of somebody: neither may be published. */
+const ORIGIN = "https://somebody:password@git.example/owner/waymark.git";
+const MOST_PACKAGES = 8;
+const MOST_BYTES = 2_000_000;
 
-/** @param {string} command @param {string[]} args */
-const run = (command, args, cwd = folder) => execFileSync(command, args, { cwd, encoding: "utf8", shell: false });
+/** One round through the SDK and the runners, as each kind of project writes it. */
+const IMPORTS = `
+import { CheckpointManager } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { runCommand } from "waymark-runners/processes";`;
+const REQUIRES = `
+const { CheckpointManager } = require("waymark");
+const { JsonFileAdapter } = require("waymark/adapters/json-file");
+const { runCommand } = require("waymark-runners/processes");`;
+const MAIN = `
+async function main() {
+  const manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: "checkpoints" }) });
+  await manager.save("build-42", { phase: 2 });
+  const latest = await manager.latest("build-42");
+  await manager.close();
+  const { stdout } = await runCommand({ command: "echo ran" });
+  console.log(JSON.stringify(latest?.state), stdout.trim());
+}
+void main();
+`;
+const SAID = '{"phase":2} ran';
 
 try {
-  const packed = pack([]);
-  const command = pack(["--workspace", "waymark-cli"]);
-
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  // Users of waymark/langgraph have this package through @langchain/langgraph.
-  install([`./${packed}`, "@langchain/langgraph-checkpoint@1"]);
-
-  for (const entry of entries) {
-    run("node", [
-      "--input-type=module",
-      "-e",
-      `import * as all from ${JSON.stringify(entry)}; if (!Object.keys(all).length) throw 1`,
-    ]);
-    run("node", ["--input-type=commonjs", "-e", `if (!Object.keys(require(${JSON.stringify(entry)})).length) throw 1`]);
-    console.log(`imported and required ${entry}`);
+  const tarballs = { sdk: pack(".", ""), runners: pack("runners", ORIGIN), command: pack("cli", ORIGIN) };
+  for (const tarball of Object.values(tarballs)) {
+    run("npx", ["publint", "--strict", join(folder, tarball)], root);
+    if (tarball !== tarballs.command) run("npx", ["attw", join(folder, tarball), "--profile", "esm-only"], root);
   }
+  console.log("publint and attw find nothing");
 
-  // better-sqlite3 is an optional peer. It isn't installed, and an import of the adapter says what to install.
-  const asked = run("node", [
-    "--input-type=module",
-    "-e",
-    `import { CheckpointManager } from "waymark";
-     import { SqliteAdapter } from "waymark/adapters/sqlite";
-     const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: "checkpoints.db" }) });
-     await manager.save("t", 1).catch((error) => console.log(error.message));`,
-  ]);
-  assert.match(asked, /npm install better-sqlite3/);
-  const askedByBuilds = run("node", [
-    "--input-type=module",
-    "-e",
-    `import { createBuildCheckpoints } from "waymark/builds";
-     const builds = createBuildCheckpoints({ path: "builds.db" });
-     try { builds.saveCheckpoint("b", { tasks: [], currentPhase: 1 }); } catch (error) { console.log(error.message); }`,
-  ]);
-  assert.match(askedByBuilds, /npm install better-sqlite3/);
-
-  // The first checkpoint of a new user, in the order of the README.
-  const saved = run("node", [
-    "--input-type=module",
-    "-e",
-    `import { CheckpointManager } from "waymark";
-     import { JsonFileAdapter } from "waymark/adapters/json-file";
-     await using manager = new CheckpointManager({ storage: new JsonFileAdapter({ path: "checkpoints" }) });
-     await manager.save("build-42", { phase: 2 });
-     console.log((await manager.latest("build-42")).state.phase);`.replace("await using", "const"),
-  ]);
-  assert.equal(saved.trim(), "2");
-
-  // First beside the package, as in a project; then alone, with the package in place of npm's.
-  const manifest = { private: true, overrides: { waymark: `file:../${packed}` } };
-  install([`./${packed}`, `./${command}`]);
-  look(folder);
-  const alone = join(folder, "alone");
-  mkdirSync(alone);
-  writeFileSync(join(alone, "package.json"), JSON.stringify(manifest));
-  install([`../${command}`], alone);
-  look(alone);
+  sdkAlone(tarballs.sdk);
+  everyEntry([tarballs.sdk, tarballs.runners]);
+  for (const kind of ["module", "commonjs"]) javaScript(kind, [tarballs.sdk, tarballs.runners]);
+  typeScript("nodenext", [tarballs.sdk, tarballs.runners]);
+  typeScript("bundler", [tarballs.sdk, tarballs.runners]);
+  await bundle([tarballs.sdk, tarballs.runners]);
+  command(tarballs);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** @param {readonly string[]} args @returns {string} the name of what was packed */
-function pack(args) {
-  const [{ filename, files }] = JSON.parse(run("npm", ["pack", "--json", "--pack-destination", folder, ...args], root));
+/** What a new user installs, and what of it works without zod and without a database's driver. @param {string} sdk */
+function sdkAlone(sdk) {
+  const project = makeProject("alone", { type: "module" }, [sdk]);
+  const modules = join(project, "node_modules");
+  const packages = packagesIn(modules);
+  const bytes = bytesIn(modules);
+  console.log(
+    `npm install waymark: ${packages.length} packages, ${(bytes / 1e6).toFixed(2)} MB: ${packages.join(" ")}`,
+  );
+  assert.ok(packages.length <= MOST_PACKAGES, `${packages.length} packages are more than ${MOST_PACKAGES}`);
+  assert.ok(bytes <= MOST_BYTES, `${bytes} bytes are more than ${MOST_BYTES}`);
+  assert.ok(!existsSync(join(modules, "zod")));
+
+  for (const entry of entriesOf("waymark").filter(
+    (entry) => !NEED_ZOD.includes(entry) && entry !== "waymark/langgraph",
+  )) {
+    importAndRequire(entry, project);
+  }
+  for (const entry of NEED_ZOD)
+    assert.match(failing("node", ["-e", `require("${entry}")`], project), /npm install zod/);
+
+  // The first program runs where better-sqlite3 is missing, too.
+  const asked = module(
+    project,
+    `
+    import { CheckpointManager } from "waymark";
+    import { SqliteAdapter } from "waymark/adapters/sqlite";
+    import { createBuildCheckpoints } from "waymark/builds";
+    const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: "checkpoints.db" }) });
+    await manager.save("t", 1).catch((error) => console.log(error.message));
+    const builds = createBuildCheckpoints({ path: "builds.db" });
+    try { builds.saveCheckpoint("b", { tasks: [], currentPhase: 1 }); } catch (error) { console.log(error.message); }`,
+  );
+  assert.equal(asked.match(/npm install better-sqlite3/g)?.length, 2);
+
+  // Compiled once, for the repository.
+  symlinkSync(join(root, "node_modules/better-sqlite3"), join(modules, "better-sqlite3"));
+  const saved = module(
+    project,
+    `
+    import { CheckpointManager } from "waymark";
+    import { openStorage } from "waymark/adapters";
+    import { createBuildCheckpoints } from "waymark/builds";
+    for (const url of ["files:files", "tasks:tasks", "sqlite:checkpoints.db"]) {
+      const storage = openStorage(url);
+      const manager = new CheckpointManager({ storage });
+      await manager.save("build-42", { phase: 2 });
+      console.log(storage.name, (await manager.latest("build-42")).state.phase);
+      await manager.close();
+    }
+    const builds = createBuildCheckpoints({ path: "builds.db" });
+    builds.saveCheckpoint("b", { tasks: [1], currentPhase: 1 });
+    console.log("builds", builds.getLatestCheckpoint("b").tasks[0]);
+    builds.close();`,
+  );
+  assert.equal(saved.trim(), "json-file 2\ntask-file 2\nsqlite 2\nbuilds 1");
+
+  writeFileSync(
+    join(project, "store.js"),
+    `
+    import { MemoryAdapter } from "waymark/adapters/memory";
+    export const open = () => new MemoryAdapter();`,
+  );
+  writeFileSync(
+    join(project, "conformance.js"),
+    `
+    import { describe, it } from "node:test";
+    import { registerConformance } from "waymark/conformance";
+    registerConformance({ describe, it }, {
+      name: "memory", module: new URL("./store.js", import.meta.url), newLocation: () => String(Math.random()),
+      capabilities: { durable: false, multiProcess: false }, offers: ["replacePayload", "removeTasks", "leases"],
+    });`,
+  );
+  run("node", ["--test", "conformance.js"], project);
+  console.log("storages, builds and conformance run without zod");
+
+  assert.match(failing("npx", ["--no-install", "waymark", "tasks"], project), /npm install waymark-cli/);
+}
+
+/** @param {readonly string[]} tarballs */
+function everyEntry(tarballs) {
+  // Who uses waymark/langgraph has it by @langchain/langgraph.
+  const project = makeProject("entries", { type: "module" }, [...tarballs, "@langchain/langgraph-checkpoint@1"]);
+  for (const name of ["waymark", "waymark-runners"])
+    for (const entry of entriesOf(name)) importAndRequire(entry, project);
+}
+
+/** @param {string} type @param {readonly string[]} tarballs */
+function javaScript(type, tarballs) {
+  const project = makeProject(type, { type }, tarballs);
+  writeFileSync(join(project, "main.js"), `${type === "module" ? IMPORTS : REQUIRES}\n${MAIN}`);
+  assert.equal(run("node", ["main.js"], project).trim(), SAID);
+  console.log(`ran a program of "type": "${type}"`);
+}
+
+/** @param {"nodenext" | "bundler"} resolution @param {readonly string[]} tarballs */
+function typeScript(resolution, tarballs) {
+  const project = makeProject(resolution, { type: "module" }, tarballs);
+  const compilerOptions = {
+    target: "ES2023",
+    lib: ["ES2023", "ESNext.Disposable"],
+    module: resolution === "nodenext" ? "nodenext" : "esnext",
+    moduleResolution: resolution,
+    strict: true,
+    types: ["node"],
+    typeRoots: [join(root, "node_modules/@types")],
+    outDir: "built",
+  };
+  const uses = `${IMPORTS}
+import { PrpCheckpointManager } from "waymark/prp";
+import { PrpExecutor } from "waymark-runners/prp";
+import { runOneshot } from "waymark-runners/oneshot";
+export const uses = [PrpCheckpointManager, PrpExecutor, runOneshot];
+// @ts-expect-error It is no number.
+export const wrong: number = new CheckpointManager({ storage: new JsonFileAdapter({ path: "x" }) });
+`;
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.ts", "uses.ts"] }));
+  writeFileSync(join(project, "main.ts"), `${IMPORTS}\n${MAIN}`);
+  writeFileSync(join(project, "uses.ts"), uses);
+  run(join(root, "node_modules/.bin/tsc"), ["-p", "."], project);
+  if (resolution === "nodenext") assert.equal(run("node", ["built/main.js"], project).trim(), SAID);
+  console.log(`compiled a program with "moduleResolution": "${resolution}"`);
+}
+
+/** @param {readonly string[]} tarballs */
+async function bundle(tarballs) {
+  const project = makeProject("bundle", { type: "module" }, tarballs);
+  const external = ["better-sqlite3", "pg"];
+  writeFileSync(join(project, "main.js"), `${IMPORTS}\n${MAIN}`);
+  for (const [format, name] of /** @type {const} */ ([
+    ["esm", "main.mjs"],
+    ["cjs", "main.cjs"],
+  ])) {
+    // By itself: whatever the bundle doesn't hold isn't there.
+    const place = join(folder, `bundled-${format}`);
+    await build({
+      entryPoints: [join(project, "main.js")],
+      outfile: join(place, name),
+      bundle: true,
+      platform: "node",
+      target: "node20",
+      logLevel: "error",
+      // Leaving it empty is how esbuild writes CommonJS, and Waymark expects that.
+      logOverride: { "empty-import-meta": "silent" },
+      format,
+      external,
+    });
+    assert.equal(run("node", [name], place).trim(), SAID);
+    console.log(`ran a bundle of esbuild in ${format}`);
+  }
+}
+
+/** @param {{ readonly sdk: string, readonly runners: string, readonly command: string }} tarballs */
+function command({ sdk, runners, command }) {
+  const project = makeProject("command", { type: "module" }, [sdk, runners, command]);
+  look(project, ["npx", "--no-install", "waymark"]);
+  // npm may link either package's file as the command.
+  look(project, ["node", "node_modules/waymark/bin/waymark.js"]);
+
+  // The command loads what only other commands need when they are called.
+  for (const name of ["zod", "yaml", "mdast-util-from-markdown", "unbash"]) {
+    rmSync(join(project, "node_modules", name), { recursive: true });
+  }
+  look(project, ["npx", "--no-install", "waymark"]);
+
+  // By itself: npm takes the others from where they would be published.
+  const overrides = { waymark: `file:../${sdk}`, "waymark-runners": `file:../${runners}` };
+  look(makeProject("command-alone", { overrides }, [command]), ["npx", "--no-install", "waymark"]);
+}
+
+/** Runs the command on what the first program has saved. @param {string} cwd @param {readonly string[]} command */
+function look(cwd, [program = "", ...args]) {
+  const { version } = manifestOf("cli");
+  assert.equal(run(program, [...args, "--version"], cwd).trim(), version);
+  const tasks = run(program, [...args, "tasks", "--storage", `files:${join(folder, "alone/files")}`], cwd);
+  assert.match(tasks, /build-42/);
+  console.log(`ran ${[program, ...args].join(" ")} in ${cwd.slice(folder.length + 1)}`);
+}
+
+/** @param {string} path @param {string} origin - The clone's remote. @returns {string} the name of what was packed */
+function pack(path, origin) {
+  const env = {
+    ...process.env,
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "remote.origin.url",
+    GIT_CONFIG_VALUE_0: origin,
+  };
+  const answer = run("npm", ["pack", "--json", "--pack-destination", folder], join(root, path), env);
+  const [{ filename, files }] = JSON.parse(answer);
+  /** @type {string[]} */
   const paths = files.map((/** @type {{ path: string }} */ { path }) => path);
-  const isExpected = (/** @type {string} */ path) =>
-    /^((bin|dist)\/|(LICENSE|README\.md|CHANGELOG\.md|package\.json)$)/.test(path);
+  const isExpected = (/** @type {string} */ name) =>
+    /^(bin\/.*\.js|dist\/.*\.(js|d\.ts)|LICENSE|README\.md|CHANGELOG\.md|package\.json)$/.test(name);
   assert.deepEqual(
-    paths.filter((/** @type {string} */ path) => !isExpected(path)),
+    paths.filter((name) => !isExpected(name)),
     [],
     `${filename} holds the build and its pages`,
   );
-  assert.ok(paths.includes("LICENSE"), `${filename} holds the license`);
+  for (const name of ["LICENSE", "README.md"]) assert.ok(paths.includes(name), `${filename} holds ${name}`);
+  assert.ok(
+    paths.some((name) => name.startsWith("dist/")),
+    `${filename} holds the build`,
+  );
+  const [readme, manifest] = ["README.md", "package.json"].map((name) =>
+    run("tar", ["-xOzf", join(folder, filename), `package/${name}`]),
+  );
+  assert.doesNotMatch(readme ?? "", /\]\((?!https:|#)/, `${filename}'s README has no link that npm can't follow`);
+  if (origin !== "") {
+    const { repository, homepage, bugs } = JSON.parse(manifest ?? "");
+    const page = "https://git.example/owner/waymark";
+    assert.deepEqual(repository, { type: "git", url: `git+${page}.git`, directory: path });
+    assert.deepEqual([homepage, bugs], [`${page}#readme`, `${page}/issues`]);
+    assert.ok(
+      readme?.includes(`](${page}/blob/HEAD/docs/systems.md`),
+      `${filename}'s README leads to the repository's pages`,
+    );
+  }
+  assert.doesNotMatch(manifest ?? "", /"file:/, `${filename} asks for published versions`);
+  assert.ok(!existsSync(join(root, path, ".packing")), "the repository's own files are back");
+  console.log(`packed ${filename}`);
   return filename;
 }
 
-/** Without better-sqlite3, which takes minutes to compile. @param {readonly string[]} packages */
-function install(packages, cwd = folder) {
-  run("npm", ["install", "--no-audit", "--no-fund", "--omit=optional", ...packages], cwd);
+/** An empty project in which packages are installed. @param {string} name @param {object} manifest @param {readonly string[]} packages */
+function makeProject(name, manifest, packages) {
+  const project = join(folder, name);
+  mkdirSync(project);
+  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, ...manifest }));
+  const named = packages.map((wanted) => (wanted.endsWith(".tgz") ? `../${wanted}` : wanted));
+  // Without better-sqlite3, which takes minutes to compile.
+  run("npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", "--omit=optional", ...named], project);
+  return project;
 }
 
-/** Runs the command on the first program's checkpoints. @param {string} cwd */
-function look(cwd) {
-  const { version } = JSON.parse(readFileSync(join(root, "cli", "package.json"), "utf8"));
-  assert.equal(run("npx", ["--no-install", "waymark", "--version"], cwd).trim(), version);
-  const storage = `files:${join(folder, "checkpoints")}`;
-  assert.match(run("npx", ["--no-install", "waymark", "tasks", "--storage", storage], cwd), /build-42/);
-  console.log(`ran the command in ${cwd === folder ? "a project" : "a folder of its own"}`);
+/** @param {string} entry @param {string} cwd */
+function importAndRequire(entry, cwd) {
+  const name = JSON.stringify(entry);
+  module(cwd, `import * as all from ${name}; if (!Object.keys(all).length) throw 1`);
+  run("node", ["--input-type=commonjs", "-e", `if (!Object.keys(require(${name})).length) throw 1`], cwd);
+  console.log(`imported and required ${entry}`);
+}
+
+/** @param {string} cwd @param {string} program */
+function module(cwd, program) {
+  return run("node", ["--input-type=module", "-e", program], cwd);
+}
+
+/** @param {string} program @param {string[]} args @returns {string} */
+function run(program, args, cwd = folder, env = process.env) {
+  return execFileSync(program, args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+}
+
+/** What a program says that fails. @param {string} program @param {string[]} args @param {string} cwd */
+function failing(program, args, cwd) {
+  const { status, stderr } = spawnSync(program, args, { cwd, encoding: "utf8" });
+  assert.equal(status, 1, `${program} ${args.join(" ")} fails`);
+  return stderr;
+}
+
+/** @param {string} name */
+function entriesOf(name) {
+  const { exports } = manifestOf(name === "waymark" ? "." : name.replace("waymark-", ""));
+  return Object.keys(exports)
+    .filter((entry) => entry !== "./package.json")
+    .map((entry) => join(name, entry));
+}
+
+/** @param {string} path */
+function manifestOf(path) {
+  return JSON.parse(readFileSync(join(root, path, "package.json"), "utf8"));
+}
+
+/** @param {string} modules */
+function packagesIn(modules) {
+  return readdirSync(modules, { recursive: true, encoding: "utf8" })
+    .filter((path) => /(^|node_modules\/)(@[^/]+\/)?[^/@.][^/]*\/package\.json$/.test(path))
+    .map((path) => dirname(path));
+}
+
+/** What the files of a folder take on a disk with blocks of 4 KiB. @param {string} path */
+function bytesIn(path) {
+  return readdirSync(path, { recursive: true, encoding: "utf8" })
+    .map((name) => statSync(join(path, name)))
+    .reduce((sum, stats) => sum + (stats.isFile() ? Math.ceil(stats.size / 4096) * 4096 : 0), 0);
 }

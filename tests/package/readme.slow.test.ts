@@ -1,5 +1,4 @@
-// Everything that README, docs/systems.md, docs/langgraph.md, docs/postgres.md and docs/runs.md show is run here, and what docs/security.md shows is checked
-// by the compiler.
+// The programs of the README and of PAGES run here. The compiler checks those of docs/security.md.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,11 +11,12 @@ import { administer, serverUrl } from "../support/postgres.js";
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
-const langgraph = readFileSync(join(root, "docs", "langgraph.md"), "utf8");
-const postgres = readFileSync(join(root, "docs", "postgres.md"), "utf8");
-const runs = readFileSync(join(root, "docs", "runs.md"), "utf8");
-const blocks = [readme, systems, langgraph, postgres, runs].flatMap(programsIn);
-/** The programs get a key from wherever each project keeps its own. */
+const configuration = readFileSync(join(root, "docs", "configuration.md"), "utf8");
+const PAGES = ["langgraph", "postgres", "runs", "ctrl-c"].map((page) =>
+  readFileSync(join(root, "docs", `${page}.md`), "utf8"),
+);
+const blocks = [readme, systems, configuration, ...PAGES].flatMap(programsIn);
+/** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
 );
@@ -35,7 +35,7 @@ beforeAll(async () => {
   await administer(server, `CREATE DATABASE ${database}`);
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
-  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removeTasks: undefined });`;
+  const stub = `export { MemoryAdapter } from "waymark/adapters/memory"; import { MemoryAdapter } from "waymark/adapters/memory"; export const open = () => Object.assign(new MemoryAdapter(), { leases: undefined, replacePayload: undefined, removePrefix: undefined });`;
   writeFileSync(join(folder, "my-store.js"), stub);
   // The PRP and the plan that the page says to copy, and the coder that its executor calls.
   writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");
@@ -77,6 +77,12 @@ describe("the README", () => {
     expect(Object.keys(exports)).toEqual(expect.arrayContaining(entries));
     for (const [, path] of readme.matchAll(/\]\((?!https?:)([^)]+)\)/g))
       expect(() => readFileSync(join(root, path!))).not.toThrow(/ENOENT/);
+  });
+
+  it("refers to an executor that resumes, in at most 25 lines", () => {
+    const executor = programsIn(configuration).find((code) => code.includes("manager.run")) ?? "";
+    expect(executor).toContain("schema: Build");
+    expect(executor.trim().split("\n").length).toBeLessThanOrEqual(25);
   });
 
   it("shows programs whose types hold", () => {

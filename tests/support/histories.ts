@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
-import { damageIn, isCorrupt, passingMetadata, type StorageAdapter } from "waymark/adapter";
+import { findDamage, isCorrupt, passingMetadata, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../src/conformance/drafts.js";
 
 /** Texts of words that repeat like those of a language, the same in each run. */
@@ -38,7 +38,7 @@ export function* take(items: Iterator<string, never>, count: number): Generator<
 export async function bodyOf(adapter: StorageAdapter, taskId: string, id: string): Promise<string> {
   const found = await adapter.get(taskId, id);
   if (found === undefined || isCorrupt(found)) return String(found?.reason);
-  expect(damageIn(found)).toBeUndefined();
+  expect(findDamage(found)).toBeUndefined();
   return String(found.payload.body);
 }
 

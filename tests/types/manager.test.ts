@@ -10,7 +10,7 @@ import {
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
+import { type AppendCondition, type ExpectedTask, keysOf, type StorageMaintenance } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -105,15 +105,60 @@ it("takes the error of a status and the prefix of tasks to remove as named optio
   void (() => manager.save("t", 1, { id: "step-1" }));
 });
 
+it("knows a list of options that lacks one, or has another one", () => {
+  type Options = { readonly path: string; readonly limit?: number | undefined };
+  expectTypeOf(keysOf<Options>({ path: true, limit: true })).toEqualTypeOf<readonly (keyof Options)[]>();
+  // @ts-expect-error `limit` is forgotten.
+  keysOf<Options>({ path: true });
+  // @ts-expect-error There is no such option.
+  keysOf<Options>({ path: true, limit: true, limt: true });
+});
+
 it("opens a storage without a promise", () => {
   expectTypeOf(openStorage).returns.toEqualTypeOf<StorageAdapter>();
 });
 
 it("groups the optional parts of an adapter", () => {
   expectTypeOf<StorageAdapter["maintenance"]>().toEqualTypeOf<StorageMaintenance | undefined>();
-  expectTypeOf<NonNullable<StorageAdapter["removeTasks"]>>().parameters.toEqualTypeOf<
+  expectTypeOf<NonNullable<StorageAdapter["removePrefix"]>>().parameters.toEqualTypeOf<
     [prefix: string, expected?: readonly ExpectedTask[] | undefined]
   >();
   expectTypeOf<StorageAdapter["remove"]>().parameter(2).toEqualTypeOf<AppendCondition | undefined>();
   expectTypeOf<keyof StorageAdapter>().extract<"verify" | "repair" | "warnings">().toEqualTypeOf<never>();
+});
+
+it("types the state by the manager's type parameter where there is no schema", () => {
+  const manager = new CheckpointManager<BuildState>({ storage });
+  expectTypeOf(manager.save).parameter(1).toEqualTypeOf<BuildState>();
+  expectTypeOf(manager.latest).returns.resolves.toEqualTypeOf<Checkpoint<BuildState> | undefined>();
+  expectTypeOf(manager.autoSave).parameter(1).toEqualTypeOf<() => BuildState | undefined>();
+  // @ts-expect-error A phase is a number.
+  void (() => manager.save("t", { phase: "1", startedAt: new Date() }));
+  void (() => new CheckpointManager<BuildState>({ storage, schema: BuildState }));
+  // @ts-expect-error The schema gives another state.
+  void (() => new CheckpointManager<BuildState>({ storage, schema: z.object({ phase: z.string() }) }));
+});
+
+it("fits, with a schema, where a manager of the state is taken", () => {
+  const manager = new CheckpointManager({ storage, schema: BuildState });
+  expectTypeOf(manager).toEqualTypeOf<CheckpointManager<BuildState>>();
+});
+
+it("takes interfaces and optional fields as metadata", () => {
+  interface Origin {
+    readonly host: string;
+    readonly port?: number | undefined;
+    readonly tags: readonly { name: string }[];
+  }
+  const manager = new CheckpointManager({ storage });
+  const origin: Origin = { host: "a", tags: [] };
+  void (() => manager.save("t", 1, { metadata: origin }));
+  void (() => manager.rewind("t", "c1", { metadata: origin }));
+  void ((metadata: CheckpointSummary["metadata"]) => manager.save("t", 1, metadata ? { metadata } : {}));
+  // @ts-expect-error JSON has no dates.
+  void ((metadata: { inner: { when: Date } }) => manager.save("t", 1, { metadata }));
+  // @ts-expect-error JSON has no functions.
+  void ((metadata: { inner?: () => void }) => manager.save("t", 1, { metadata }));
+  // @ts-expect-error Metadata is an object.
+  void (() => manager.save("t", 1, { metadata: "x" }));
 });

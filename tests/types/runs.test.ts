@@ -1,5 +1,5 @@
 import { expectTypeOf, it } from "vitest";
-import { CheckpointManager, type NextPass, type Run, type StateSchema } from "waymark";
+import { CheckpointManager, type NextPass, type Run } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 
@@ -19,7 +19,7 @@ it("types a run's state by the manager's schema: undefined unless initialState i
   void (() => manager.run("t", (run) => run.next({ turns: "1", at: new Date() })));
   // @ts-expect-error The schema has a number there.
   void (() => manager.run("t", () => 1, { initialState: { turns: "1", at: new Date() } }));
-  const typed = new CheckpointManager<StateSchema<Chat>>({ storage });
+  const typed = new CheckpointManager<Chat>({ storage });
   void (() => typed.run("t", (run) => void expectTypeOf(run.state).toEqualTypeOf<Chat | undefined>()));
 });
 
@@ -53,4 +53,17 @@ it("types a run's input by the option, and a step by its function or its schema"
   void ((run: Run) => run.step("b", () => 1, { schema: z.string() }));
   // @ts-expect-error It is `timeoutMs`.
   void ((run: Run) => run.step("b", () => 1, { timeout: 5 }));
+});
+
+it("types runs by the manager's type parameter, and takes a function that names the same run", () => {
+  const manager = new CheckpointManager<Chat>({ storage });
+  const step = async (run: Run<Chat | undefined>) => run.next(run.state ?? { turns: 0, at: new Date() });
+  void (() => manager.run("t", step));
+  const begun = async (run: Run<Chat>) => run.next(run.state);
+  void (() => manager.run("t", begun, { initialState: { turns: 0, at: new Date() } }));
+  // @ts-expect-error Without initialState there may be no state.
+  void (() => manager.run("t", begun));
+  // @ts-expect-error The manager has a number there.
+  void (() => manager.run("t", (run) => run.next({ turns: "1", at: new Date() })));
+  void (() => manager.run("t", (run) => run.save({ turns: 1, at: new Date() }, { metadata: { who: "me" } })));
 });

@@ -1,5 +1,5 @@
 import type { SaveOptions } from "waymark";
-import { damageIn, isCorrupt } from "waymark/adapter";
+import { findDamage, isCorrupt } from "waymark/adapter";
 import { findStored, requireTaskToChange, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
@@ -81,7 +81,7 @@ async function oneOf(session: Session, taskId: string, word: string): Promise<Do
   // Damage may have destroyed the id; then the word was its sequence.
   const id = found.id ?? word;
   const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
-  const damage = stored && (isCorrupt(stored) ? stored.reason : damageIn(stored));
+  const damage = stored && (isCorrupt(stored) ? stored.reason : findDamage(stored));
   const title = isCorrupt(found) ? `${word} (${found.location})` : titleOf(found);
   const checkpoint = damage === undefined ? `checkpoint ${title}` : `damaged checkpoint ${title}, ${damage},`;
   const remove: Doomed["remove"] = async (under) => {

@@ -2,7 +2,7 @@ import { Option } from "@commander-js/extra-typings";
 import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { type ItemPrinter, itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
 import { type DescribedCheckpoint, describeCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { timelineOf } from "../run-steps.js";
@@ -33,13 +33,15 @@ export const list: CommandFile = {
           "oldest",
         ]),
       )
-      .option("--json", "for programs: a JSON array, one checkpoint per line")
+      .addOption(jsonOption("checkpoint"))
+      .addOption(ndjsonOption("checkpoint"))
       .action((task, options) =>
         cli.withStore(async (session) => {
           const taskId = await requireTask(session, task);
-          if (options.timeline) return printTimeline(session, taskId, options.json === true);
+          const json = itemPrinter(session.output, options);
+          if (options.timeline) return printTimeline(session, taskId, json);
           const isWhole = await wholeIn(session, taskId);
-          const printer = options.json ? jsonOf(session) : tableOf(session, options.limit);
+          const printer = json ? jsonOf(json) : tableOf(session, options.limit);
           for await (const checkpoint of session.storage.list({
             taskId,
             order: options.oldest ? "oldest" : "newest",
@@ -57,12 +59,11 @@ export const list: CommandFile = {
   },
 };
 
-async function printTimeline(session: Session, taskId: string, isJson: boolean): Promise<void> {
+async function printTimeline(session: Session, taskId: string, json: ItemPrinter | undefined): Promise<void> {
   const steps = await timelineOf(session, taskId);
-  if (isJson) {
-    const array = new JsonArrayPrinter(session.output);
-    for (const { bar: _bar, ...step } of steps) await array.add(step);
-    return array.end();
+  if (json) {
+    for (const { bar: _bar, ...step } of steps) await json.add(step);
+    return json.end();
   }
   if (steps.length === 0) return session.errors.line(`No run has recorded a step of this task.`);
   const columns = [
@@ -76,11 +77,10 @@ async function printTimeline(session: Session, taskId: string, isJson: boolean):
   return table.end();
 }
 
-function jsonOf({ output }: Session) {
-  const array = new JsonArrayPrinter(output);
+function jsonOf(json: ItemPrinter) {
   return {
-    add: ({ checkpoint }: DescribedCheckpoint) => array.add(checkpoint),
-    end: () => array.end(),
+    add: ({ checkpoint }: DescribedCheckpoint) => json.add(checkpoint),
+    end: () => json.end(),
   };
 }
 

@@ -1,6 +1,6 @@
 import { relative } from "node:path";
 import { type Command, Option } from "@commander-js/extra-typings";
-import type { CheckedWorkstream, OneshotResult, WorkstreamFolder } from "waymark/oneshot";
+import type { CheckedWorkstream, OneshotResult, WorkstreamFolder } from "waymark-runners/oneshot";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
 import { EventLines, JSON_HELP, JsonEvents } from "../event-lines.js";
@@ -85,7 +85,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
       const plan = folder ?? options.plan;
       if (options.check && (feature ?? options.plan) !== undefined) return check(cli, plan, feature);
       if (feature === undefined) return self.error("error: missing required argument 'feature'");
-      const { runOneshot } = await import("waymark/oneshot");
+      const { runOneshot } = await import("waymark-runners/oneshot");
       const plain = whyPlain("waymark oneshot", await cli.config());
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json
@@ -118,7 +118,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
 
 /** Says what a plan would run, and in which order. The feature is needed only if no plan is named. */
 async function check(cli: Cli, plan: WorkstreamFolder | string | undefined, feature = ""): Promise<void> {
-  const { loadPlan } = await import("waymark/oneshot");
+  const { loadPlan } = await import("waymark-runners/oneshot");
   const { file, folder, workstreams } = await namingFlags(FLAGS, () =>
     loadPlan({ featureId: feature, baseDir: process.cwd(), plan }),
   );

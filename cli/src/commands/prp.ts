@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "@commander-js/extra-typings";
-import type { ExecutionResult, PrpTaskStatus } from "waymark/prp";
+import type { PrpTaskStatus } from "waymark/prp";
+import type { ExecutionResult } from "waymark-runners/prp";
 import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
 import { JSON_HELP, JsonEvents } from "../event-lines.js";
@@ -73,7 +74,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
-      const { PrpExecutor } = await import("waymark/prp");
+      const { PrpExecutor } = await import("waymark-runners/prp");
       const { warnOfPrp } = await import("../prp/check-prps.js");
       const { task: taskId, section, session: sessionPath } = options;
       const plain = whyPlain("waymark prp run", await cli.config());

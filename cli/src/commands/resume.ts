@@ -1,5 +1,5 @@
 import type { CommandFile } from "../cli.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
 import { describedTasks, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
 import { LeaseReader, lapsedText, type RunTask, runningText } from "../leases.js";
@@ -18,12 +18,13 @@ export const resume: CommandFile = {
       .description("The incomplete tasks, the most recent first: at which stage each stopped, when, and why.")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
-      .option("--json", "for programs: a JSON array, one task per line")
+      .addOption(jsonOption("task"))
+      .addOption(ndjsonOption("task"))
       .action((options) =>
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const nowMs = Date.now();
-          const json = new JsonArrayPrinter(output);
+          const json = itemPrinter(output, options);
           const { prefix, limit } = options;
           const columns = [
             { head: "TASK", flexible: true },
@@ -42,7 +43,7 @@ export const resume: CommandFile = {
             found += 1;
             if (task.lease) leased.add(task.taskId);
             const why = whyStopped(task, nowMs);
-            if (options.json) await json.add({ ...task, why });
+            if (json) await json.add({ ...task, why });
             else {
               const status = taskStatusCell(task, output.colors);
               await table.add(nameOf(task), placeOf(task), agoText(task.newest.createdAt, nowMs), status, why);
@@ -53,12 +54,12 @@ export const resume: CommandFile = {
             found += 1;
             const why = `${runningText(task.lease)}, no checkpoint yet`;
             const { taskId, count, lease } = task;
-            if (options.json) await json.add({ taskId, count, lease, why });
+            if (json) await json.add({ taskId, count, lease, why });
             else await table.add(task.name, "", "", statusCell("running", output.colors), why);
           }
-          if (options.json) await json.end();
+          if (json) await json.end();
           else await table.end();
-          if (found === 0 && !options.json)
+          if (found === 0 && !json)
             await errors.line(printable(`Nothing to resume in ${name}: every task is completed.`));
         }),
       );

@@ -1,7 +1,7 @@
 import { isCorrupt } from "waymark/adapter";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import type { CommandFile, Session } from "../cli.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
 import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
 import { TablePrinter } from "../table.js";
 import { bytesText, counted } from "../words.js";
@@ -17,11 +17,12 @@ export const stats: CommandFile = {
           "storage takes on the disk. A database stores what changed between states, so it may take far fewer.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
-      .option("--json", "for programs: a JSON array, one task per line")
+      .addOption(jsonOption("task"))
+      .addOption(ndjsonOption("task"))
       .action((options) =>
         cli.withStore(async (session) => {
           const { output } = session;
-          const json = new JsonArrayPrinter(output);
+          const json = itemPrinter(output, options);
           const table = new TablePrinter(output, [
             { head: "TASK", flexible: true },
             { head: "STAGE", flexible: true },
@@ -38,12 +39,12 @@ export const stats: CommandFile = {
             total.tasks += 1;
             total.checkpoints += checkpoints;
             total.bytes += bytes;
-            if (options.json) await json.add({ taskId, checkpoints, bytes, stages });
+            if (json) await json.add({ taskId, checkpoints, bytes, stages });
             else
               for (const stage of stages)
                 await table.add(taskId, stage.stage ?? "-", String(stage.checkpoints), bytesText(stage.bytes));
           }
-          if (options.json) await json.end();
+          if (json) await json.end();
           else {
             await table.end();
             const { bold } = output.colors;

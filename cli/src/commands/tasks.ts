@@ -1,7 +1,7 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
 import type { CommandFile, Session } from "../cli.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { type ItemPrinter, itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
 import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
 import { LeaseReader, type RunTask, runningText, type StartingTask } from "../leases.js";
@@ -26,10 +26,12 @@ export const tasks: CommandFile = {
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
       .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
-      .option("--json", "for programs: a JSON array, one task per line")
+      .addOption(jsonOption("task"))
+      .addOption(ndjsonOption("task"))
       .action((options) =>
         cli.withStore(async (session) => {
-          const printer = options.json ? jsonOf(session) : tableOf(session, options.limit);
+          const json = itemPrinter(session.output, options);
+          const printer = json ? jsonOf(json) : tableOf(session, options.limit);
           const leases = new LeaseReader(session);
           const { prefix, limit, stage } = options;
           const status = statusesOf(options);
@@ -54,7 +56,7 @@ export const tasks: CommandFile = {
             printed += 1;
           }
           await printer.end();
-          if (printed === 0 && !options.json) await session.errors.line(printable(`No such task in ${session.name}.`));
+          if (printed === 0 && !json) await session.errors.line(printable(`No such task in ${session.name}.`));
         }),
       );
   },
@@ -92,8 +94,7 @@ interface TaskPrinter {
   end(): Promise<void>;
 }
 
-function jsonOf({ output }: Session): TaskPrinter {
-  const json = new JsonArrayPrinter(output);
+function jsonOf(json: ItemPrinter): TaskPrinter {
   return {
     add: (task) => json.add(task),
     addStarting: ({ taskId, count, lease }) => json.add({ taskId, count, lease }),

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { loadConfig } from "../config-file.js";
+import { projectConfig } from "../config-file.js";
 import { findTasks, nameOf } from "../langgraph/find-tasks.js";
 import { chooseStorage } from "../store.js";
 
@@ -106,7 +106,7 @@ async function featureCandidates(): Promise<string[]> {
 }
 
 async function taskCandidates({ storage: url, config }: Pick<Reading, "storage" | "config">, prefix: string) {
-  const { storage } = await chooseStorage(url, () => loadConfig(config), "read");
+  const { storage } = await chooseStorage(url, () => projectConfig(config), "read");
   try {
     const names: string[] = [];
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;

@@ -1,6 +1,6 @@
 import { relative } from "node:path";
 import { Listr, type ListrTask, ListrTaskState } from "listr2";
-import type { ListedWorkstream, OneshotEvent } from "waymark/oneshot";
+import type { ListedWorkstream, OneshotEvent } from "waymark-runners/oneshot";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { secondsText } from "../words.js";

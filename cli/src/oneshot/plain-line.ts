@@ -1,4 +1,4 @@
-import type { OneshotEvent } from "waymark/oneshot";
+import type { OneshotEvent } from "waymark-runners/oneshot";
 import { counted, secondsText } from "../words.js";
 
 /** The line that tells of an event; `undefined` for none. */

@@ -1,4 +1,4 @@
-import type { OneshotEvent } from "waymark/oneshot";
+import type { OneshotEvent } from "waymark-runners/oneshot";
 import { EventLines } from "../event-lines.js";
 import type { Output } from "../output.js";
 import { LiveList } from "./live-list.js";

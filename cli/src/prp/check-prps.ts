@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { checkPrp, type GateCheck, PrpError } from "waymark/prp";
+import { checkPrp, type GateCheck, PrpError } from "waymark-runners/prp";
 import type { Cli } from "../cli.js";
 import type { JsonEvents } from "../event-lines.js";
 import { CommandError, ExitCode } from "../exit-code.js";

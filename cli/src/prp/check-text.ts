@@ -1,4 +1,4 @@
-import type { GateCheck, PrpCheck } from "waymark/prp";
+import type { GateCheck, PrpCheck } from "waymark-runners/prp";
 import { printable } from "../printable.js";
 import { counted } from "../words.js";
 import { wrapped } from "./wrapped-text.js";

@@ -1,5 +1,5 @@
 import type { StorageAdapter } from "waymark";
-import { type CheckpointQuery, damageIn, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { type CheckpointQuery, findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 
 /** The intact records that the query finds, one at a time. Damaged ones are reported to `damage`. */
@@ -13,7 +13,7 @@ export async function* wholeRecords(
       await damage.add(record);
       continue;
     }
-    const reason = damageIn(record);
+    const reason = findDamage(record);
     if (reason === undefined) yield record;
     else await damage.add({ ...record, location: locationOf(record), reason });
   }

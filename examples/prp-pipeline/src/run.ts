@@ -2,7 +2,7 @@
 //
 //   node dist/run.js <folder>
 import { resolve } from "node:path";
-import { PrpExecutor } from "waymark/prp";
+import { PrpExecutor } from "waymark-runners/prp";
 import { CODER, runFolderAt } from "./run-folder.js";
 
 const [path] = process.argv.slice(2);

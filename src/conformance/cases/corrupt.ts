@@ -1,18 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
 import { type CheckpointSummary, summaryOf } from "../../contract/checkpoint.js";
-import {
-  ascending,
-  codeOf,
-  damageOf,
-  holds,
-  isReported,
-  refused,
-  same,
-  sameAsAppended,
-  sameIds,
-  show,
-} from "../check.js";
+import { codeOf } from "../../contract/errors.js";
+import { ascending, damageOf, holds, isReported, refused, same, sameAsAppended, sameIds, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";

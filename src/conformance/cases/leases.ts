@@ -1,7 +1,8 @@
 import type { AppendCondition, StorageAdapter } from "../../contract/adapter.js";
 import { summaryOf } from "../../contract/checkpoint.js";
+import { codeOf } from "../../contract/errors.js";
 import type { HeldTask, LeaseClaim, LeaseStore } from "../../contract/leases.js";
-import { codeOf, holds, refused, same, show } from "../check.js";
+import { holds, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, MEETINGS, pass, withOpen } from "../steps.js";

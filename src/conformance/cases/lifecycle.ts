@@ -1,7 +1,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../../contract/adapter.js";
-import { codeOf, holds, refused, same } from "../check.js";
+import { codeOf } from "../../contract/errors.js";
+import { holds, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { OPTIONAL_METHODS } from "../harness.js";

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
 import { seal } from "../../contract/checkpoint.js";
-import { ascending, codeOf, intact, refused, same, sameAsAppended, show } from "../check.js";
+import { codeOf } from "../../contract/errors.js";
+import { ascending, intact, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import {

@@ -3,7 +3,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf, sinceRemoval } from "../steps.js";
 
-/** The cases of `remove` and `removeTasks`. */
+/** The cases of `remove` and `removePrefix`. */
 export const removeCases: readonly ConformanceCase[] = [
   {
     name: "remove.ids",
@@ -67,7 +67,7 @@ export const removeCases: readonly ConformanceCase[] = [
   {
     name: "remove.prefix",
     promise: "removes every task whose id begins with the prefix, and no other",
-    about: "removeTasks",
+    about: "removePrefix",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -82,21 +82,20 @@ export const removeCases: readonly ConformanceCase[] = [
         kept.map((taskId) => draft(taskId, "c1")),
       );
       same(
-        await adapter.removeTasks?.("ten/"),
+        await adapter.removePrefix?.("ten/"),
         2 * gone.length,
-        "removeTasks MUST return how many checkpoints it removed",
+        "removePrefix MUST return how many checkpoints it removed",
       );
-      same(await adapter.removeTasks?.("ten/"), 0, "removeTasks of removed tasks removes nothing");
+      same(await adapter.removePrefix?.("ten/"), 0, "removePrefix of what is gone removes nothing");
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, left);
-      same(await adapter.append(draft("ten/a", "c9")), 1, "removeTasks MUST end the numbering: 1 comes next");
+      same(await adapter.append(draft("ten/a", "c9")), 1, "removePrefix MUST end the numbering: 1 comes next");
     },
   },
   {
     name: "remove.prefix-expected",
-    promise:
-      "removes the tasks with a prefix only if they haven't changed since the caller saw them: all of them or none",
-    about: "removeTasks",
+    promise: "removes the tasks with a prefix only if they are as the caller saw them: all of them or none",
+    about: "removePrefix",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -107,19 +106,15 @@ export const removeCases: readonly ConformanceCase[] = [
       for (const expected of wrong) {
         await refused(
           "CHECKPOINT_CONFLICT",
-          Promise.resolve(adapter.removeTasks?.("t/", expected)),
-          `removeTasks MUST refuse tasks that have changed: ${JSON.stringify(expected)}`,
+          Promise.resolve(adapter.removePrefix?.("t/", expected)),
+          `removePrefix MUST refuse tasks that aren't as expected: ${JSON.stringify(expected)}`,
         );
       }
       adapter = await store.carryOn(adapter);
       const taskIds = (await collect(adapter.tasks({ order: "taskId" }))).map(({ taskId }) => taskId);
-      same(taskIds, ["t/a", "t/b", "u"], "a refused removeTasks MUST remove nothing");
-      same(await adapter.removeTasks?.("t/", [b, a]), 3, "removeTasks MUST remove tasks that haven't changed");
-      same(
-        await adapter.removeTasks?.("t/", []),
-        0,
-        "removeTasks MUST accept that no tasks are expected and none exist",
-      );
+      same(taskIds, ["t/a", "t/b", "u"], "a refused removePrefix MUST remove nothing");
+      same(await adapter.removePrefix?.("t/", [b, a]), 3, "removePrefix MUST remove tasks that are as expected");
+      same(await adapter.removePrefix?.("t/", []), 0, "no tasks are as expected where none is expected");
     },
   },
   {

@@ -1,6 +1,7 @@
 import type { CorruptRecord, StorageAdapter } from "../../contract/adapter.js";
 import { type Payload, type StoredCheckpoint, seal } from "../../contract/checkpoint.js";
-import { ascending, codeOf, holds, intact, isReported, refused, same, sameAsEither, show } from "../check.js";
+import { codeOf } from "../../contract/errors.js";
+import { ascending, holds, intact, isReported, refused, same, sameAsEither, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, MEETINGS, pass, sequencesOf, withOpen } from "../steps.js";

@@ -1,5 +1,6 @@
 import { type CheckpointStatus, type StatusChange, seal } from "../../contract/checkpoint.js";
-import { ascending, codeOf, intact, refused, same, sameAsAppended } from "../check.js";
+import { codeOf } from "../../contract/errors.js";
+import { ascending, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, sequencesOf } from "../steps.js";

@@ -31,7 +31,7 @@ describe("the options", () => {
     [{ path: "b.db", taskSchema: null }, TypeError, "taskSchema"],
     [{ path: "b.db", maxPayloadBytes: 0 }, RangeError, "maxPayloadBytes"],
     [{ path: "b.db", busyTimeoutMs: 2 ** 31 }, RangeError, "busyTimeoutMs"],
-    [{ path: "b.db", busyTimeoutMs: "5" }, RangeError, "busyTimeoutMs"],
+    [{ path: "b.db", busyTimeoutMs: "5" }, TypeError, "busyTimeoutMs"],
     [{ path: "b.db", onCorrupt: "log" }, TypeError, "onCorrupt"],
     [{ path: "b.db", logger: { warn() {} } }, TypeError, "BuildCheckpointsOptions.logger"],
     [{ path: "b.db", database: {} }, TypeError, "database"],

@@ -31,7 +31,7 @@ it.each(["memory", "sqlite", "postgres"] as const)(
     const removals = noted(storage);
     await saver.deleteThread("t");
 
-    expect(removals).toEqual(["removeTasks langgraph/t/"]);
+    expect(removals).toEqual(["removePrefix langgraph/t/"]);
     expect(await collect(storage.tasks({ order: "taskId" }))).toMatchObject([{ taskId: "langgraph/t2/c/" }]);
     expect(await saver.getTuple(threadOf("t"))).toBeUndefined();
     expect((await saver.getTuple(threadOf("t2")))?.config).toEqual(ofOthers);
@@ -43,7 +43,7 @@ it.each(["memory", "sqlite", "postgres"] as const)(
 /** The removals that the storage is asked for from now on. */
 function noted(storage: StorageAdapter): readonly string[] {
   const removals: string[] = [];
-  for (const name of ["remove", "removeTasks"] as const) {
+  for (const name of ["remove", "removePrefix"] as const) {
     const method = storage[name]?.bind(storage) as ((...args: unknown[]) => Promise<number>) | undefined;
     Object.assign(storage, {
       [name]: (...args: unknown[]) => {

@@ -446,11 +446,11 @@ function onceBeforeRemoval(storage: StorageAdapter, threadId: string, call: () =
     isCalled = true;
     await call();
   };
-  const removeTasks = storage.removeTasks?.bind(storage);
-  if (removeTasks !== undefined) {
-    storage.removeTasks = async (prefix, expected) => {
+  const removePrefix = storage.removePrefix?.bind(storage);
+  if (removePrefix !== undefined) {
+    storage.removePrefix = async (prefix, expected) => {
       await meet(prefix);
-      return removeTasks(prefix, expected);
+      return removePrefix(prefix, expected);
     };
     return;
   }

@@ -2,8 +2,8 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CheckpointRepository } from "waymark/oneshot";
+import { chain, Project } from "../../runners/oneshot/project.js";
 import { visibleIn } from "../../support/visible-files.js";
-import { chain, Project } from "./project.js";
 
 const FOREIGN = '{"version":2,"steps":["plan","build"]}\n';
 

@@ -1,6 +1,6 @@
 // run-oneshot.test.ts shows the same of two runs of one process.
 import { describe, expect, it } from "vitest";
-import { outcomeOf, Project, workstream } from "./project.js";
+import { outcomeOf, Project, workstream } from "../../runners/oneshot/project.js";
 
 /** The pid of the first workstream that prints one. */
 const PID = /"line":"pid (\d+)"/;

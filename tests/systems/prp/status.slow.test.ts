@@ -2,8 +2,8 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { PrpCheckpointManager, prpStatus } from "waymark/prp";
+import { blocked, countingCoder, documentOf, Session } from "../../runners/prp/session.js";
 import { tempFolder } from "../../support/temp-folder.js";
-import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 describe("the status of a session", () => {
   it("has each task's stage, status, label, time and fix attempts, most recent first", async () => {

@@ -24,6 +24,14 @@ describe("openStorage", () => {
     expect(openStorage(url).name).toBe(name);
   });
 
+  it("opens memory: as a new and empty storage each time, and takes no path with it", async () => {
+    const manager = new CheckpointManager({ storage: openStorage("memory:") });
+    await manager.save("t", 1);
+    expect(await manager.has("t")).toBe(true);
+    expect(await new CheckpointManager({ storage: openStorage("memory:") }).has("t")).toBe(false);
+    expect(() => openStorage("memory:x")).toThrow(/memory: takes no path/);
+  });
+
   it("takes three slashes for an absolute path, and ~/ for the home folder", async () => {
     const folder = await tempFolder();
     const manager = new CheckpointManager({ storage: openStorage(`files://${folder}/store`) });

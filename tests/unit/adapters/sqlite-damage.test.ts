@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSy
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointCorruptError } from "waymark";
-import { damageIn, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { draft, fullDraft } from "../../../src/conformance/drafts.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
 
@@ -90,7 +90,7 @@ describe("payloads", () => {
     const adapter = openAdapter({ path });
     const found = await collect(adapter.read({ taskId: "t", order: "oldest" }));
     expect(found.map((record) => isCorrupt(record) && record.reason)).toEqual(["its payload is missing", false, false]);
-    const unverified = found.map((record) => (isCorrupt(record) ? "corrupt" : damageIn(record)));
+    const unverified = found.map((record) => (isCorrupt(record) ? "corrupt" : findDamage(record)));
     expect(unverified.slice(1)).toEqual(Array(2).fill("its payload fails its SHA-256 checksum"));
     await adapter.append(draft("t", "c4"));
     expect(await adapter.remove("u", "all")).toBe(1);
@@ -136,7 +136,7 @@ describe("a row that makes no sense", () => {
     ["error = 'x'", "its error is no object of texts"],
     ["error = '[]'", "its error is no object of texts"],
     ['error = \'{"message": "m", "code": 2}\'', "its error is no object of texts"],
-    ["status = 'done'", "it has no known status"],
+    ["status = 'done'", "its status is not known"],
     ["state_version = 0", "its stateVersion is no whole number from 1"],
     ["size_bytes = -1", "its sizeBytes is no whole number from 0"],
   ])("is reported whatever the filter says, and its neighbours are given: %s", async (change, reason) => {

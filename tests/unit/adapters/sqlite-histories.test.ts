@@ -69,7 +69,7 @@ describe("a history of states that grow", () => {
       await adapter.append(draft(taskId, "next", { body: branch }));
     }
     await adapter.append(draft("gone", "begun", { body: forked }), {}, { sharesWith: { taskId: "t", id: "nobody" } });
-    expect(await adapter.removeTasks("t")).toBe(200);
+    expect(await adapter.removePrefix("t")).toBe(200);
     await adapter.close();
     expect(statSync(path).size).toBeLessThan(10 * forked.length);
     const again = openAdapter({ path });

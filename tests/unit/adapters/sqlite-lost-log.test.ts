@@ -103,7 +103,7 @@ describe("a save that is acknowledged after the log is gone", () => {
       return adapter.replacePayload("t", "c1", payload, before.sha256);
     },
     remove: (adapter) => adapter.remove("t", ["c1"]),
-    removeTasks: (adapter) => adapter.removeTasks("t"),
+    removePrefix: (adapter) => adapter.removePrefix("t"),
     lease: (adapter) => adapter.leases.claim("t", "holder", 60_000),
   } satisfies Record<string, (adapter: ReturnType<typeof openAdapter>) => Promise<unknown>>;
   it.each(Object.entries(changes))("survives for each kind of change: %s", async (_name, change) => {

@@ -128,7 +128,7 @@ describe("a task's numbering", () => {
     for (const one of [...drafts("t", 3), draft("u", "c1")]) await adapter.append(one);
     expect(await adapter.remove("t", "all")).toBe(3);
     expect(await adapter.append(draft("t", "c9"))).toBe(1);
-    expect(await adapter.removeTasks("t")).toBe(1);
+    expect(await adapter.removePrefix("t")).toBe(1);
     const rows = ["waymark_tasks", "waymark_checkpoints", "waymark_payloads"].map((table) =>
       connect(path).prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
     );

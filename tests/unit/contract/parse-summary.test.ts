@@ -37,7 +37,7 @@ describe("parseSummary", () => {
     [{ sequence: "3" }, "its sequence is no whole number from 1"],
     [{ sequence: 2 ** 53 }, "its sequence is no whole number from 1"],
     [{ sizeBytes: -1 }, "its sizeBytes is no whole number from 0"],
-    [{ status: "done" }, "it has no known status"],
+    [{ status: "done" }, "its status is not known"],
     [{ metadata: [] }, "its metadata is no object"],
     [{ error: { message: "m", code: 2 } }, "its error is no object of texts"],
     [{ error: {} }, "its error is no object of texts"],

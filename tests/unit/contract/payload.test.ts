@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";
-import { damageIn, isCorrupt, makePayload, openPayload } from "waymark/adapter";
+import { findDamage, isCorrupt, makePayload, openPayload } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 
 const draft = {
@@ -30,7 +30,7 @@ it("a manager reads checkpoints that were appended without it, and the other way
   const saved = await manager.save("t", { n: 2 });
   const record = await storage.get("t", saved.id);
   if (record === undefined || isCorrupt(record)) throw new Error("It must be there.");
-  expect(damageIn(record)).toBeUndefined();
+  expect(findDamage(record)).toBeUndefined();
   expect(await openPayload(record.payload, { context: record, transforms })).toEqual({ state: { n: 2 } });
 });
 

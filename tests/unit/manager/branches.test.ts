@@ -11,7 +11,7 @@ import {
   gzip,
   type StorageAdapter,
 } from "waymark";
-import { damageIn, isCorrupt, isPassing } from "waymark/adapter";
+import { findDamage, isCorrupt, isPassing } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
@@ -132,7 +132,7 @@ describe("fork", () => {
     const { payload } = await recordOf(storage, "t", first.id);
     for (const { taskId, id } of [forked, rewound]) {
       const record = await recordOf(storage, taskId, id);
-      expect([record.payload, record.stateVersion, damageIn(record)]).toEqual([payload, 1, undefined]);
+      expect([record.payload, record.stateVersion, findDamage(record)]).toEqual([payload, 1, undefined]);
     }
     const sharesWith = { taskId: "t", id: first.id };
     expect(appends).toEqual([

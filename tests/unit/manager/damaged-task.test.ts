@@ -34,7 +34,7 @@ describe("a task without an intact checkpoint", () => {
     const before = contents();
     const corrupt = {
       code: "CHECKPOINT_CORRUPT",
-      message: expect.stringContaining(`3 can't be read (the first at ${newest}: it has no known status)`),
+      message: expect.stringContaining(`3 can't be read (the first at ${newest}: its status is not known)`),
     };
     await expect(manager.latest("t")).rejects.toMatchObject(corrupt);
     await expect(manager.list("t")).rejects.toMatchObject(corrupt);

@@ -144,11 +144,19 @@ describe("save", () => {
   it.each<[object, string]>([
     [{ host: "a", when: new Date(0) }, "metadata.when"],
     [{ gates: [{ check() {} }] }, "metadata.gates[0].check"],
-    [{ "two words": undefined }, 'metadata["two words"]'],
+    [{ "two words": [undefined] }, 'metadata["two words"][0]'],
   ])("says where metadata isn't plain JSON: %o", async (metadata, path) => {
     const saving = managerInMemory().save("t", 1, { metadata: metadata as JsonObject });
     await expect(saving).rejects.toThrow(TypeError);
     await expect(saving).rejects.toThrow(`; ${path} isn't. Nothing was saved.`);
+  });
+
+  it("leaves out fields of metadata that are undefined", async () => {
+    const saved = await managerInMemory().save("t", 1, {
+      metadata: { host: "a", port: undefined, at: { x: undefined } },
+    });
+    expect(saved.metadata).toEqual({ host: "a", at: {} });
+    expect(saved.metadata).not.toHaveProperty("port");
   });
 
   it("says that a state above the longest text must be split, whatever maxPayloadBytes is", async () => {

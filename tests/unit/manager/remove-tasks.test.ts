@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { type CheckpointEvents, CheckpointManager, type StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 
-/** The memory adapter without its own `removeTasks`. */
+/** The memory adapter without its own `removePrefix`. */
 function oneByOne(): StorageAdapter {
   const storage = new MemoryAdapter();
-  Object.defineProperty(storage, "removeTasks", { value: undefined });
+  Object.defineProperty(storage, "removePrefix", { value: undefined });
   return storage;
 }
 
@@ -17,10 +17,10 @@ const STORAGES: Record<string, () => StorageAdapter> = {
 it("removeTasks uses the storage's own removeTasks if there is one", async () => {
   const storage = new MemoryAdapter();
   const asked: string[] = [];
-  const removeTasks = storage.removeTasks.bind(storage);
-  storage.removeTasks = async (prefix) => {
+  const removePrefix = storage.removePrefix.bind(storage);
+  storage.removePrefix = async (prefix) => {
     asked.push(prefix);
-    return removeTasks(prefix);
+    return removePrefix(prefix);
   };
   const manager = new CheckpointManager({ storage });
   for (const taskId of ["a/1", "a/2"]) await manager.save(taskId, 1);

@@ -8,7 +8,7 @@ const isoDate = z.codec(z.iso.datetime(), z.date(), {
   encode: (date) => date.toISOString(),
 });
 
-function managerWith<Schema extends StateSchema>(schema: Schema, storage = new MemoryAdapter()) {
+function managerWith<State>(schema: StateSchema<unknown, State>, storage = new MemoryAdapter()) {
   return new CheckpointManager({ storage, schema });
 }
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import {
   CheckpointManager,
   type CheckpointManagerOptions,
-  type StateSchema,
+  type EncodingSchema,
   type StorageAdapter,
   StorageError,
 } from "waymark";
@@ -20,13 +20,13 @@ export const STORAGES: Record<string, () => Promise<StorageAdapter>> = {
   postgres: async () => (await newStore()).adapter,
 };
 
-/** A manager that leaves its storage open, with a logger that records its lines. */
-export function managerOn<Schema extends StateSchema = StateSchema>(
+/** A manager that leaves its storage open, with a logger that keeps its lines. */
+export function managerOn<State = unknown>(
   storage: StorageAdapter = new MemoryAdapter(),
-  options: Partial<CheckpointManagerOptions<Schema>> = {},
+  options: Partial<CheckpointManagerOptions<EncodingSchema<State>>> = {},
 ) {
   const logger = recordingLogger();
-  const manager = new CheckpointManager<Schema>({ storage, ownsStorage: false, logger, ...options });
+  const manager = new CheckpointManager({ storage, ownsStorage: false, logger, ...options });
   return { manager, storage, logger };
 }
 

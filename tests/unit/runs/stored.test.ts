@@ -12,7 +12,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
 
 const keys = { k1: randomBytes(32) };
-const WAYS: Record<string, Partial<CheckpointManagerOptions>> = {
+const WAYS: Record<string, Pick<CheckpointManagerOptions, "transforms">> = {
   "as they are": {},
   compressed: { transforms: [gzip()] },
   "compressed and encrypted": { transforms: [gzip(), encrypt({ keys, current: "k1" })] },

@@ -188,7 +188,7 @@ describe("a damaged file", () => {
     ["a head that is no JSON", () => '{"waymark":1,"taskId":,\n"state":{}}\n', "it is not JSON, or cut short"],
     ["a head without its end", () => '{"waymark":1}\n', "its first line holds no head"],
     ["a changed status", (text: string) => text.replace("running", "paused"), "its seal doesn't match"],
-    ["an unknown status", (text: string) => text.replace("running", "sitting"), "it has no known status"],
+    ["an unknown status", (text: string) => text.replace("running", "sitting"), "its status is not known"],
     ["a changed id", (text: string) => text.replace('"id":"a2"', '"id":"a9"'), "its seal doesn't match"],
     [
       "a sequence of text",

@@ -48,7 +48,7 @@ it.each(["the whole task", "an id that the caller chose", "a prefix"])(
     };
     const remover = openAdapter({ pool: spyingPool(newPool(url), { after }), schema });
     const removed =
-      what === "a prefix" ? remover.removeTasks("t") : remover.remove("t", what === "the whole task" ? "all" : ["c1"]);
+      what === "a prefix" ? remover.removePrefix("t") : remover.remove("t", what === "the whole task" ? "all" : ["c1"]);
     await Promise.race([removed, untilWaiting(url, schema, 2)]);
     await holder.query("SELECT pg_advisory_unlock(hashtext($1))", [schema]);
     holder.release();

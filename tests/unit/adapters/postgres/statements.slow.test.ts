@@ -43,7 +43,7 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   await adapter.leases.release("t", token);
   await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
   await adapter.remove("t", "all");
-  await adapter.removeTasks("u");
+  await adapter.removePrefix("u");
 }
 
 describe("statements", () => {

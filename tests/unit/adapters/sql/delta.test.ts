@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bytesOf, deltaBetween, type StoredDelta, withDeltas } from "../../../../adapters/sql/delta.js";
+import { bytesOfNumbers, deltaBetween, type StoredDelta, withDeltas } from "../../../../adapters/sql/delta.js";
 import { messages } from "../../../support/histories.js";
 
 const edit = fc.record({
@@ -43,7 +43,7 @@ function inOrder(base: Buffer, text: Buffer): Buffer {
   let same = 0;
   while (same < base.length && same < text.length && base[same] === text[same]) same += 1;
   const insert = text.subarray(same);
-  return Buffer.concat([bytesOf([2, 0, same, insert.length, base.length - same, 0, 0]), insert]);
+  return Buffer.concat([bytesOfNumbers([2, 0, same, insert.length, base.length - same, 0, 0]), insert]);
 }
 
 function stored(bytes: Buffer, isInOrder = false): StoredDelta {
@@ -164,7 +164,7 @@ describe("a delta", () => {
     ["before", [10, 1, 1, 5, 0]],
     ["far away", [10, 1, 2 ** 52, 2 ** 52, 0]],
   ])("that copies from %s of its base is refused", (_where, numbers) => {
-    expect(() => withDeltas(Buffer.alloc(10), [stored(bytesOf(numbers))], 2 ** 53)).toThrow(RangeError);
+    expect(() => withDeltas(Buffer.alloc(10), [stored(bytesOfNumbers(numbers))], 2 ** 53)).toThrow(RangeError);
   });
 
   it("needs no more memory than the text, whatever the size of those between", () => {
@@ -172,9 +172,9 @@ describe("a delta", () => {
     const sizes = Array.from({ length: 5 }, (_, index) => 1000 * 100 ** index);
     const growing = sizes.map((size) => {
       const copies = Array.from({ length: 99 }, () => [2 * size - 1, size, 0]);
-      return stored(bytesOf([size, 100, 0, size, 0, ...copies.flat()]));
+      return stored(bytesOfNumbers([size, 100, 0, size, 0, ...copies.flat()]));
     });
-    const last = stored(bytesOf([10 ** 13, 1, 10 ** 13, 10, 0]));
+    const last = stored(bytesOfNumbers([10 ** 13, 1, 10 ** 13, 10, 0]));
     const base = Buffer.from("0123456789".repeat(100));
     expect(withDeltas(base, [...growing, last], 10).toString()).toBe("0123456789");
     expect(() => withDeltas(base, growing, 1000)).toThrow(RangeError);

@@ -1,0 +1,140 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { copyRecord } from "../../src/contract/checkpoint.js";
+import { isBusy } from "./errors.js";
+import type { Append, Outcome } from "./writer.js";
+
+const FIRST_PAUSE_MS = 1;
+const LONGEST_PAUSE_MS = 20;
+/** The most appends of one transaction, and about the most text: waiting appends take no more memory. */
+const MOST_APPENDS = 256;
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** Who waits for an append. */
+interface Caller {
+  readonly resolve: (sequence: number) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Puts an adapter's calls in order. Appends that are called in one turn of the event loop share a transaction, and so one
+ * sync of the disk. While another process has locked the database, it calls again, without blocking this process.
+ */
+export class WriteQueue {
+  readonly #timeoutMs: number;
+  readonly #commit: (appends: readonly Append[]) => readonly Outcome[];
+  #appends: Append[] = [];
+  /** The caller of each append. Kept apart from the drafts, so that stored drafts can be freed. */
+  #callers: Caller[] = [];
+  #bytes = 0;
+  #lastWrite: Promise<unknown> | undefined;
+  #lastSuccessMs = Number.NEGATIVE_INFINITY;
+  #idle: Promise<unknown> = Promise.resolve();
+
+  /**
+   * @param timeoutMs - How long a call is tried again, since it was made, or since one before it has succeeded.
+   * @param commit - Makes the appends in one transaction.
+   */
+  constructor(timeoutMs: number, commit: (appends: readonly Append[]) => readonly Outcome[]) {
+    this.#timeoutMs = timeoutMs;
+    this.#commit = commit;
+  }
+
+  /** One that is called alone is made as soon as its caller waits. */
+  append({ draft, condition, options }: Append): Promise<number> {
+    return new Promise((resolve, reject) => {
+      // The caller may change all of them as soon as it has its promise.
+      this.#appends.push({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options } });
+      this.#callers.push({ resolve, reject });
+      this.#bytes += draft.sizeBytes;
+      if (this.#appends.length === MOST_APPENDS || this.#bytes >= MOST_BYTES) this.flush();
+      else if (this.#appends.length === 1) queueMicrotask(() => this.flush());
+    });
+  }
+
+  /** Calls `work` at once, or when all calls before it are done and the database is free. */
+  write<Result>(work: () => Result): Promise<Result> {
+    this.flush();
+    return this.#inTurn(work);
+  }
+
+  /** Calls `work` at once, or as soon as the database can be read. */
+  async read<Result>(work: () => Result): Promise<Result> {
+    this.flush();
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      return this.#untilFree(work);
+    }
+  }
+
+  /** Begins to make the appends that wait: other calls come after them. */
+  flush(): void {
+    const [appends, callers] = [this.#appends, this.#callers];
+    if (appends.length === 0) return;
+    this.#appends = [];
+    this.#callers = [];
+    this.#bytes = 0;
+    void settle(
+      this.#inTurn(() => this.#commit(appends)),
+      callers,
+    );
+  }
+
+  /** Resolves when none of the calls made so far waits any more. */
+  get idle(): Promise<unknown> {
+    return this.#idle;
+  }
+
+  async #inTurn<Result>(work: () => Result): Promise<Result> {
+    try {
+      if (this.#lastWrite === undefined) return work();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+    }
+    const turn = this.#untilFree(work, this.#lastWrite);
+    this.#lastWrite = turn;
+    try {
+      return await turn;
+    } finally {
+      if (this.#lastWrite === turn) this.#lastWrite = undefined;
+    }
+  }
+
+  #untilFree<Result>(work: () => Result, before?: Promise<unknown>): Promise<Result> {
+    const calledMs = performance.now();
+    const waitedMs = () => performance.now() - Math.max(calledMs, this.#lastSuccessMs);
+    const result = Promise.allSettled([before])
+      .then(() => untilFree(work, () => this.#timeoutMs - waitedMs()))
+      .then((done) => {
+        this.#lastSuccessMs = performance.now();
+        return done;
+      });
+    this.#idle = Promise.allSettled([this.#idle, result]).then(() => undefined);
+    return result;
+  }
+}
+
+async function settle(made: Promise<readonly Outcome[]>, callers: readonly Caller[]): Promise<void> {
+  try {
+    for (const [index, outcome] of (await made).entries()) {
+      if ("error" in outcome) callers[index]?.reject(outcome.error);
+      else callers[index]?.resolve(outcome.sequence);
+    }
+  } catch (error) {
+    for (const { reject } of callers) reject(error);
+  }
+}
+
+async function untilFree<Result>(work: () => Result, leftMs: () => number): Promise<Result> {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+    try {
+      return work();
+    } catch (error) {
+      const mostMs = leftMs();
+      if (!isBusy(error) || mostMs <= 0) throw error;
+      // At random times: processes that wait for each other would meet again and again.
+      await sleep(Math.min(pauseMs * (0.5 + Math.random()), mostMs));
+    }
+  }
+}

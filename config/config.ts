@@ -1,0 +1,73 @@
+import { MemoryAdapter } from "../adapters/memory.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/options.js";
+
+/**
+ * A project's settings for its checkpoints. Its program takes them with `openManager`; the `waymark` command takes `storage`,
+ * `retention`, `transforms` and `redact`, and shows states in their stored form.
+ */
+export interface WaymarkConfig
+  extends Pick<
+    CheckpointManagerOptions,
+    "schema" | "stateVersion" | "migrations" | "retention" | "transforms" | "redact"
+  > {
+  /**
+   * A storage URL for `openStorage`, whose relative path begins at the folder of the configuration's file; or any adapter. All
+   * managers of the process share that adapter, and the first `close` closes it.
+   */
+  readonly storage?: string | StorageAdapter | undefined;
+}
+
+/**
+ * Checks a configuration and returns it with its own type. `waymark.config.js`, `.mjs` or, where Node strips types, `.ts`
+ * exports it as default.
+ *
+ * @example
+ * ```ts
+ * import { gzip } from "waymark";
+ * import { defineConfig } from "waymark/config";
+ *
+ * const config = defineConfig({
+ *   storage: "sqlite:.waymark/checkpoints.db",
+ *   retention: { keepLast: 50 },
+ *   transforms: [gzip()],
+ * });
+ * ```
+ *
+ * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
+ */
+export function defineConfig<const Config extends WaymarkConfig>(config: Config & OnlyKeysOf<Config>): Config {
+  checkConfig("The configuration", config);
+  return config;
+}
+
+/** Makes a misspelled setting a compile error. */
+type OnlyKeysOf<Config> = Readonly<Record<Exclude<keyof Config, keyof WaymarkConfig>, never>>;
+
+/**
+ * Refuses a value that is not a configuration.
+ *
+ * @param what - Where it comes from, for the message: `/project/waymark.config.json`.
+ * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
+ */
+export function checkConfig(what: string, config: unknown): asserts config is WaymarkConfig {
+  checkKeys(what, config, CONFIG_KEYS);
+  // Each setting is checked below, whatever its type is.
+  const { storage, ...others } = config as WaymarkConfig;
+  const isAdapter = typeof storage === "object" && storage !== null && typeof storage.append === "function";
+  if (storage !== undefined && typeof storage !== "string" && !isAdapter) {
+    throw new TypeError(`storage of ${what} must be a URL such as "sqlite:.waymark/checkpoints.db", or an adapter.`);
+  }
+  resolveOptions({ ...others, storage: new MemoryAdapter() });
+}
+
+const CONFIG_KEYS = keysOf<WaymarkConfig>({
+  storage: true,
+  schema: true,
+  stateVersion: true,
+  migrations: true,
+  retention: true,
+  transforms: true,
+  redact: true,
+});

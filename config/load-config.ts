@@ -1,0 +1,142 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, dirname, extname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { compileFunction } from "node:vm";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { checkConfig, type WaymarkConfig } from "./config.js";
+import { assertOurs } from "./config-owner.js";
+
+export interface LoadConfigOptions {
+  /** The folder where the search begins. Default: the current one. */
+  readonly cwd?: string | undefined;
+  /** The configuration's file, instead of a search; relative to `cwd`. */
+  readonly file?: string | undefined;
+}
+
+/** A project's configuration, and where it stands. */
+export interface LoadedConfig extends WaymarkConfig {
+  /** Its whole path. */
+  readonly file: string;
+  /** The folder that its relative paths begin at. */
+  readonly folder: string;
+}
+
+/**
+ * The configuration of the folder, or of the nearest folder above that has one: `waymark.config.js`, `.mjs`, `.ts` or
+ * `.json`, or `"waymark"` in a package.json. One that is found must belong to this user or to root. `undefined` if
+ * there is none.
+ *
+ * @throws {TypeError} It can't be loaded, it is wrong, or it belongs to somebody else; the message names the file.
+ */
+export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig | undefined> {
+  checkKeys("LoadConfigOptions", options, keysOf<LoadConfigOptions>({ cwd: true, file: true }));
+  const { cwd = process.cwd(), file } = options;
+  if (file !== undefined) return load(resolve(cwd, file), { isFound: false });
+  for (const folder of foldersFrom(resolve(cwd))) {
+    for (const name of NAMES) {
+      const path = join(folder, name);
+      const loaded = existsSync(path) ? await load(path, { isFound: true }) : undefined;
+      if (loaded !== undefined) return loaded;
+    }
+    if (folder === homedir()) return undefined;
+  }
+  return undefined;
+}
+
+const TYPES = [".js", ".mjs", ".ts", ".json"];
+const NAMES = [...TYPES.map((type) => `waymark.config${type}`), "package.json"];
+
+/** Says where a search without a result has looked. */
+export function searchedPlaces(cwd = process.cwd()): string {
+  return `neither ${resolve(cwd)} nor a folder above it has a ${NAMES.slice(0, -1).join(", ")}, or a package.json with "waymark"`;
+}
+
+/** The folder and all above it. */
+function foldersFrom(folder: string): string[] {
+  const above = dirname(folder);
+  return above === folder ? [folder] : [folder, ...foldersFrom(above)];
+}
+
+/**
+ * @param isFound - Whether a search found it: then it must be ours, and a package.json may have no configuration.
+ * @throws {TypeError} It can't be used; the message names it.
+ */
+async function load(path: string, { isFound }: { readonly isFound: boolean }): Promise<LoadedConfig | undefined> {
+  try {
+    const config = await read(path, isFound);
+    if (config === undefined) return undefined;
+    checkConfig("The configuration", config);
+    return { ...config, file: path, folder: dirname(path) };
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new TypeError(`The configuration in ${path} can't be used: ${reason}`, { cause });
+  }
+}
+
+/** Its value, which may be anything. A configuration that is a program runs only once it is known to be ours. */
+async function read(path: string, isFound: boolean): Promise<unknown> {
+  const type = extname(path);
+  if (!existsSync(path)) throw new Error("there is no such file.");
+  if (!TYPES.includes(type)) throw new Error("its name must end in .js, .mjs, .ts or .json.");
+  if (type !== ".json") {
+    if (isFound) await assertOurs(path);
+    if (type === ".js") await assertParses(path);
+    return type === ".ts" ? importTypeScript(path) : importDefault(path);
+  }
+  const json = await readJson(path);
+  const config = basename(path) === "package.json" ? valueIn(json, "waymark") : json;
+  if (config === undefined && isFound) return undefined;
+  if (config === undefined) throw new Error('it has no "waymark".');
+  // JSON was read, and nothing of it was used.
+  if (isFound) await assertOurs(path);
+  return config;
+}
+
+async function importDefault(path: string): Promise<unknown> {
+  const exported = valueIn(await import(pathToFileURL(path).href), "default");
+  if (exported !== undefined) return exported;
+  throw new Error("it has no default export; write `export default defineConfig({ … })`.");
+}
+
+/** Node strips the types itself, or a loader of the user's own does. */
+async function importTypeScript(path: string): Promise<unknown> {
+  try {
+    return await importDefault(path);
+  } catch (cause) {
+    if (!(cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION")) throw cause;
+    const needed = `it needs Node 22.18 or newer, which strips its types, and this is Node ${process.version}.`;
+    throw new Error(`${needed} Rename it to waymark.config.mjs, without types.`, { cause });
+  }
+}
+
+/**
+ * Refuses an ES module that Node would take for CommonJS. Node's own answer is a warning, and depends on its version.
+ *
+ * @throws {Error} It says how to rename the file.
+ */
+async function assertParses(path: string): Promise<void> {
+  const manifest = foldersFrom(dirname(path))
+    .map((folder) => join(folder, "package.json"))
+    .find((file) => existsSync(file));
+  if (manifest === undefined || valueIn(await readJson(manifest), "type") === "module") return;
+  const code = await readFile(path, "utf8");
+  try {
+    compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"]);
+  } catch (cause) {
+    throw new Error(
+      `it isn't CommonJS, as ${manifest} says without "type": "module". If it has \`import\` or \`export\`, rename it to ` +
+        `${basename(path, ".js")}.mjs.`,
+      { cause },
+    );
+  }
+}
+
+async function readJson(path: string): Promise<unknown> {
+  return JSON.parse((await readFile(path, "utf8")).replace(/^\uFEFF/, ""));
+}
+
+function valueIn(object: unknown, key: string): unknown {
+  return typeof object === "object" && object !== null ? Reflect.get(object, key) : undefined;
+}

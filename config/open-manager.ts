@@ -1,0 +1,78 @@
+import { openStorage } from "../adapters/index.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { CheckpointManager } from "../src/manager/manager.js";
+import type { CheckpointManagerOptions } from "../src/manager/options.js";
+import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";
+import { type LoadConfigOptions, type LoadedConfig, loadConfig, searchedPlaces } from "./load-config.js";
+
+/** Where the configuration is, and settings that take precedence over it. */
+export interface OpenManagerOptions<Schema extends StateSchema = StateSchema>
+  extends LoadConfigOptions,
+    Pick<CheckpointManagerOptions<Schema>, "schema" | "stateVersion" | "migrations" | "logger"> {
+  /** A storage URL, whose relative path begins at `cwd`, or an adapter. With it, no configuration is needed. */
+  readonly storage?: string | StorageAdapter | undefined;
+}
+
+/**
+ * A manager as the project's configuration says: on the storage that the `waymark` command opens in the same project, with
+ * the configuration's schema, retention, transforms and redaction. `close` closes the storage too.
+ *
+ * @example
+ * ```ts
+ * import { openManager } from "waymark/config";
+ *
+ * await using manager = await openManager<{ phase: number }>({ storage: "memory:" });
+ * await manager.save("build-42", { phase: 2 });
+ * ```
+ *
+ * @throws {TypeError | RangeError} There is no configuration, it can't be used, or it names no storage.
+ * @throws {UnsupportedOperationError} No storage of that scheme is known.
+ */
+export async function openManager<State = unknown>(
+  options?: OpenManagerOptions<EncodingSchema<State>>,
+): Promise<CheckpointManager<State>>;
+export async function openManager<State, Saved>(
+  options: OpenManagerOptions<StateSchema<Saved, State>>,
+): Promise<CheckpointManager<State, Saved>>;
+export async function openManager(options: OpenManagerOptions = {}): Promise<CheckpointManager> {
+  checkKeys("OpenManagerOptions", options, OPTION_KEYS);
+  const { cwd, file, storage: chosen, ...others } = options;
+  const loaded = await loadConfig({ cwd, file });
+  const { file: _file, folder: _folder, storage: configured, ...config } = loaded ?? {};
+  const given = Object.entries(others).filter(([, value]) => value !== undefined);
+  const storage = chosen === undefined ? fromConfig(configured, loaded, cwd) : opened(chosen, cwd ?? process.cwd());
+  return new CheckpointManager({ ...config, ...Object.fromEntries(given), storage });
+}
+
+const OPTION_KEYS = keysOf<OpenManagerOptions>({
+  cwd: true,
+  file: true,
+  storage: true,
+  schema: true,
+  stateVersion: true,
+  migrations: true,
+  logger: true,
+});
+
+function fromConfig(
+  storage: string | StorageAdapter | undefined,
+  loaded: LoadedConfig | undefined,
+  cwd: string | undefined,
+): StorageAdapter {
+  if (loaded === undefined) {
+    throw new TypeError(
+      `There is no configuration: ${searchedPlaces(cwd)}. Write waymark.config.mjs with ` +
+        '`export default { storage: "sqlite:.waymark/checkpoints.db" };`, or pass `storage`. Nothing was opened.',
+    );
+  }
+  if (storage !== undefined) return opened(storage, loaded.folder);
+  throw new TypeError(
+    `The configuration in ${loaded.file} names no storage. Add storage: "sqlite:.waymark/checkpoints.db" to it, or pass \`storage\`. ` +
+      "Nothing was opened.",
+  );
+}
+
+function opened(storage: string | StorageAdapter, relativeTo: string): StorageAdapter {
+  return typeof storage === "string" ? openStorage(storage, { relativeTo }) : storage;
+}

@@ -1,0 +1,85 @@
+import type { Logger } from "waymark";
+import { safeLogger } from "waymark/kit";
+
+/** A workstream as a list shows it when a run begins. */
+export interface ListedWorkstream {
+  readonly id: string;
+  readonly command: string;
+  readonly dependsOn: readonly string[];
+  /** The absolute path of the Markdown file that describes it, if one does. */
+  readonly file?: string;
+  /** An earlier run has completed it, or its file says so: this run skips it. */
+  readonly completed: boolean;
+}
+
+/** Why and how a workstream failed. */
+export interface WorkstreamFailure {
+  readonly workstream: string;
+  /** Null if it couldn't be started, or a signal ended it. */
+  readonly exitCode: number | null;
+  /** The signal that ended it, if one did. */
+  readonly signal: NodeJS.Signals | null;
+  /** In short: `exited with 3`. */
+  readonly reason: string;
+  /** The last lines of its output, stdout and stderr together; see `tailLines`. */
+  readonly outputTail: readonly string[];
+  readonly durationMs: number;
+}
+
+/**
+ * The events of a run, in order. A workstream's `workstreamStarted` is followed by its `output`, and by exactly one of
+ * `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. If it couldn't be started, there is only the
+ * failure. The checkpoint on disk already has what an event reports.
+ */
+export type OneshotEvent =
+  | {
+      readonly type: "runStarted";
+      readonly feature: string;
+      readonly agentId: string;
+      /** It continues from a checkpoint. */
+      readonly resumed: boolean;
+      readonly jobs: number;
+      /** The plan's file, relative to the base folder; absent if it came as an object. */
+      readonly plan?: string;
+      /** In the plan's order. */
+      readonly workstreams: readonly ListedWorkstream[];
+    }
+  | { readonly type: "workstreamStarted"; readonly workstream: string }
+  | {
+      readonly type: "output";
+      readonly workstream: string;
+      readonly stream: "stdout" | "stderr";
+      /** Without its line break. A line of more than 64 Ki characters comes in pieces. */
+      readonly line: string;
+    }
+  | { readonly type: "workstreamFinished"; readonly workstream: string; readonly durationMs: number }
+  | ({ readonly type: "workstreamFailed" } & WorkstreamFailure)
+  /** It was ended before it was done, because the run was paused or can't go on. A resumed run starts it again. */
+  | { readonly type: "workstreamStopped"; readonly workstream: string; readonly durationMs: number }
+  | {
+      readonly type: "runEnded";
+      /** The checkpoint's status. After `completed` there is no checkpoint. */
+      readonly status: "completed" | "failed" | "paused";
+      readonly completed: readonly string[];
+      readonly durationMs: number;
+    };
+
+export type OneshotListener = (event: OneshotEvent) => void;
+
+/** The listener, wrapped so that it fails no run if it throws or rejects. */
+export function safeListener(listener: OneshotListener | undefined, logger: Logger): OneshotListener {
+  let hasThrown = false;
+  const report = (error: unknown, { type }: OneshotEvent) => {
+    if (!hasThrown) safeLogger(logger).error({ error }, `The listener threw at ${type}; the run goes on`);
+    hasThrown = true;
+  };
+  return (event) => {
+    try {
+      // Nobody waits for an asynchronous listener, but its rejection must be handled.
+      const returned: unknown = listener?.(event);
+      if (returned instanceof Promise) returned.catch((error: unknown) => report(error, event));
+    } catch (error) {
+      report(error, event);
+    }
+  };
+}

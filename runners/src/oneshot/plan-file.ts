@@ -1,0 +1,121 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { nameOf, reasonOf } from "waymark/kit";
+import type { OneshotRunState } from "waymark/oneshot";
+import { parse } from "yaml";
+import { invalidPlan, OneshotError } from "./errors.js";
+import { type CheckedWorkstream, checkPlan, type OneshotPlan, type WorkstreamFolder } from "./plan.js";
+import { readWorkstreams } from "./workstream-folder.js";
+
+/** A plan, ready to be run. */
+export interface LoadedPlan {
+  /** In the plan's order; those of a folder by their ids. */
+  readonly workstreams: readonly CheckedWorkstream[];
+  /** Its file, relative to the base folder; absent if the plan came as an object. */
+  readonly file?: string;
+  /** The folder of its workstreams, if it came as an object with one. */
+  readonly folder?: WorkstreamFolder;
+}
+
+/** Where a plan may come from. */
+export interface PlanSource {
+  readonly featureId: string;
+  /** The project's folder, absolute. */
+  readonly baseDir: string;
+  /** The plan, or the path of its file. Default: `recorded`. */
+  readonly plan?: OneshotPlan | WorkstreamFolder | string | undefined;
+  /** The plan that the checkpoint names. Default: the feature's file in `.sdp/plans`. */
+  readonly recorded?: OneshotRunState | undefined;
+}
+
+const EXTENSIONS = [".yaml", ".yml", ".json"];
+
+/**
+ * Finds, reads and checks a plan.
+ *
+ * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with everything that is wrong.
+ */
+export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
+  const { featureId, baseDir, recorded } = source;
+  const plan = source.plan ?? recordedPlan(recorded, baseDir) ?? findPlan(source);
+  const isFile = typeof plan === "string";
+  const form = isFile ? parsePlan(await readPlan(plan), plan) : checked(plan, "The plan");
+  const workstreams = isFolder(form) ? await readWorkstreams(featureId, form, baseDir) : form;
+  if (isFile) return { workstreams, file: relative(baseDir, resolve(plan)) };
+  return { workstreams, ...(isFolder(form) ? { folder: form } : undefined) };
+}
+
+/** Whether a folder's command names neither `$WS` nor `$WS_FILE`. In double quotes, a shell has replaced them by nothing. */
+export function namesNoWorkstream({ workstreams }: LoadedPlan): boolean {
+  return workstreams.some(({ file, command }) => file !== undefined && !command.includes("WS"));
+}
+
+function recordedPlan(
+  { plan, workstreams, command }: OneshotRunState = {},
+  baseDir: string,
+): WorkstreamFolder | string | undefined {
+  if (plan !== undefined) return resolve(baseDir, plan);
+  return workstreams === undefined || command === undefined ? undefined : { workstreams, command };
+}
+
+type PlanForm = readonly CheckedWorkstream[] | WorkstreamFolder;
+
+function isFolder(form: PlanForm): form is WorkstreamFolder {
+  return "command" in form;
+}
+
+/**
+ * Reads a plan from YAML, or from JSON if the file's name ends so.
+ *
+ * @throws {OneshotError} `PLAN_INVALID`.
+ */
+export function parsePlan(source: string, path: string): PlanForm {
+  if (/\.(?:md|mdx|markdown)$/i.test(path)) {
+    throw invalidPlan(`The plan ${path}`, [`it is Markdown, and a plan is YAML or JSON. ${FOLDER_ADVICE}`]);
+  }
+  let plan: unknown;
+  try {
+    plan = path.endsWith(".json") ? JSON.parse(source) : parse(source, { logLevel: "error" });
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "MULTIPLE_DOCS") {
+      const [place = ""] = / at line \d+, column \d+/.exec(cause.message) ?? [];
+      const issue = `it has multiple documents${place}, as Markdown with front matter has, and a plan is one. ${FOLDER_ADVICE}`;
+      throw invalidPlan(`The plan ${path}`, [issue], cause);
+    }
+    // Behind an empty line, the YAML library shows the place once more.
+    const [what = ""] = reasonOf(cause).split(":\n\n");
+    throw invalidPlan(`The plan ${path}`, [what.replaceAll("\n", " ")], cause);
+  }
+  return checked(plan, `The plan ${path}`);
+}
+
+const FOLDER_ADVICE =
+  'If workstreams are described in Markdown files, give their folder as "workstreams" and a "command" (on the command ' +
+  "line: --workstreams <folder> --command <template>)";
+
+function checked(plan: unknown, what: string): PlanForm {
+  const check = checkPlan(plan);
+  if ("issues" in check) throw invalidPlan(what, check.issues);
+  return "folder" in check ? check.folder : check.workstreams;
+}
+
+function findPlan({ featureId, baseDir }: PlanSource): string {
+  const stem = join(baseDir, ".sdp", "plans", nameOf(featureId));
+  const found = EXTENSIONS.map((extension) => `${stem}${extension}`).find((path) => existsSync(path));
+  if (found !== undefined) return found;
+  throw new OneshotError(
+    "PLAN_UNREADABLE",
+    `No plan was given for feature ${JSON.stringify(featureId)}, and there is no ${stem}${EXTENSIONS.join(", ")}. ` +
+      "Nothing was run; make one there, or name the plan's file or the folder of its workstreams.",
+  );
+}
+
+async function readPlan(path: string): Promise<string> {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
+  } catch (cause) {
+    const message = `The plan ${path} can't be read: ${reasonOf(cause)}. Nothing was run; mend that, or name another file.`;
+    throw new OneshotError("PLAN_UNREADABLE", message, { cause });
+  }
+}

@@ -1,0 +1,140 @@
+import { isRecord } from "waymark/kit";
+import { z } from "zod";
+
+/** One piece of a feature's work. */
+export interface Workstream {
+  /** Unique in its plan. */
+  readonly id: string;
+  /** A command line for `sh`; it ends at the first command that fails. */
+  readonly command: string;
+  /** The ids of the workstreams that have to be completed before it starts. Default: none. */
+  readonly dependsOn?: readonly string[] | undefined;
+}
+
+/** The workstreams of a feature's run. A file may write `depends_on` for `dependsOn`. */
+export interface OneshotPlan {
+  readonly workstreams: readonly Workstream[];
+}
+
+/**
+ * A plan whose workstreams are Markdown files: those in the folder (and the folders in it) whose front matter has a
+ * `ws_id` and this `feature`. Its `depends_on` are their dependencies, and `status: completed` says that one is done.
+ */
+export interface WorkstreamFolder {
+  /** The folder, relative to the base folder. */
+  readonly workstreams: string;
+  /** The command line of each, for `sh`. `$WS` is the workstream's id, `$WS_FILE` its file's absolute path. */
+  readonly command: string;
+}
+
+/** A workstream of a plan that has been checked. */
+export interface CheckedWorkstream extends Workstream {
+  readonly dependsOn: readonly string[];
+  /** The absolute path of the Markdown file that describes it, if one does. */
+  readonly file?: string;
+  /** That file says that it is done: it is not run. */
+  readonly isCompleted?: boolean;
+}
+
+/** The workstreams of a plan, or the folder where they are, or what is wrong with it. */
+export type PlanCheck =
+  | { readonly workstreams: readonly CheckedWorkstream[] }
+  | { readonly folder: WorkstreamFolder }
+  | { readonly issues: readonly string[] };
+
+/** Checks a plan: the form first, then how the workstreams depend on each other. */
+export function checkPlan(plan: unknown): PlanCheck {
+  if (isRecord(plan) && typeof plan["workstreams"] === "string") return checkFolder(plan);
+  const { success, data, error } = planSchema.safeParse(plan);
+  if (!success) return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
+  const { workstreams } = data;
+  const issues = [...repeatedIds(workstreams), ...unknownIds(workstreams)];
+  if (issues.length > 0) return { issues };
+  const cycle = findCycle(workstreams).map((id) => JSON.stringify(id));
+  if (cycle.length > 0) return { issues: [`workstreams wait for each other: ${cycle.join(" depends on ")}`] };
+  return { workstreams };
+}
+
+function checkFolder(plan: Record<string, unknown>): PlanCheck {
+  const { success, data, error } = folderSchema.safeParse(plan);
+  if (success) return { folder: data };
+  if (plan["command"] === undefined) {
+    return { issues: ["workstreams: must be a list of workstreams, or a folder with a command beside it"] };
+  }
+  return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
+}
+
+const text = z.string({
+  error: ({ input }) => (input === undefined ? "is missing" : "must be text; put a number or true in quotes"),
+});
+
+const id = text.regex(/^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u, "must be one line of text, and not empty");
+
+const ids = z.array(id, "must be a list of ids").default([]);
+
+const command = text
+  .refine((command) => command.trim() !== "", "must not be empty")
+  .refine((command) => !command.includes("\0"), "must not hold a NUL character: no command line can");
+
+const folderSchema = z.strictObject({
+  workstreams: text.refine((folder) => folder.trim() !== "", "must not be empty"),
+  command,
+});
+
+const workstream = z
+  .strictObject({
+    id,
+    command,
+    dependsOn: ids,
+    depends_on: ids,
+  })
+  .transform(({ depends_on, dependsOn, ...rest }) => ({ ...rest, dependsOn: [...dependsOn, ...depends_on] }));
+
+const planSchema = z.strictObject({
+  workstreams: z
+    .array(workstream, { error: ({ input }) => (input === undefined ? "is missing" : "must be a list of workstreams") })
+    .min(1, "must not be empty: there is nothing to do"),
+});
+
+function repeatedIds(workstreams: readonly CheckedWorkstream[]): string[] {
+  return workstreams.flatMap(({ id }, index) => {
+    const first = workstreams.findIndex((other) => other.id === id);
+    if (first === index) return [];
+    return [`workstreams[${index}].id: ${JSON.stringify(id)} is the id of workstreams[${first}] already`];
+  });
+}
+
+function unknownIds(workstreams: readonly CheckedWorkstream[]): string[] {
+  const known = new Set(workstreams.map(({ id }) => id));
+  return workstreams.flatMap(({ id, dependsOn }, index) =>
+    dependsOn
+      .filter((other) => !known.has(other))
+      .map((other) => {
+        const which = `workstreams[${index}].depends_on: ${JSON.stringify(id)} depends on ${JSON.stringify(other)}`;
+        return `${which}, which the plan doesn't have`;
+      }),
+  );
+}
+
+/** The ids of one cycle, the first one again at its end; empty if there is none. */
+export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
+  // Take away what waits for nothing that is left. A cycle is what stays.
+  const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
+  for (let size = -1; size !== left.size; ) {
+    size = left.size;
+    for (const [id, { dependsOn }] of left) if (!dependsOn.some((other) => left.has(other))) left.delete(id);
+  }
+  const path: string[] = [];
+  let [next] = left.keys();
+  while (next !== undefined && !path.includes(next)) {
+    path.push(next);
+    next = left.get(next)?.dependsOn.find((id) => left.has(id));
+  }
+  return next === undefined ? [] : [...path.slice(path.indexOf(next)), next];
+}
+
+/** `workstreams[2].command`; `the plan` for the whole. */
+function nameOf(path: readonly PropertyKey[]): string {
+  const name = path.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
+  return name.slice(1) || "the plan";
+}

@@ -1,0 +1,261 @@
+import { randomUUID } from "node:crypto";
+import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "waymark";
+import {
+  assertFresh,
+  checkText,
+  describeAge,
+  FeatureCheckpoints,
+  isStillBeingRun,
+  MAX_TASK_ID_LENGTH,
+  RunLock,
+  runLockPath,
+  type StoredFeature,
+  safeLogger,
+} from "waymark/kit";
+import type { OneshotCheckpoint } from "waymark/oneshot";
+import { interruptibly } from "../interruption.js";
+import { OneshotError } from "./errors.js";
+import { safeListener, type WorkstreamFailure } from "./events.js";
+import { FeatureJournal } from "./feature-journal.js";
+import { FeatureRun } from "./feature-run.js";
+import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-options.js";
+import { type LoadedPlan, loadPlan, namesNoWorkstream } from "./plan-file.js";
+
+/** How a run ended that was not paused. */
+export interface OneshotResult {
+  /** All is completed, and the checkpoint is removed. Else the checkpoint says `failed`, and `resume` continues. */
+  readonly success: boolean;
+  /** In the order in which they were completed, by earlier runs too. */
+  readonly completed: readonly string[];
+  /** In the order in which they failed. */
+  readonly failed: readonly WorkstreamFailure[];
+  /** The workstreams that were not started because of that, in the plan's order. */
+  readonly notStarted: readonly string[];
+  /** It resumed from a checkpoint. */
+  readonly resumed: boolean;
+}
+
+/**
+ * Runs a feature's workstreams in the plan's order, each once those that it depends on are completed. Keeps the
+ * progress in `.sdp/checkpoints/<feature>.json`, which is written before a workstream starts and after each. When all
+ * is completed, the file is removed.
+ *
+ * Completed workstreams aren't run again: `resume` skips those that the checkpoint has as completed. If this process
+ * dies, watchdogs end the workstreams that run; the next run waits for that, so none runs twice at a time. (On one
+ * machine: a run on another one isn't seen.)
+ *
+ * If one fails, no other is started; those that run come to their end, since their work counts, and then `failed` is
+ * saved. SIGINT, SIGTERM and SIGHUP end what runs, save `paused`, and then end this process as they would have.
+ *
+ * Each command runs under `sh` in a process group of its own without stdin; processes that it leaves in its group are
+ * ended with it. Unix only.
+ *
+ * @example
+ * ```ts
+ * import { runOneshot } from "waymark-runners/oneshot";
+ *
+ * const { success } = await runOneshot("F01", {
+ *   plan: {
+ *     workstreams: [
+ *       { id: "00-001-01", command: "npm run build" },
+ *       { id: "00-001-02", command: "npm test", dependsOn: ["00-001-01"] },
+ *     ],
+ *   },
+ *   jobs: 2,
+ * });
+ * ```
+ *
+ * @param feature - Any non-empty string of at most 512 UTF-16 units.
+ * @returns Also if a workstream failed: then `success` is false, and `failed` says why.
+ * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
+ *   listens to the signal itself.
+ * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given; or it is
+ *   being run already (then the error is `retryable`), and that run is untouched; or somebody else has changed the
+ *   checkpoint, and what ran was ended.
+ * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
+ * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
+ * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
+ *   `<feature>.json.damaged-<time>`, and says so to the logger.
+ * @throws {UnsupportedFormatError} Another program wrote the file of that name. It is left untouched, with `restart` too:
+ *   use another `checkpointDir`.
+ * @throws {StorageError} A checkpoint could not be saved; running workstreams were ended.
+ * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
+ * @throws The signal's reason, once it aborts.
+ */
+export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
+  checkText("A feature", feature, 1, MAX_TASK_ID_LENGTH);
+  const settings = resolveOptions(options);
+  const { signal, baseDir } = settings;
+  signal?.throwIfAborted();
+  const checkpoints = new FeatureCheckpoints(baseDir, settings.checkpointDir);
+  const lockPath = runLockPath(checkpoints.lockFolder, feature);
+  const found = await findStart(feature, checkpoints, { ...settings, lockPath });
+  const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded: found?.state.waymark });
+  const lock = await RunLock.take(lockPath);
+  if (lock === undefined) throw alreadyRun(feature, found?.state);
+  try {
+    return await interruptibly((ending) => run({ feature, settings, checkpoints, found, plan, lock }, ending), {
+      signal,
+      reason: (name) => new OneshotError("INTERRUPTED", `${name} came while ${feature} was run; it is paused.`),
+    });
+  } finally {
+    lock.release();
+  }
+}
+
+interface RunParts {
+  readonly feature: string;
+  readonly settings: Settings;
+  readonly checkpoints: FeatureCheckpoints;
+  readonly found: StoredFeature | undefined;
+  readonly plan: LoadedPlan;
+  readonly lock: RunLock;
+}
+
+/** The feature's checkpoint, if this run may take its place. */
+async function findStart(
+  feature: string,
+  checkpoints: FeatureCheckpoints,
+  { resume, restart, maxAgeMs, clock, lockPath }: Settings & { readonly lockPath: string },
+): Promise<StoredFeature | undefined> {
+  const found = await checkpoints.find(feature).catch((error: unknown) => {
+    // It is set aside once the run begins.
+    if (restart && error instanceof CheckpointCorruptError) return undefined;
+    throw error;
+  });
+  if (await isStillBeingRun(lockPath)) throw alreadyRun(feature, found?.state);
+  if (found === undefined) {
+    if (!resume) return undefined;
+    throw new CheckpointNotFoundError(
+      `Feature ${JSON.stringify(feature)} has nothing to resume: there is no checkpoint of it in ${checkpoints.folder}. ` +
+        "Either it was completed, or never started: then start it.",
+      { taskId: feature },
+    );
+  }
+  if (!resume && !restart) throw alreadyThere(found.state, clock());
+  if (resume) assertFresh(found.state, maxAgeMs, clock());
+  return found;
+}
+
+async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult> {
+  const { feature, settings, checkpoints, found, plan, lock } = parts;
+  const { logger, clock, jobs } = settings;
+  const { workstreams } = plan;
+  const startedMs = performance.now();
+  const tell = safeListener(settings.onEvent, logger);
+  const resumed = settings.resume;
+  const agentId = settings.agentId ?? (resumed ? found?.state.agentId : undefined) ?? randomUUID();
+  const journal = new FeatureJournal(
+    checkpoints,
+    {
+      featureId: feature,
+      agentId,
+      startTime: (resumed ? found?.state.startTime : undefined) ?? new Date(clock()),
+      completed: (resumed ? found?.state.completedWs : undefined) ?? [],
+      workstreams,
+      plan: { ...(plan.file === undefined ? undefined : { plan: plan.file }), ...plan.folder },
+      revision: found?.revision,
+    },
+    clock,
+  );
+  if (settings.restart && found === undefined) await setDamagedAside(parts);
+  // From now on the feature is this run's: of two that come at once, one gets here.
+  await journal.save();
+  await lock.claim(() => safeLogger(logger).info({ feature }, waitText(feature)));
+  if (journal.unplanned.length > 0)
+    safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
+  if (namesNoWorkstream(plan)) {
+    const message =
+      "The command names neither $WS nor $WS_FILE, so it is the same for each workstream. Quote it singly";
+    safeLogger(logger).warn({ command: plan.workstreams[0]?.command }, message);
+  }
+  tell({
+    type: "runStarted",
+    feature,
+    agentId,
+    resumed,
+    jobs,
+    ...(plan.file === undefined ? undefined : { plan: plan.file }),
+    workstreams: workstreams.map(({ isCompleted: _, ...workstream }) => ({
+      ...workstream,
+      completed: journal.hasCompleted(workstream.id),
+    })),
+  });
+  const runEnded = (status: "completed" | "failed" | "paused") => {
+    const durationMs = Math.round(performance.now() - startedMs);
+    tell({ type: "runEnded", status, completed: journal.completed, durationMs });
+  };
+
+  const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
+  /** Never rejects: the entry before it is as good to resume from, and the caller waits for why the run ended. */
+  const close = async (status: "paused" | "failed") => {
+    try {
+      await journal.close(status);
+      runEnded(status);
+    } catch (error) {
+      safeLogger(logger).warn({ error }, `The run of feature ${feature} could not be marked as ${status}`);
+    }
+  };
+  try {
+    await work.work();
+    if (workstreams.every(({ id }) => journal.hasCompleted(id))) {
+      await journal.complete();
+      runEnded("completed");
+      return { success: true, completed: journal.completed, failed: [], notStarted: [], resumed };
+    }
+  } catch (error) {
+    await close("failed");
+    throw error;
+  }
+  await close(work.failures.length > 0 ? "failed" : "paused");
+  signal.throwIfAborted();
+  const failed = new Set(work.failures.map(({ workstream }) => workstream));
+  return {
+    success: false,
+    completed: journal.completed,
+    failed: work.failures,
+    notStarted: workstreams.map(({ id }) => id).filter((id) => !failed.has(id) && !journal.hasCompleted(id)),
+    resumed,
+  };
+}
+
+/** Nothing is written over what can't be read: it gets another name. */
+async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Promise<void> {
+  const aside = await checkpoints.setAside(feature);
+  if (aside === undefined) return;
+  safeLogger(settings.logger).warn(
+    { ...aside },
+    `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
+      "and the feature begins anew.",
+  );
+}
+
+function waitText(feature: string): string {
+  return `The last run of feature ${JSON.stringify(feature)} was killed; waiting until its commands have ended`;
+}
+
+function unplannedText(feature: string, { unplanned }: FeatureJournal): string {
+  const ids = unplanned.map((id) => JSON.stringify(id)).join(", ");
+  return (
+    `The checkpoint of feature ${JSON.stringify(feature)} has ${ids} as completed, which the plan doesn't have: not counted. ` +
+    "If that is a misspelling, the right one is run again."
+  );
+}
+
+function alreadyRun(feature: string, running: OneshotCheckpoint | undefined): CheckpointConflictError {
+  const by = running && ` by agent ${JSON.stringify(running.agentId)}, started ${running.startTime.toISOString()}`;
+  return new CheckpointConflictError(
+    `Feature ${JSON.stringify(feature)} is being run already${by ?? ""}. Nothing was changed; wait for that run, or end it ` +
+      "and resume.",
+    { retryable: true },
+  );
+}
+
+function alreadyThere({ featureId, status, completedWs, currentWs, lastUpdate }: OneshotCheckpoint, nowMs: number) {
+  const where = currentWs === "" ? "" : `, at ${JSON.stringify(currentWs)}`;
+  const age = describeAge(Math.max(0, nowMs - lastUpdate.getTime()));
+  return new CheckpointConflictError(
+    `Feature ${JSON.stringify(featureId)} has been started already: ${completedWs.length} completed${where}, ` +
+      `${status}, last update ${age} ago. Nothing was changed; resume it to go on from there, or restart it to begin anew.`,
+  );
+}

@@ -1,0 +1,66 @@
+import { isRecord, reasonOf } from "waymark/kit";
+import { parse } from "yaml";
+
+/** The front matter of a workstream's file. Nothing is inferred from its name or its folder. */
+export interface WorkstreamFile {
+  /** As messages show it. */
+  readonly name: string;
+  /** Absolute. */
+  readonly path: string;
+  /** Its `ws_id`. */
+  readonly id: string;
+  readonly feature: string | undefined;
+  /** `""` for none. */
+  readonly status: string;
+  readonly dependsOn: readonly string[];
+}
+
+/** A file that names a `ws_id`, in front matter that can't be read. */
+export interface UnreadableWorkstreamFile {
+  readonly name: string;
+  readonly reason: string;
+  /** The front matter as it is. */
+  readonly text: string;
+}
+
+const FRONT_MATTER = /^---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)?(?:---|\.\.\.)[ \t]*(?:\r?\n|$)/;
+
+/**
+ * Reads a workstream from a Markdown file. `undefined` if it is none: it has no front matter, or no `ws_id` in it.
+ *
+ * @param text - Without a byte order mark.
+ */
+export function parseWorkstreamFile(
+  text: string,
+  where: { readonly name: string; readonly path: string },
+): WorkstreamFile | UnreadableWorkstreamFile | undefined {
+  const matter = FRONT_MATTER.exec(text)?.[1];
+  if (matter === undefined || !/^["']?ws_id\b/m.test(matter)) return undefined;
+  const unreadable = (reason: string) => ({ name: where.name, reason, text: matter });
+  let fields: unknown;
+  try {
+    // Every value is text: 0010, null and 2026-01-30 stay as they are written.
+    fields = parse(matter, { schema: "failsafe", logLevel: "error" });
+  } catch (error) {
+    return unreadable(`its front matter is no YAML: ${reasonOf(error).split("\n")[0]?.replace(/:$/, "")}`);
+  }
+  if (!isRecord(fields)) return unreadable("its front matter has no fields");
+  const [id, status, feature] = [fields["ws_id"], fields["status"] ?? "", fields["feature"] ?? fields["feature_id"]];
+  if (typeof id !== "string" || !ID.test(id.trim())) return unreadable("its ws_id is not one line of text");
+  if (typeof status !== "string") return unreadable("its status is not text");
+  if (feature !== undefined && typeof feature !== "string") return unreadable("its feature is not text");
+  const dependsOn = idsOf(fields["depends_on"]);
+  if (dependsOn === undefined) return unreadable("its depends_on is no id and no list of ids");
+  return { ...where, id: id.trim(), status: status.trim(), feature: feature?.trim(), dependsOn };
+}
+
+const ID = /^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u;
+/** The words that authors write for "nothing". */
+const NONE = /^(?:|none|null|~|-|n\/a)$/i;
+
+/** The ids in a list, or in a text such as `00-001-01, 00-001-02`. `undefined` for anything else. */
+function idsOf(value: unknown): readonly string[] | undefined {
+  const items: readonly unknown[] = Array.isArray(value) ? value : String(value ?? "").split(",");
+  if (isRecord(value) || !items.every((item) => typeof item === "string")) return undefined;
+  return items.map((item) => item.trim()).filter((item) => !NONE.test(item));
+}

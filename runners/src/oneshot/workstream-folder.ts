@@ -1,0 +1,120 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { reasonOf } from "waymark/kit";
+import { invalidPlan, OneshotError } from "./errors.js";
+import { type CheckedWorkstream, findCycle, type WorkstreamFolder } from "./plan.js";
+import { parseWorkstreamFile, type UnreadableWorkstreamFile, type WorkstreamFile } from "./workstream-file.js";
+
+const COMPLETED = "completed";
+/** A workstream with one of these is still to be done. Any other status is the author's to explain. */
+const OPEN = ["", "backlog", "todo", "ready", "pending", "active", "in_progress", "in-progress", "failed"];
+const BY_NUMBER = new Intl.Collator("en", { numeric: true });
+
+/**
+ * The workstreams of a feature, from the front matter of the Markdown files in a folder and the folders in it, ordered by
+ * id. Reads alone: the files are their authors'.
+ *
+ * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with everything that is wrong.
+ */
+export async function readWorkstreams(
+  featureId: string,
+  plan: WorkstreamFolder,
+  baseDir: string,
+): Promise<readonly CheckedWorkstream[]> {
+  const folder = resolve(baseDir, plan.workstreams);
+  if (featureId === "")
+    throw invalidPlan(`The plan in ${folder}`, ["without a feature, it has no workstreams: name one"]);
+  const what = `The plan of feature ${JSON.stringify(featureId)} in ${folder}`;
+  const { files, unreadable } = await readFiles(folder, baseDir);
+  const own = files.filter(({ feature }) => feature === featureId).sort((a, b) => BY_NUMBER.compare(a.id, b.id));
+  const known = new Map<string, WorkstreamFile[]>();
+  for (const file of files) known.set(file.id, [...(known.get(file.id) ?? []), file]);
+
+  const ids = new Set(own.map(({ id }) => id));
+  const open = own.filter(({ status }) => status !== COMPLETED);
+  const needed = [featureId, ...open.flatMap(({ dependsOn }) => dependsOn)];
+  const issues = [
+    ...unreadable.filter(({ text }) => needed.some((word) => text.includes(word))).map(unreadableIssue),
+    ...(own.length === 0 ? [noneIssue(featureId, files)] : []),
+    ...[...ids].flatMap((id) => repeatedIssue(id, known.get(id) ?? [])),
+    ...open.filter(({ status }) => !OPEN.includes(status)).map(statusIssue),
+    ...open.flatMap((file) =>
+      file.dependsOn.filter((id) => !ids.has(id)).flatMap((id) => missingIssue(file, id, known.get(id) ?? [])),
+    ),
+  ];
+  if (issues.length > 0) throw invalidPlan(what, issues);
+
+  const workstreams = own.map(({ id, path, status, dependsOn }) => ({
+    id,
+    command: plan.command,
+    // Each other one is completed, or this is no valid plan.
+    dependsOn: dependsOn.filter((other) => ids.has(other)),
+    file: path,
+    isCompleted: status === COMPLETED,
+  }));
+  const cycle = findCycle(workstreams.filter(({ isCompleted }) => !isCompleted));
+  if (cycle.length > 0) throw invalidPlan(what, [`workstreams wait for each other: ${quoted(cycle, " depends on ")}`]);
+  return workstreams;
+}
+
+async function readFiles(folder: string, baseDir: string) {
+  const files: WorkstreamFile[] = [];
+  const unreadable: UnreadableWorkstreamFile[] = [];
+  try {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    const paths = entries
+      .filter((entry) => entry.isFile() && /\.(?:md|markdown)$/i.test(entry.name))
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .sort();
+    for (const path of paths) {
+      // It leaves a byte order mark out.
+      const text = new TextDecoder().decode(await readFile(path));
+      const file = parseWorkstreamFile(text, { path, name: relative(baseDir, path) });
+      if (file !== undefined) "id" in file ? files.push(file) : unreadable.push(file);
+    }
+  } catch (cause) {
+    const message = `The workstreams in ${folder} can't be read: ${reasonOf(cause)}. Nothing was run; name another folder.`;
+    throw new OneshotError("PLAN_UNREADABLE", message, { cause });
+  }
+  return { files, unreadable };
+}
+
+function unreadableIssue({ name, reason }: UnreadableWorkstreamFile): string {
+  return `${name}: ${reason}`;
+}
+
+function noneIssue(featureId: string, files: readonly WorkstreamFile[]): string {
+  const features = [...new Set(files.flatMap(({ feature }) => feature ?? []))].sort(BY_NUMBER.compare);
+  const others = features.length === 0 ? "no file names a feature" : `the features there are ${features.join(", ")}`;
+  return `no file has a ws_id and "feature: ${featureId}" in its front matter; ${others}`;
+}
+
+function repeatedIssue(id: string, files: readonly WorkstreamFile[]): string[] {
+  if (files.length < 2) return [];
+  return [`ws_id ${JSON.stringify(id)} is in ${files.length} files: ${files.map(({ name }) => name).join(", ")}`];
+}
+
+function statusIssue({ name, status }: WorkstreamFile): string {
+  const open = OPEN.filter((word) => word !== "").join(", ");
+  return (
+    `${name}: its status ${JSON.stringify(status)} doesn't say whether it is to be run. Write "${COMPLETED}" if it is done, ` +
+    `else one of ${open}`
+  );
+}
+
+/** One that another feature's workstream has to complete first. */
+function missingIssue({ name, id }: WorkstreamFile, other: string, found: readonly WorkstreamFile[]): string[] {
+  const which = `${name}: ${JSON.stringify(id)} depends on ${JSON.stringify(other)}`;
+  if (found.length === 0) return [`${which}, which no file has as its ws_id`];
+  return found
+    .filter(({ status }) => status !== COMPLETED)
+    .map(({ name, feature, status }) => {
+      const whose = feature === undefined ? "names no feature" : `is of feature ${JSON.stringify(feature)}`;
+      const state = status === "" ? "has no status" : `has the status ${JSON.stringify(status)}`;
+      return `${which}, which is not completed: ${name} ${whose} and ${state}`;
+    });
+}
+
+function quoted(ids: readonly string[], between: string): string {
+  return ids.map((id) => JSON.stringify(id)).join(between);
+}

@@ -1,0 +1,37 @@
+import { BoundedCapture } from "./bounded-capture.js";
+
+/** Shows one stream of one command: bytes as they come, which may end within a character. */
+export interface OutputSink {
+  /** @returns A promise if the writer has to wait until the terminal has caught up. */
+  write(chunk: Buffer): Promise<void> | undefined;
+  end(): void;
+}
+
+/** A command's output so far, kept within bounds. */
+export class CommandOutput {
+  readonly stdout: BoundedCapture;
+  readonly stderr: BoundedCapture;
+  /** The end of stdout, for those who look for an answer there. */
+  readonly stdoutEnd: BoundedCapture;
+  readonly startedMs = performance.now();
+  /** On both streams, kept or not. */
+  bytes = 0;
+  lastAt: Date | undefined;
+
+  /**
+   * @param maxBytes - How much of stdout and of stderr is kept.
+   * @param endBytes - How much of the end of stdout is kept besides. Default: 0.
+   */
+  constructor(maxBytes: number, endBytes = 0) {
+    this.stdout = new BoundedCapture(maxBytes);
+    this.stderr = new BoundedCapture(maxBytes);
+    this.stdoutEnd = new BoundedCapture(endBytes, 0);
+  }
+
+  push(stream: "stdout" | "stderr", chunk: Buffer): void {
+    this[stream].push(chunk);
+    if (stream === "stdout") this.stdoutEnd.push(chunk);
+    this.bytes += chunk.length;
+    this.lastAt = new Date();
+  }
+}

@@ -1,0 +1,226 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { type FileHandle, open, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join, resolve } from "node:path";
+import { type Readable, Writable } from "node:stream";
+import { types } from "node:util";
+import { WATCHDOG, WATCHDOG_POLL_MS } from "./watchdog.js";
+
+/** A command line, and the shell that runs it. */
+export interface CommandLine {
+  readonly command: string;
+  /** Default `sh`. */
+  readonly shell?: "sh" | "bash" | "zsh" | undefined;
+  /** Whether the first failing line ends and fails the command. Default false. */
+  readonly strict?: boolean | undefined;
+  /**
+   * Names a statement of the command by its number, so that a failure or a time-out can say which one ran. The command
+   * writes the number and a line break to file descriptor 9 when the statement begins.
+   */
+  readonly nameStatement?: ((index: number) => string | undefined) | undefined;
+  /** Where it runs. Default: the current folder. */
+  readonly cwd?: string | undefined;
+  /** Variables besides those of this process. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** The text that it reads on stdin. Default: none. */
+  readonly input?: string | undefined;
+}
+
+export interface WatchOptions {
+  /** How long the command's process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
+  readonly killGraceMs?: number | undefined;
+  /** A file descriptor that stays open until nothing of the group is left, even if this process is killed. */
+  readonly holds?: number | undefined;
+}
+
+/** How a process ended: one of the two is set. */
+export interface ProcessEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A command that could not be started: its folder or its shell is missing, or there are too many processes. */
+export class ProcessStartError extends Error {
+  override readonly name = "ProcessStartError";
+  readonly reason: string;
+
+  constructor(reason: string, cause?: unknown) {
+    super(`The command could not be started: ${reason}`, { cause });
+    this.reason = reason;
+  }
+}
+
+/** A command that runs in a process group of its own. If this process dies, a watchdog ends the group. */
+export interface Command {
+  /** Read it, and `stderr`, to the end: a full pipe stops the command. */
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Resolves when the command itself has ended. Processes that it started may still run. */
+  readonly ended: Promise<ProcessEnd>;
+  /** The statement that began last, as `nameStatement` names it. */
+  lastStatement(): Promise<string | undefined>;
+  /**
+   * Ends the whole group, or the processes left in it if the command has ended by itself. Resolves when none is left.
+   *
+   * @returns Whether there was anything to end.
+   */
+  end(options: { readonly isOver: boolean }): Promise<boolean>;
+}
+
+/**
+ * Starts a command in a process group of its own, under a watchdog: a small shell that ends the whole group when this
+ * process dies, by SIGKILL too. {@link runCommand} also collects the output and waits for the end. Unix only.
+ *
+ * The caller listens to both streams in the same turn, and calls `end` once the command is no longer needed.
+ *
+ * @throws {ProcessStartError} The command can't be started, and nothing of it runs.
+ */
+export async function startCommand(line: CommandLine, options: WatchOptions = {}): Promise<Command> {
+  const { cwd = process.cwd(), env, shell = "sh", input, nameStatement } = line;
+  const { killGraceMs = 5_000, holds } = options;
+  const folder = await stat(cwd).catch(refused(`its folder ${cwd} can't be entered`));
+  if (!folder.isDirectory()) throw new ProcessStartError(`${cwd}, where it is to run, is not a folder`);
+  const file = input === undefined ? undefined : await inputFile(input).catch(refused("its input can't be written"));
+  const numbers =
+    nameStatement && (await unnamedFile("statements", "a+", "").catch(refused("its progress can't be written")));
+  const tries = String(Math.ceil(killGraceMs / WATCHDOG_POLL_MS));
+  const started: ChildProcess[] = [];
+  try {
+    const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "waymark-watchdog", tries], {
+      cwd: "/",
+      // A session of its own: signals to this process or to the command's group don't reach it.
+      detached: true,
+      stdio: ["pipe", holds ?? "ignore", "ignore"],
+    });
+    started.push(watchdog);
+    const child = spawn(shell, ["-c", WAIT, "waymark", ...argumentsOf(line)], {
+      cwd,
+      // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
+      detached: true,
+      env: { ...process.env, ...env, PATH: pathFrom(cwd) },
+      stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe", ...atStatementFd(numbers)],
+    });
+    started.push(child);
+    const [watched, ended] = [endOf(watchdog), endOf(child)];
+    const [group] = await Promise.all([pidOf(child), pidOf(watchdog)]);
+    const { stdin: lifeline } = watchdog;
+    const { stdout, stderr } = child;
+    const go = child.stdio[3];
+    if (!lifeline || !stdout || !stderr || !(go instanceof Writable)) throw new Error("it has no pipes");
+    for (const pipe of [lifeline, go]) pipe.on("error", () => {}); // Who reads it has ended: `watched` and `ended` tell.
+    await file?.close();
+    lifeline.write(`${group}\n`);
+    // From here to the first listener nothing may wait: Node throws away the output of a process that ends unread.
+    go.end("go\n");
+    const isGone = watched.then(({ exitCode }) => {
+      // Somebody has killed the watchdog. Nobody would end the group with this process, so it ends now.
+      if (exitCode === null) killGroup(group);
+    });
+    return {
+      stdout,
+      stderr,
+      lastStatement: async () => {
+        const index = numbers && (await lastLineOf(numbers).finally(() => numbers.close()));
+        return index ? nameStatement?.(Number(index)) : undefined;
+      },
+      ended: Promise.race([ended, isGone.then(() => ({ exitCode: null, signal: null }))]),
+      end: async ({ isOver }) => {
+        lifeline.end(isOver ? "over\n" : undefined);
+        await isGone;
+        return (await watched).exitCode !== 0;
+      },
+    };
+  } catch (cause) {
+    // Without its line the shell ends, and so does a watchdog that has no group.
+    for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
+    await numbers?.close();
+    const isMissing = types.isNativeError(cause) && "code" in cause && cause.code === "ENOENT";
+    throw new ProcessStartError(isMissing ? `there is no ${shell} in the folders of PATH` : reasonOf(cause), cause);
+  } finally {
+    await file?.close();
+  }
+}
+
+/** The shell waits for a line before it becomes the command: by then the watchdog knows its group. */
+const WAIT = 'IFS= read -r line <&3 || exit; exec 3<&-; exec "$@"';
+
+function argumentsOf({ shell = "sh", command, strict = false }: CommandLine): string[] {
+  return [shell, ...(strict ? ["-e"] : []), "-c", command];
+}
+
+/** Where a command writes the number of each statement that begins. Commands use the descriptors up to 8 themselves, if any. */
+export const STATEMENT_FD = 9;
+
+/** The last line of a file of short lines. */
+async function lastLineOf(file: FileHandle): Promise<string> {
+  const { size } = await file.stat();
+  const end = Buffer.alloc(Math.min(size, 32));
+  await file.read(end, 0, end.length, size - end.length);
+  return end.toString("latin1").trimEnd().split("\n").at(-1) ?? "";
+}
+
+/** Leaves the descriptors before {@link STATEMENT_FD} empty, and puts the file there. */
+function atStatementFd(file: FileHandle | undefined): ("ignore" | number)[] {
+  return file === undefined ? [] : [...Array.from({ length: STATEMENT_FD - 4 }, () => "ignore" as const), file.fd];
+}
+
+function endOf(child: ChildProcess): Promise<ProcessEnd> {
+  return new Promise((resolve) => {
+    child.once("exit", (exitCode, signal) => resolve({ exitCode, signal }));
+  });
+}
+
+async function pidOf(child: ChildProcess): Promise<number> {
+  if (child.pid !== undefined) return child.pid;
+  const [error]: unknown[] = await once(child, "error");
+  throw error;
+}
+
+function killGroup(group: number): void {
+  try {
+    process.kill(-group, "SIGKILL");
+  } catch (error) {
+    if (!(types.isNativeError(error) && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+/** As in npm's scripts, the project's own programs come first. */
+function pathFrom(cwd: string): string {
+  const folders: string[] = [];
+  for (let folder = resolve(cwd); ; folder = dirname(folder)) {
+    folders.push(join(folder, "node_modules", ".bin"));
+    if (folder === dirname(folder)) break;
+  }
+  return [...folders, process.env["PATH"] ?? "/usr/bin:/bin"].join(delimiter);
+}
+
+/**
+ * The text as an open file without a name. A file and not a pipe: a command that doesn't read it breaks nothing, and
+ * /dev/stdin can be opened, which Node's pipes (sockets) refuse.
+ */
+async function inputFile(text: string): Promise<FileHandle> {
+  return unnamedFile("input", "r", text);
+}
+
+async function unnamedFile(what: string, flags: "r" | "a+", text: string): Promise<FileHandle> {
+  const path = join(tmpdir(), `waymark-${what}-${randomUUID()}`);
+  try {
+    const written = await open(path, "wx", 0o600);
+    await written.writeFile(text).finally(() => written.close());
+    return await open(path, flags);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+function refused(what: string): (cause: unknown) => never {
+  return (cause) => {
+    throw new ProcessStartError(`${what}: ${reasonOf(cause)}`, cause);
+  };
+}
+
+function reasonOf(cause: unknown): string {
+  return types.isNativeError(cause) ? cause.message : String(cause);
+}

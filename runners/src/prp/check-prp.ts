@@ -1,0 +1,98 @@
+import { checkKeys } from "waymark/adapter";
+import { checkTaskId, checkText } from "waymark/kit";
+import type { GateStage } from "waymark/prp";
+import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
+import { type GateShell, GateSyntaxError, statementsOf } from "./gates/gate-script.js";
+import { type LoadedGate, problemsOf, readPrp } from "./load-prp.js";
+import type { LeftBlock } from "./reading/commands.js";
+
+/** The gates that a PRP would run, and the warnings about them. */
+export interface PrpCheck {
+  /** Absolute. */
+  readonly path: string;
+  readonly taskId: string;
+  /** The heading of the section that holds the gates; absent if the PRP is JSON. */
+  readonly section?: string;
+  /** In the order in which they run. */
+  readonly gates: readonly GateCheck[];
+  /** Why the PRP can't be executed, each with its line; empty if it can. */
+  readonly problems: readonly string[];
+}
+
+/** One gate of a PRP. */
+export interface GateCheck {
+  readonly level: number;
+  readonly description: string;
+  /** Its checkpoint's stage. */
+  readonly stage: GateStage;
+  readonly shell: GateShell;
+  /** The line of its heading, from 1; absent if the PRP is JSON. */
+  readonly line?: number;
+  /** Each of them must succeed. Empty if the gate is no valid shell. */
+  readonly statements: readonly { readonly text: string; readonly line?: number }[];
+  /** Why it isn't run. */
+  readonly skipped?: string;
+  readonly findings: readonly GateFinding[];
+  /** The code blocks of its level that aren't run. */
+  readonly left: readonly LeftBlock[];
+}
+
+export interface CheckPrpOptions {
+  /** As for `execute`. */
+  readonly taskId?: string | undefined;
+  /** As for `execute`. */
+  readonly section?: string | undefined;
+  /** A PRP without an id is named by its path from here. Default: the current folder. */
+  readonly sessionPath?: string | undefined;
+}
+
+/**
+ * Says what executing a PRP would run. Runs nothing and writes nothing.
+ *
+ * @param path - Its file: Markdown, or a `PrpDocument` as JSON.
+ * @throws {PrpError} `PRP_UNREADABLE`; or `PRP_INVALID`: no section holds its gates, several could, or it is no
+ *   `PrpDocument`.
+ */
+export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {
+  checkKeys("CheckPrpOptions", options, ["taskId", "section", "sessionPath"] satisfies (keyof CheckPrpOptions)[]);
+  const { taskId, section, sessionPath = "." } = options;
+  checkText("A PRP's path", path, 1);
+  checkText("CheckPrpOptions.sessionPath", sessionPath, 1);
+  if (taskId !== undefined) checkTaskId(taskId);
+  if (section !== undefined) checkText("CheckPrpOptions.section", section, 1);
+  const prp = await readPrp(path, { taskId, section, sessionPath });
+  return {
+    path: prp.path,
+    taskId: prp.taskId,
+    ...(prp.section === undefined ? undefined : { section: prp.section }),
+    gates: prp.gates.map(checkOf),
+    problems: problemsOf(prp.gates),
+  };
+}
+
+function checkOf(gate: LoadedGate): GateCheck {
+  const { level, description, stage, shell, line, skipped, left } = gate;
+  return {
+    level,
+    description,
+    stage,
+    shell,
+    ...(line === undefined ? undefined : { line }),
+    statements: statementsIn(gate),
+    ...(skipped === undefined ? undefined : { skipped }),
+    findings: findingsIn(gate),
+    left,
+  };
+}
+
+function statementsIn({ command, lines }: LoadedGate): GateCheck["statements"] {
+  try {
+    return statementsOf(command ?? "").map(({ text, line }) => {
+      const at = lines[line];
+      return at === undefined ? { text } : { text, line: at };
+    });
+  } catch (error) {
+    if (error instanceof GateSyntaxError) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,67 @@
+import { stripVTControlCharacters } from "node:util";
+import { type CoderResult, CoderResultSchema } from "waymark/prp";
+import { z } from "zod";
+
+/** A coder's answer when it is done. */
+export interface CoderReply extends CoderResult {
+  /** Files it made or changed. */
+  readonly artifacts: readonly string[];
+}
+
+const files = z.array(z.string()).optional();
+const ReplySchema = CoderResultSchema.extend({ artifacts: files, files });
+
+/** How much of an unusable answer is quoted. */
+const QUOTED = 300;
+
+/**
+ * Finds the JSON result in what a coder has written: the last line, or a fenced block at the end, or all of it. If
+ * there is none, the result is an error that quotes what came instead.
+ */
+export function parseCoderReply(response: string): CoderReply {
+  // Agents colour their output. JSON itself has no control characters.
+  const text = stripVTControlCharacters(response).trim();
+  if (text === "") return failed("The coder wrote nothing, so there is no JSON result.");
+  const lastLine = text.slice(text.lastIndexOf("\n") + 1);
+  for (const candidate of [lastLine, lastFencedBlock(text), text]) {
+    const reply = candidate === undefined ? undefined : readReply(candidate);
+    if (reply !== undefined) return reply;
+  }
+  const end = text.length > QUOTED ? `… ${text.slice(-QUOTED)}` : text;
+  return failed(`The coder's output doesn't end in a JSON result like {"result": "success", "message": "…"}: ${end}`);
+}
+
+/** The reply of a coder that is a function: text as above, or the result as an object. */
+export function toCoderReply(returned: unknown): CoderReply {
+  if (typeof returned === "string") return parseCoderReply(returned);
+  const checked = ReplySchema.safeParse(returned);
+  if (checked.success) return replyOf(checked.data);
+  return failed(`The coder returned no result: ${z.prettifyError(checked.error)}`);
+}
+
+function readReply(json: string): CoderReply | undefined {
+  try {
+    const checked = ReplySchema.safeParse(JSON.parse(json));
+    return checked.success ? replyOf(checked.data) : undefined;
+  } catch {
+    // Not JSON: the next candidate may be.
+    return undefined;
+  }
+}
+
+function replyOf({ result, message, artifacts, files: named }: z.output<typeof ReplySchema>): CoderReply {
+  return { result, message, artifacts: artifacts ?? named ?? [] };
+}
+
+/** Line by line: a Markdown parser takes minutes for a megabyte of log. */
+function lastFencedBlock(text: string): string | undefined {
+  const lines = text.split("\n");
+  const fence = /^\s*(`{3,}|~{3,})$/.exec(lines.pop() ?? "")?.[1];
+  if (fence === undefined) return undefined;
+  const start = lines.findLastIndex((line) => line.trimStart().startsWith(fence));
+  return start === -1 ? undefined : lines.slice(start + 1).join("\n");
+}
+
+function failed(message: string): CoderReply {
+  return { result: "error", message, artifacts: [] };
+}

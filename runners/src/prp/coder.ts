@@ -1,0 +1,116 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { ValidationGateResult } from "waymark/prp";
+import type { CommandResult } from "../processes/run-command.js";
+import { type CoderReply, parseCoderReply, toCoderReply } from "./coder-reply.js";
+
+/** The request to a coder. */
+export interface CoderRequest {
+  readonly taskId: string;
+  /** All it needs to know, and how to answer. */
+  readonly prompt: string;
+  /** The PRP's file, absolute; empty if the PRP came as an object. */
+  readonly prpPath: string;
+  /** Where the work is done. */
+  readonly cwd: string;
+  /** 0 at first, then the number of the fix attempt. */
+  readonly fixAttempt: number;
+  /** The failed gates to fix; none at first. */
+  readonly failedGates: readonly ValidationGateResult[];
+  /** Aborts when the run is ended, and at `coderTimeoutMs`. */
+  readonly signal: AbortSignal;
+}
+
+/** The answer of a coder that is a function: the result, or text that ends in it as JSON. */
+export type CoderAnswer =
+  | string
+  | {
+      readonly result: "success" | "error" | "issue";
+      readonly message: string;
+      /** Files it made or changed. */
+      readonly artifacts?: readonly string[] | undefined;
+    };
+
+/**
+ * Who does the work: a function, or a command line for `sh` that reads the prompt on stdin and ends its stdout with
+ * one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`.
+ */
+export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
+
+/** How many bytes at the end of a command's stdout are searched for its result, however little of it is kept. */
+export const REPLY_BYTES = 1024 * 1024;
+
+/** A coder's turn is over. */
+export interface CoderOutcome {
+  /** Its output, bounded. */
+  readonly response: string;
+  readonly reply: CoderReply;
+  /** The error that it threw, if it did. */
+  readonly error?: unknown;
+}
+
+export interface FunctionCoderOptions {
+  readonly timeoutMs?: number | undefined;
+  /** How long an aborted coder has to end. */
+  readonly graceMs: number;
+}
+
+/**
+ * Calls a coder that is a function.
+ *
+ * @returns Its outcome; `undefined` if the request's signal aborted first.
+ */
+export async function callCoder(
+  coder: Exclude<Coder, string>,
+  request: CoderRequest,
+  { timeoutMs, graceMs }: FunctionCoderOptions,
+): Promise<CoderOutcome | undefined> {
+  const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+  const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
+  // Never rejects: an abandoned coder causes no unhandled rejection.
+  const answered = answerOf(coder, { ...request, signal });
+  const late = await Promise.race([answered, aborted(signal)]);
+  if (late !== undefined) return late;
+  // A coder that heeds the signal gets time to end; a result that comes by then still counts.
+  const patience = new AbortController();
+  const last = await Promise.race([answered, delay(graceMs, undefined, { signal: patience.signal })]);
+  patience.abort();
+  if (last?.reply.result === "success") return last;
+  return request.signal.aborted ? undefined : timedOut(timeoutMs);
+}
+
+/** Reads the outcome of a coder that is a command. */
+export function coderOutcomeOf(result: CommandResult): CoderOutcome {
+  const { stdout, stdoutEnd, stderr, exitCode, timedOut: late } = result;
+  if (late || exitCode !== 0) {
+    const how = late ? "timed out" : exitCode === null ? "was ended by a signal" : `exited with ${exitCode}`;
+    const last = stderr.trimEnd().split("\n").slice(-5).join("\n");
+    const message = `The coder ${how}${last === "" ? "" : `: ${last}`}`;
+    return { response: stdout, reply: { result: "error", message, artifacts: [] } };
+  }
+  return { response: stdout, reply: parseCoderReply(stdoutEnd) };
+}
+
+async function answerOf(coder: Exclude<Coder, string>, request: CoderRequest): Promise<CoderOutcome> {
+  try {
+    const answer = await coder(request);
+    return {
+      response: typeof answer === "string" ? answer : (JSON.stringify(answer) ?? ""),
+      reply: toCoderReply(answer),
+    };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { response: "", reply: { result: "error", message, artifacts: [] }, error };
+  }
+}
+
+function timedOut(timeoutMs: number | undefined): CoderOutcome {
+  const message = `The coder timed out after ${timeoutMs} ms.`;
+  return { response: "", reply: { result: "error", message, artifacts: [] } };
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
+  });
+}

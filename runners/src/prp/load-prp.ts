@@ -1,0 +1,188 @@
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { relative, resolve, sep } from "node:path";
+import { reasonOf } from "waymark/kit";
+import type { GateStage } from "waymark/prp";
+import { PrpError } from "./errors.js";
+import { findingsIn } from "./gates/gate-findings.js";
+import type { GateShell } from "./gates/gate-script.js";
+import { isInstalled } from "./gates/shells.js";
+import { type ParsedGate, parsePrp } from "./parse-prp.js";
+import { describeDocument } from "./prompts.js";
+import { type CheckedDocument, checkDocument, type PrpDocument } from "./prp-document.js";
+import type { LeftBlock } from "./reading/commands.js";
+
+/** A gate, ready to be run or skipped. */
+export interface LoadedGate {
+  readonly level: number;
+  readonly description: string;
+  readonly command: string | null;
+  readonly shell: GateShell;
+  /** Its checkpoint's stage: `validation-gate-1`, and `validation-gate-1-2` for the second gate of level 1. */
+  readonly stage: GateStage;
+  /** Why it isn't run. */
+  readonly skipped?: string;
+  /** The line of its heading, from 1; absent if the PRP isn't Markdown. */
+  readonly line?: number;
+  /** The line of the PRP, from 1, for each line of the command; empty if the PRP isn't Markdown. */
+  readonly lines: readonly number[];
+  /** The code blocks of its level that aren't run. */
+  readonly left: readonly LeftBlock[];
+}
+
+/** A PRP, ready to be executed. */
+export interface LoadedPrp {
+  readonly taskId: string;
+  /** Other ids that a session may have been begun under: then it goes on under it. */
+  readonly otherIds: readonly string[];
+  /** The id to take if `taskId`, which its title names, is another PRP's in the session. */
+  readonly pathId?: string;
+  /** Absolute; empty if the PRP came as an object. */
+  readonly path: string;
+  /** The heading of the section that holds the gates; absent if the PRP isn't Markdown. */
+  readonly section?: string;
+  /** The part of the prompt about the work itself. */
+  readonly body: string;
+  /** In the order of their levels. */
+  readonly gates: readonly LoadedGate[];
+  /** SHA-256 of the text. */
+  readonly digest: string;
+}
+
+/** How a PRP is read. */
+export interface LoadOptions {
+  /** Wins over the document's own id. */
+  readonly taskId?: string | undefined;
+  /** The heading of the section with the gates, where its own words don't say so. */
+  readonly section?: string | undefined;
+  /** A PRP without an id is called by its path from here. */
+  readonly sessionPath: string;
+}
+
+/**
+ * Reads a PRP, and checks that its gates can be run.
+ *
+ * @param prp - The document, or the path of its file: Markdown, or a document as JSON.
+ * @throws {PrpError} `PRP_UNREADABLE`, or `PRP_INVALID`.
+ */
+export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
+  const loaded = await readPrp(prp, options);
+  const problems = problemsOf(loaded.gates);
+  if (problems.length === 0) return loaded;
+  const what = loaded.path === "" ? `PRP ${JSON.stringify(loaded.taskId)}` : `PRP ${loaded.path}`;
+  throw new PrpError(
+    "PRP_INVALID",
+    `${what} can't be executed. Nothing was run; mend this, and execute it again:\n` +
+      problems.map((problem) => `  ${problem}`).join("\n"),
+  );
+}
+
+/** Why these gates can't show that the work is done; empty if they can. */
+export function problemsOf(gates: readonly LoadedGate[]): string[] {
+  if (gates.length === 0) return ["It has no validation gate."];
+  if (gates.every(({ skipped }) => skipped !== undefined)) {
+    return [
+      "It has no gate that can be run.",
+      ...gates.map(({ level, skipped }) => `Level ${level} is skipped: ${skipped}`),
+    ];
+  }
+  return gates.flatMap((gate) =>
+    findingsIn(gate)
+      .filter(({ kind }) => kind === "error")
+      .map(({ line, message }) => `Level ${gate.level}${line === undefined ? "" : `, line ${line}`}: ${message}`),
+  );
+}
+
+/** Reads a PRP without looking at what its gates run. @throws {PrpError} */
+export async function readPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
+  if (typeof prp !== "string") return loadedDocument(checkDocument(prp, "The PRP"), "", options);
+  const path = resolve(prp);
+  const text = await textOf(path);
+  if (/\.json$/i.test(path) && options.section !== undefined) {
+    throw new PrpError("PRP_INVALID", `The PRP ${path} is JSON, which has no sections (--section). Nothing was run.`);
+  }
+  if (/\.json$/i.test(path)) return loadedDocument(checkDocument(parseJson(text, path), path), path, options);
+  const parsed = parsePrp(text, path, options.section);
+  const ownPath = relative(resolve(options.sessionPath), path).replace(/\.[^./\\]*$/, "");
+  const byPath = ownPath
+    .split(sep)
+    .filter((part) => part !== "..")
+    .join("/");
+  const byFile = byPath.slice(byPath.lastIndexOf("/") + 1);
+  const ownId = options.taskId ?? parsed.ids.own;
+  return {
+    taskId: ownId ?? parsed.ids.workItem ?? byPath,
+    otherIds: options.taskId === undefined ? [byPath, byFile] : [],
+    ...(ownId === undefined ? { pathId: byPath } : undefined),
+    path,
+    section: parsed.section,
+    body: text,
+    gates: await withStages(parsed.gates.map((gate) => ({ ...gate, skipped: whySkipped(gate) }))),
+    digest: hash("sha256", text, "hex"),
+  };
+}
+
+async function loadedDocument(document: CheckedDocument, path: string, options: LoadOptions): Promise<LoadedPrp> {
+  const { prompt = describeDocument(document), validationGates } = document;
+  const gates = validationGates.map(({ manual, shell = "bash", ...gate }) => {
+    const isIdle = gate.command === null || !/^\s*[^#\s]/m.test(gate.command);
+    const skipped = manual === true ? "a person checks it" : isIdle ? "it has no command" : undefined;
+    return { ...gate, shell, lines: [], left: [], skipped };
+  });
+  return {
+    taskId: options.taskId ?? document.taskId,
+    otherIds: [],
+    path,
+    body: prompt,
+    gates: await withStages(gates),
+    digest: hash("sha256", prompt, "hex"),
+  };
+}
+
+type FoundGate = Omit<LoadedGate, "stage" | "skipped"> & { readonly skipped: string | undefined };
+
+async function withStages(gates: readonly FoundGate[]): Promise<LoadedGate[]> {
+  const seen = new Map<number, number>();
+  const loaded: LoadedGate[] = [];
+  for (const { skipped, ...gate } of gates.toSorted((a, b) => a.level - b.level)) {
+    const nth = (seen.get(gate.level) ?? 0) + 1;
+    seen.set(gate.level, nth);
+    const missing =
+      skipped ?? ((await isInstalled(gate.shell)) ? undefined : `there is no ${gate.shell} in the folders of PATH`);
+    loaded.push({
+      ...gate,
+      stage: `validation-gate-${gate.level}${nth === 1 ? "" : `-${nth}`}`,
+      ...(missing === undefined ? undefined : { skipped: missing }),
+    });
+  }
+  return loaded;
+}
+
+function whySkipped({ command, left }: ParsedGate): string | undefined {
+  if (command !== null) return undefined;
+  const languages = [...new Set(left.filter(({ why }) => why.startsWith("other")).map(({ language }) => language))];
+  return languages.length === 0
+    ? "it has no command: a person checks it"
+    : `it has ${languages.join(" and ")} alone, which no shell runs`;
+}
+
+function parseJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new PrpError("PRP_INVALID", `The PRP ${path} is no JSON: ${reasonOf(cause)}. Nothing was run.`, { cause });
+  }
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    const text = await readFile(path, "utf8");
+    // The Markdown parser skips a BOM, which shifts its offsets by one; to a shell "\r" is a character.
+    return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
+  } catch (cause) {
+    const isFolder = cause instanceof Error && "code" in cause && cause.code === "EISDIR";
+    const reason = isFolder ? "it is a folder, and a PRP is a file" : reasonOf(cause);
+    const message = `The PRP ${path} can't be read: ${reason}. Nothing was run.`;
+    throw new PrpError("PRP_UNREADABLE", message, { cause });
+  }
+}

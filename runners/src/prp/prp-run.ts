@@ -1,0 +1,312 @@
+import type { Logger } from "waymark";
+import type { CheckpointExecutionState, PrpStage, ValidationGateResult, WorkProgress } from "waymark/prp";
+import { boundText } from "../processes/bounded-capture.js";
+import { type CommandLine, ProcessStartError } from "../processes/command.js";
+import { CommandOutput } from "../processes/command-output.js";
+import { type CommandResult, runCommand } from "../processes/run-command.js";
+import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
+import { PrpError } from "./errors.js";
+import { gateScript } from "./gates/gate-script.js";
+import type { LoadedPrp } from "./load-prp.js";
+import {
+  afterCoder,
+  afterGate,
+  nextStep,
+  outdatedResults,
+  type Position,
+  positionOf,
+  START,
+  type Step,
+} from "./next-step.js";
+import { openSink, type PrpOutput } from "./output.js";
+import { executionPrompt, fixPrompt } from "./prompts.js";
+import type { RunJournal } from "./run-journal.js";
+import { progressOf, progressText, saveProgress, type Work } from "./work-progress.js";
+
+/** The executor's options with their defaults. */
+export interface RunSettings {
+  readonly coder: Coder;
+  readonly maxFixAttempts: number;
+  readonly gateTimeoutMs: number;
+  readonly coderTimeoutMs: number | undefined;
+  readonly killGraceMs: number;
+  readonly maxOutputBytes: number;
+  /** 0: never. */
+  readonly autoSaveIntervalMs: number;
+  readonly cwd: string;
+  readonly output: PrpOutput | undefined;
+  readonly logger: Logger;
+}
+
+/** How an execution ended. */
+export interface ExecutionResult {
+  /** Every gate passed, or was skipped. */
+  readonly success: boolean;
+  /** The gates' results for the last usable response. */
+  readonly validationResults: ValidationGateResult[];
+  /** Files that the coder says it made or changed. */
+  readonly artifacts: string[];
+  /** Why it failed. */
+  readonly error?: string;
+  /** How often the coder was asked to fix what a gate had found. */
+  readonly fixAttempts: number;
+  /** The checkpoint that the execution resumed from. */
+  readonly resumedFrom?: { readonly id: string; readonly stage: PrpStage };
+}
+
+type CoderStep = Extract<Step, { kind: "coder" }>;
+type GateStep = Extract<Step, { kind: "gate" }>;
+
+/** Where the work stands after a step. */
+interface Done {
+  readonly position: Position;
+  readonly error?: unknown;
+}
+
+/** One execution of one PRP: it works from position to position, and saves each before it goes on. */
+export class PrpRun {
+  readonly #prp: LoadedPrp;
+  readonly #settings: RunSettings;
+  readonly #journal: RunJournal;
+  readonly #signal: AbortSignal;
+  /** How far a command had come that was ended to pause the run. */
+  #cutShort: { readonly progress: WorkProgress; readonly text: string } | undefined;
+
+  constructor(prp: LoadedPrp, settings: RunSettings, journal: RunJournal, signal: AbortSignal) {
+    this.#prp = prp;
+    this.#settings = settings;
+    this.#journal = journal;
+    this.#signal = signal;
+  }
+
+  async execute(restart: boolean): Promise<ExecutionResult> {
+    const { newest } = this.#journal;
+    if (newest === undefined) return this.#work(START, "new");
+    const { id, state } = newest;
+    if (restart) return this.#work(START, "new");
+    const resumedFrom = { id, stage: state.stage };
+    const position = positionOf(state, this.#prp.gates, state.waymark === undefined);
+    this.#noteChanges(state);
+    const wasKilled = newest.status === "running" && state.waymark?.work !== undefined;
+    this.#log(
+      "info",
+      { type: "resumed", from: id },
+      `Resuming from ${state.stage}${wasKilled ? ", where the last run was killed" : ""}`,
+    );
+    return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
+  }
+
+  /** A PRP may change while it runs: agents tick its boxes, and people mend its gates. */
+  #noteChanges(state: CheckpointExecutionState): void {
+    const gates = outdatedResults(state, this.#prp.gates).map(
+      ({ level, description }) => `level ${level} (${description})`,
+    );
+    const { prpDigest } = state.waymark ?? {};
+    if (gates.length > 0) {
+      const text = `These gates have changed or were removed since they ran, so their results don't count: ${gates.join(", ")}`;
+      this.#log("info", { type: "gatesChanged" }, text);
+    } else if (prpDigest !== undefined && prpDigest !== this.#prp.digest) {
+      this.#log(
+        "info",
+        { type: "textChanged" },
+        "Its text has changed since the last run; its gates that passed are the same",
+      );
+    }
+  }
+
+  /** @param origin - Whether the position is new, the saved one, or derived from the saved one. */
+  async #work(start: Position, origin: "new" | "saved" | "reopened"): Promise<ExecutionResult> {
+    const { maxFixAttempts } = this.#settings;
+    let position = start;
+    let isSaved = origin === "saved";
+    let label = origin === "new" ? labelOf(position) : `Resumed: ${labelOf(position)}`;
+    let error: unknown;
+    for (;;) {
+      const step = nextStep(position, this.#prp.gates, maxFixAttempts);
+      if (step.kind === "return") {
+        if (!isSaved) await this.#journal.save(position, { label, error });
+        return resultOf(position, error);
+      }
+      if (step.kind === "finish") {
+        if (!isSaved) await this.#journal.save(position, { label });
+        position = step.position;
+        error ??= step.error;
+      } else {
+        const outcome = await this.#workOn(step, position, label);
+        position = outcome.position;
+        error = outcome.error;
+      }
+      label = labelOf(position);
+      isSaved = false;
+    }
+  }
+
+  /** Saves the position, and then works on the step. */
+  async #workOn(step: CoderStep | GateStep, position: Position, label: string): Promise<Done> {
+    if (this.#signal.aborted) return this.#pause(position);
+    await this.#journal.save(position, { label, work: workOf(step) });
+    if (this.#signal.aborted) return this.#pause(position);
+    this.#log("debug", { type: "stepStarted", ...workOf(step) }, "The next step starts");
+    const done = step.kind === "gate" ? await this.#runGate(step, position) : await this.#runCoder(step, position);
+    return done ?? this.#pause(position);
+  }
+
+  async #pause(position: Position): Promise<never> {
+    const { progress, text } = this.#cutShort ?? {};
+    const label = `Paused: ${labelOf(position)}${text === undefined ? "" : ` (${text})`}`;
+    try {
+      await this.#journal.save(position, { label, status: "paused", progress });
+    } catch (error) {
+      // The entry before it is as good to resume from. The caller waits for the reason why the run ended.
+      this.#log("error", { error }, "The paused run could not be marked as such");
+    }
+    throw this.#signal.reason;
+  }
+
+  /** `undefined` if the run was paused before the gate had ended. */
+  async #runGate(step: GateStep, position: Position): Promise<Done | undefined> {
+    const { level, description, command, shell, lines } = step.gate;
+    const { script, statements } = gateScript(command, shell);
+    const line: CommandLine = {
+      shell,
+      command: script,
+      strict: true,
+      cwd: this.#settings.cwd,
+      nameStatement: (index) => {
+        const statement = statements[index];
+        if (statement === undefined) return undefined;
+        const at = lines[statement.line];
+        return `${at === undefined ? "" : `line ${at}: `}${statement.text}`;
+      },
+    };
+    const ran = await this.#run(line, step, position, this.#settings.gateTimeoutMs);
+    if (ran.aborted) return undefined;
+    const { exitCode, stdout, stderr } = ran;
+    const success = exitCode === 0;
+    const ended = { type: "stepEnded", kind: "gate", level, exitCode };
+    this.#log(
+      success ? "info" : "warn",
+      ended,
+      `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : "failed"}`,
+    );
+    const result = { level, description, success, command, stdout, stderr, exitCode, skipped: false };
+    return { position: afterGate(position, step.gate, result, this.#prp.gates) };
+  }
+
+  /** `undefined` if the run was paused before the coder had answered. */
+  async #runCoder(step: CoderStep, position: Position): Promise<Done | undefined> {
+    const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
+    let outcome: CoderOutcome | undefined;
+    if (typeof coder === "string") {
+      const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#promptOf(step) };
+      const ran = await this.#run(line, step, position, timeoutMs);
+      outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
+    } else {
+      const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
+      // A command's response is bounded as it comes.
+      outcome = answered && { ...answered, response: boundText(answered.response, maxOutputBytes) };
+    }
+    if (outcome === undefined) return undefined;
+    const { reply, error } = outcome;
+    const ended = { type: "stepEnded", kind: "coder", ...reply };
+    this.#log(reply.result === "success" ? "info" : "warn", ended, `The coder reported ${reply.result}`);
+    return { position: afterCoder(position, step.fixAttempt, outcome), error };
+  }
+
+  /** Runs a command, and saves how far it has come until it has ended. */
+  async #run(
+    line: CommandLine,
+    step: CoderStep | GateStep,
+    position: Position,
+    timeoutMs: number | undefined,
+  ): Promise<CommandResult> {
+    const { output: shown, logger, killGraceMs, maxOutputBytes, autoSaveIntervalMs: intervalMs } = this.#settings;
+    const work = workOf(step);
+    const source = { taskId: this.#prp.taskId, ...work };
+    const output = new CommandOutput(maxOutputBytes, step.kind === "coder" ? REPLY_BYTES : 0);
+    const soFar = () => {
+      const progress = progressOf(work, output);
+      return { progress, text: progressText(progress, step.kind === "coder" ? step.fixAttempt : 0) };
+    };
+    const stopSaving = saveProgress(output, {
+      intervalMs,
+      save: () => {
+        const { progress, text } = soFar();
+        const label = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+        return this.#journal.save(position, { label, work, progress, isPassing: true });
+      },
+      failed: (error) =>
+        this.#log("error", { error }, "How far it has come could not be saved; it will be tried again"),
+    });
+    try {
+      const ran = await runCommand(line, {
+        timeoutMs,
+        killGraceMs,
+        holds: this.#journal.watched,
+        signal: this.#signal,
+        output,
+        stdout: openSink(shown, { ...source, stream: "stdout" }, logger),
+        stderr: openSink(shown, { ...source, stream: "stderr" }, logger),
+      });
+      if (ran.aborted) this.#cutShort = soFar();
+      return ran;
+    } catch (cause) {
+      if (!(cause instanceof ProcessStartError)) throw cause;
+      // A coder can't mend the machine: the work up to here is saved, and waits for somebody who can.
+      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused", error: cause });
+      const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
+      throw new PrpError(
+        "PROCESS_NOT_STARTED",
+        `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. The work done before is saved; ` +
+          "mend this and execute the PRP again to go on.",
+        { cause },
+      );
+    } finally {
+      // The next save follows on the one under way.
+      await stopSaving();
+    }
+  }
+
+  #requestFor(step: CoderStep): CoderRequest {
+    const { taskId, path: prpPath } = this.#prp;
+    const { fixAttempt, failedGates } = step;
+    const { cwd } = this.#settings;
+    return { taskId, prpPath, cwd, fixAttempt, failedGates, prompt: this.#promptOf(step), signal: this.#signal };
+  }
+
+  #promptOf({ fixAttempt, failedGates }: CoderStep): string {
+    if (failedGates.length === 0) return executionPrompt(this.#prp);
+    return fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
+  }
+
+  #log(level: keyof Logger, details: object, message: string): void {
+    this.#settings.logger[level]({ taskId: this.#prp.taskId, ...details }, `PRP ${this.#prp.taskId}: ${message}`);
+  }
+}
+
+function workOf(step: CoderStep | GateStep): Work {
+  return step.kind === "gate" ? { kind: "gate", level: step.gate.level } : { kind: "coder" };
+}
+
+function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position): string {
+  if (stage === "pre-execution") return "Before the coder";
+  if (stage === "complete") return "Complete";
+  if (stage === "failed") return "Failed";
+  if (stage === "coder-response") {
+    const whose = fixAttempt === 0 ? "The coder's response" : `The response to fix attempt ${fixAttempt}`;
+    return coderResult === undefined || coderResult.result === "success" ? whose : `${whose}: ${coderResult.result}`;
+  }
+  const last = validationResults.findLast(({ skipped }) => !skipped);
+  return `Gate ${stage.slice("validation-gate-".length)} ${last?.success === false ? "failed" : "passed"}`;
+}
+
+function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {
+  const result = {
+    success: stage === "complete",
+    validationResults: [...validationResults],
+    artifacts: [...artifacts],
+    fixAttempts: fixAttempt,
+  };
+  if (stage === "complete") return result;
+  return { ...result, error: error instanceof Error ? error.message : String(error) };
+}

@@ -1,0 +1,193 @@
+import {
+  type Checkpoint,
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  CheckpointNotFoundError,
+  type CheckpointStatus,
+} from "waymark";
+import type { SetAside } from "waymark/adapters/task-file";
+import { isStillBeingRun, RunLock, type SessionCheckpoints } from "waymark/kit";
+import type { CheckpointExecutionState, WorkProgress } from "waymark/prp";
+import type { LoadedPrp } from "./load-prp.js";
+import type { Position } from "./next-step.js";
+import type { Work } from "./work-progress.js";
+
+export interface OpenOptions {
+  /** Begin anew, whatever the newest checkpoint says. */
+  readonly restart: boolean;
+  /** With true there must be a checkpoint; with false there must be no unfinished work. */
+  readonly resume: boolean | undefined;
+  /** With `restart`: the task's file is so damaged that it got another name. */
+  readonly onSetAside: (aside: SetAside) => void;
+  /** Commands of a killed run are still being ended. */
+  readonly onWait: () => void;
+}
+
+/** How a position is saved. */
+export interface EntryOptions {
+  readonly label: string;
+  /** The work that starts once this entry is on disk. */
+  readonly work?: Work | undefined;
+  /** How far the work has come that is under way, or was ended before its time. */
+  readonly progress?: WorkProgress | undefined;
+  /** The next entry takes its place, so it pushes out no other checkpoint. Default false. */
+  readonly isPassing?: boolean;
+  readonly error?: unknown;
+  /** Default: the stage's. */
+  readonly status?: CheckpointStatus;
+}
+
+/**
+ * The journal of one execution of a PRP, under the task's lock. Each entry is written only on top of the one before it:
+ * if somebody else writes, this execution stops before it does anything more. Without a session nothing is written.
+ */
+export class RunJournal {
+  /** The newest checkpoint when the execution began. */
+  readonly newest: Checkpoint<CheckpointExecutionState> | undefined;
+  readonly #session: SessionCheckpoints | undefined;
+  readonly #prp: LoadedPrp;
+  readonly #lock: RunLock | undefined;
+  readonly #onWait: () => void;
+  #sequence: number | undefined;
+  /** The entry that the next one takes the place of. */
+  #passing: string | undefined;
+
+  private constructor(
+    { session, prp, lock }: { session: SessionCheckpoints | undefined; prp: LoadedPrp; lock: RunLock | undefined },
+    { newest, sequence }: Newest,
+    onWait: () => void,
+  ) {
+    this.newest = newest;
+    this.#session = session;
+    this.#prp = prp;
+    this.#lock = lock;
+    this.#onWait = onWait;
+    this.#sequence = sequence;
+  }
+
+  /** @throws {CheckpointConflictError} Another execution is under way, or there is unfinished work. */
+  static async open(
+    session: SessionCheckpoints | undefined,
+    prp: LoadedPrp,
+    { restart, resume, onSetAside, onWait }: OpenOptions,
+  ): Promise<RunJournal> {
+    const { taskId } = prp;
+    const found = await findNewest(session, taskId, restart);
+    const path = session?.lockPath(taskId);
+    if (path !== undefined && (await isStillBeingRun(path))) throw beingExecuted(taskId);
+    if (!restart) assertMayBegin(taskId, found.newest, resume);
+    if (session === undefined || path === undefined) {
+      return new RunJournal({ session, prp, lock: undefined }, found, onWait);
+    }
+    const lock = await RunLock.take(path);
+    if (lock === undefined) throw beingExecuted(taskId);
+    try {
+      const aside = restart ? await session.setAside(taskId) : undefined;
+      if (aside !== undefined) onSetAside(aside);
+      return new RunJournal({ session, prp, lock }, aside ? { ...found, sequence: 0 } : found, onWait);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  }
+
+  /** For the watchdogs of this execution's commands. */
+  get watched(): number | undefined {
+    return this.#lock?.watched;
+  }
+
+  /**
+   * Resolves once the entry is on disk, the first one also when nothing of a killed run is left.
+   *
+   * @throws {CheckpointConflictError} Somebody else has written meanwhile; nothing was saved.
+   */
+  async save(
+    position: Position,
+    { label, work, progress, isPassing = false, error, status }: EntryOptions,
+  ): Promise<void> {
+    if (this.#session === undefined) return;
+    const { artifacts, fixAttempt, validationResults, ...rest } = position;
+    const state: CheckpointExecutionState = {
+      ...rest,
+      prpPath: this.#prp.path,
+      validationResults: [...validationResults],
+      ...(fixAttempt === 0 ? undefined : { fixAttempt }),
+      timestamp: new Date(),
+      waymark: {
+        prpDigest: this.#prp.digest,
+        ...(work === undefined ? undefined : { work }),
+        ...(progress === undefined ? undefined : { progress }),
+        ...(artifacts.length === 0 ? undefined : { artifacts: [...artifacts] }),
+      },
+    };
+    const saved = await this.#session.append(this.#prp.taskId, label, state, {
+      error,
+      status,
+      expectedSequence: this.#sequence,
+      replaces: this.#passing,
+      isPassing,
+    });
+    this.#sequence = saved.sequence;
+    this.#passing = isPassing ? saved.id : undefined;
+    if (this.watched === undefined) await this.#lock?.claim(this.#onWait);
+  }
+
+  /** The execution is over, whatever came of it. */
+  close(): void {
+    this.#lock?.release();
+  }
+}
+
+function beingExecuted(taskId: string): CheckpointConflictError {
+  return new CheckpointConflictError(
+    `Task ${JSON.stringify(taskId)} is being executed already. Nothing was changed; wait for that execution, or end it ` +
+      "and execute the PRP again.",
+    { retryable: true },
+  );
+}
+
+function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: boolean | undefined): void {
+  const task = `Task ${JSON.stringify(taskId)}`;
+  if (resume === true && newest === undefined) {
+    throw new CheckpointNotFoundError(
+      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it.`,
+      { taskId },
+    );
+  }
+  if (resume === false && newest !== undefined && newest.status !== "completed") {
+    const { status, state, createdAt } = newest;
+    const where = state.stage === status ? status : `${status} at ${state.stage}`;
+    throw new CheckpointConflictError(
+      `${task} has been started already: ${where}, saved ${createdAt}. ` +
+        "Nothing was changed; resume it to go on from there, or restart it to begin anew.",
+    );
+  }
+}
+
+interface Newest {
+  /** The newest that can be read. */
+  readonly newest: RunJournal["newest"];
+  /** The sequence that the first entry is written on top of: 0 for none, `undefined` if the newest is damaged. */
+  readonly sequence: number | undefined;
+}
+
+async function findNewest(
+  session: SessionCheckpoints | undefined,
+  taskId: string,
+  isRestart: boolean,
+): Promise<Newest> {
+  if (session === undefined) return { newest: undefined, sequence: 0 };
+  let isDamaged = false;
+  const forget = session.checkpoints.on("corrupt", (record) => {
+    if (record.taskId === taskId) isDamaged = true;
+  });
+  try {
+    const newest = await session.checkpoints.latest(taskId).catch((error: unknown) => {
+      if (isRestart && error instanceof CheckpointCorruptError) return undefined;
+      throw error;
+    });
+    return { newest, sequence: isDamaged ? undefined : (newest?.sequence ?? 0) };
+  } finally {
+    forget();
+  }
+}

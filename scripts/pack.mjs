@@ -1,0 +1,99 @@
+// @ts-check
+// `prepack` of each package, run in its folder: builds it, and makes its manifest and README those that npm gets. `--undo`,
+// its `postpack`, puts the repository's own back.
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join, posix, relative, sep } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const folder = process.cwd();
+const inRepository = relative(root, folder).split(sep).join("/");
+/** The repository's own files while the package is made. They are still there if that was interrupted. */
+const kept = join(folder, ".packing");
+const FILES = ["package.json", "README.md"];
+
+restore();
+if (!process.argv.includes("--undo")) {
+  const home = homeOf(originUrl());
+  const manifest = JSON.parse(readFileSync("package.json", "utf8"));
+  // Links to pages of the repository would break on npm.
+  if (process.env["npm_command"] === "publish" && home === undefined) {
+    throw new Error(
+      "Not published: this clone has no remote `origin`, which the package's links to its pages begin with.",
+    );
+  }
+  build();
+  mkdirSync(kept);
+  for (const file of FILES) copyFileSync(file, join(kept, file));
+  if (inRepository !== "") copyFileSync(join(root, "LICENSE"), "LICENSE");
+  writeFileSync("package.json", `${JSON.stringify(published(manifest, home), undefined, 2)}\n`);
+  writeFileSync("README.md", withWholeLinks(readFileSync("README.md", "utf8"), home));
+}
+
+function restore() {
+  if (!existsSync(kept)) return;
+  for (const file of FILES) if (existsSync(join(kept, file))) renameSync(join(kept, file), file);
+  if (inRepository !== "") rmSync("LICENSE", { force: true });
+  rmSync(kept, { recursive: true });
+}
+
+/** The types of the other packages come from the SDK's build. */
+function build() {
+  const needsAll = inRepository === "" || !existsSync(join(root, "dist"));
+  // npm's own answer stands on stdout (`npm pack --json`).
+  execFileSync("npm", ["run", "build"], { cwd: needsAll ? root : folder, stdio: ["ignore", 2, 2] });
+}
+
+/**
+ * `waymark/kit` carries no promise, so packages ask for each other's very version.
+ *
+ * @param {any} manifest
+ * @param {string | undefined} home
+ */
+function published(manifest, home) {
+  const dependencies = Object.entries(manifest.dependencies).map(([name, range]) => [
+    name,
+    range.startsWith("file:")
+      ? JSON.parse(readFileSync(join(folder, range.slice(5), "package.json"), "utf8")).version
+      : range,
+  ]);
+  const where = home && {
+    repository: { type: "git", url: `git+${home}.git`, ...(inRepository !== "" && { directory: inRepository }) },
+    homepage: `${home}#readme`,
+    bugs: `${home}/issues`,
+  };
+  return { ...manifest, ...where, dependencies: Object.fromEntries(dependencies) };
+}
+
+/**
+ * Links to the repository's files begin with its address. Without one they become text, and pictures go.
+ *
+ * @param {string} text
+ * @param {string | undefined} home
+ */
+function withWholeLinks(text, home) {
+  return text.replace(/(!?)\[([^\]]*)\]\((?!https?:|#)([^)]+)\)/g, (_all, picture, words, path) => {
+    if (home === undefined) return picture === "" ? words : "";
+    const whole = posix.join(inRepository, path);
+    return `${picture}[${words}](${home}/${picture === "" ? "blob" : "raw"}/HEAD/${whole})`;
+  });
+}
+
+function originUrl() {
+  try {
+    return execFileSync("git", ["config", "remote.origin.url"], { encoding: "utf8" }).trim();
+  } catch {
+    return "";
+  }
+}
+
+/**
+ * The repository's page: without a user's name or password, which a remote may hold.
+ *
+ * @param {string} url - `https://host/owner/name.git`, or `git@host:owner/name.git`
+ */
+function homeOf(url) {
+  const [, host, path] =
+    /^(?:https:\/\/|ssh:\/\/|(?=[\w.-]+@[\w.-]+:))(?:[^@/]*@)?([\w.-]+)[:/](.+?)(?:\.git)?\/?$/.exec(url) ?? [];
+  return host === undefined ? undefined : `https://${host}/${path}`;
+}

@@ -1,0 +1,21 @@
+// @ts-check
+// A plugin for TypeDoc: modules have the names that they are imported by.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Converter } from "typedoc";
+
+const { compilerOptions } = JSON.parse(readFileSync(join(import.meta.dirname, "..", "tsconfig.json"), "utf8"));
+/** By the names that TypeDoc makes of the files. */
+const importNames = new Map(
+  Object.entries(compilerOptions.paths).map(([name, [file]]) => [
+    file.replace(/^\.\/|\.ts$/g, "").replace(/\/index$/, ""),
+    name,
+  ]),
+);
+
+/** @param {import("typedoc").Application} app */
+export function load(app) {
+  app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
+    for (const module of project.children ?? []) module.name = importNames.get(module.name) ?? module.name;
+  });
+}

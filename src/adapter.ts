@@ -1,0 +1,100 @@
+// `waymark/adapter`: what authors of an adapter need. Users of a manager only need `waymark`.
+export {
+  type MadePayload,
+  type MakePayloadOptions,
+  makePayload,
+  type OpenedPayload,
+  type OpenPayloadOptions,
+  openPayload,
+} from "./codec/payload.js";
+export type { PayloadOwner, Transform, TransformContext } from "./codec/transforms.js";
+export {
+  type AdapterCapabilities,
+  type AppendCondition,
+  type AppendOptions,
+  type CheckpointQuery,
+  type CorruptRecord,
+  compareTasks,
+  type ExpectedTask,
+  isCorrupt,
+  isInRange,
+  matchesQuery,
+  matchesTaskId,
+  matchRetry,
+  nextSequence,
+  type OrderedTask,
+  requireNewest,
+  requireUnchangedTasks,
+  type StorageAdapter,
+  type TaskPosition,
+  type TaskQuery,
+} from "./contract/adapter.js";
+export {
+  CHECKPOINT_STATUSES,
+  type CheckpointDraft,
+  type CheckpointFailure,
+  type CheckpointStatus,
+  type CheckpointSummary,
+  compareTaskIds,
+  copyPayload,
+  copyRecord,
+  findDamage,
+  type JsonObject,
+  type JsonValue,
+  type Payload,
+  type SealedSummary,
+  type StatusChange,
+  type StoredCheckpoint,
+  seal,
+  sealDraft,
+  sealedParts,
+  summaryOf,
+  type TaskSummary,
+  withPayload,
+  withStatus,
+} from "./contract/checkpoint.js";
+export {
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  CheckpointError,
+  type CheckpointErrorCode,
+  type CheckpointErrorOptions,
+  ClosedError,
+  LeaseHeldError,
+  LeaseLostError,
+  StorageError,
+  UnsupportedFormatError,
+  UnsupportedOperationError,
+} from "./contract/errors.js";
+export type {
+  CheckedRecord,
+  DamagedFinding,
+  LeftoverFinding,
+  MergedFinding,
+  RefusedFinding,
+  RepairStep,
+  StorageFinding,
+  StorageMaintenance,
+  StorageRepair,
+  StorageVerification,
+} from "./contract/findings.js";
+export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
+export { checkKeys, keysOf } from "./contract/keys.js";
+export {
+  checkLease,
+  type HeldLease,
+  type HeldTask,
+  type LapsedLease,
+  type LeaseClaim,
+  type LeaseRecord,
+  type LeaseRecords,
+  type LeaseStore,
+  leaseStore,
+  monotonicMs,
+  NO_LEASE,
+  parseLease,
+  type TimedLease,
+} from "./contract/leases.js";
+export { parseSummary, type StoredFields } from "./contract/parse-summary.js";
+export { isOfRun, isPassing, passingMetadata, replacedBy } from "./contract/passing.js";
+export { type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";

@@ -1,0 +1,22 @@
+/**
+ * The keys of a type, in this order. A list that lacks one doesn't compile: `keysOf<SaveOptions>({ id: true, … })`.
+ */
+export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
+  // Object.keys forgets the type of an object's keys.
+  return Object.keys(keys) as (keyof Type)[];
+}
+
+/**
+ * Refuses options that aren't an object or have an unknown key. Otherwise a misspelled option would be ignored.
+ *
+ * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
+ * @throws {TypeError} The message names the key.
+ */
+export function checkKeys(what: string, options: unknown, known: readonly PropertyKey[]): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new TypeError(`${what} must be an object.`);
+  }
+  const unknown = Object.keys(options).find((key) => !known.includes(key));
+  if (unknown === undefined) return;
+  throw new TypeError(`${what} has no "${unknown}". Known keys: ${known.join(", ")}.`);
+}

@@ -1,0 +1,242 @@
+import { setMaxListeners } from "node:events";
+import type { StorageAdapter } from "../contract/adapter.js";
+import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
+import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
+import { ownHolder } from "../contract/holder.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
+import type { LeaseStore } from "../contract/leases.js";
+
+export interface LeaseOptions {
+  /**
+   * How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third of that time.
+   * Default 30,000.
+   */
+  readonly ttlMs?: number | undefined;
+  /**
+   * Shown to others who claim the task. Default: the machine's name, the process id, and a mark that distinguishes this
+   * process from all others. On SQLite and files (on Linux), the default holder's lease is free once its process has
+   * ended. The lease of any other holder must expire.
+   */
+  readonly holder?: string | undefined;
+}
+
+/**
+ * The right to run a task, until it is released or lost. Pass it to `save`, `setStatus` and `remove`: once the lease is
+ * lost, they store nothing and throw a LeaseLostError.
+ */
+export interface Lease extends AsyncDisposable {
+  readonly taskId: string;
+  readonly holder: string;
+  /**
+   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher one. If this lease is renewed after it
+   * has expired, it gets a higher one too.
+   */
+  readonly token: number;
+  /** When the lease expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
+  readonly expiresAt: string;
+  /**
+   * Aborts with a LeaseLostError once the lease is lost or released: when it expires, or when a write under it is
+   * refused. If the process was blocked or suspended for longer than the lease's time, it asks the storage first. Then
+   * it aborts only if another runner has claimed the task meanwhile.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Renews the lease now. If a renewal is under way, waits for that one. An expired lease is claimed again, unless
+   * another runner has claimed the task since.
+   *
+   * @throws {LeaseLostError} The lease is lost.
+   */
+  renew(): Promise<void>;
+  /** Ends the lease, so that the task is free. Idempotent. Release a lost lease, too: the storage may still hold it. */
+  release(): Promise<void>;
+}
+
+/** Who has a task's lease, and until when. */
+export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">;
+
+const DEFAULT_TTL_MS = 30_000;
+const MIN_TTL_MS = 100;
+/** If the expiry's timer comes later than this, the process was blocked or suspended, and could send no renewal. */
+const LATE_MS = 100;
+
+/**
+ * Claims a task.
+ *
+ * @throws {LeaseHeldError} Another runner has it.
+ * @throws {LeaseLostError} It expired before the storage answered.
+ * @throws {UnsupportedOperationError} The storage has no leases.
+ */
+export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
+  checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
+  const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
+  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
+  checkText("LeaseOptions.holder", holder, 1);
+  const leases = leasesOf(storage);
+  const askedAtMs = performance.now();
+  const claim = await leases.claim(taskId, holder, ttlMs);
+  if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
+  const { token } = claim;
+  const answeredAtMs = performance.now();
+  const claimed = { taskId, holder, token, ttlMs };
+  if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
+  // Renewed at once: the first timed renewal would come too late.
+  await renewOrRelease(leases, claimed);
+  return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
+}
+
+/** @throws {UnsupportedOperationError} The storage has no leases. */
+export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
+  const held = await leasesOf(storage).current(taskId);
+  if (held === undefined) return undefined;
+  const { holder, token, remainingMs } = held;
+  return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
+}
+
+function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
+  if (leases !== undefined) return leases;
+  throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
+}
+
+/** How long after one renewal the next one is due. */
+function renewalMs(ttlMs: number): number {
+  return ttlMs / 3;
+}
+
+async function renewOrRelease(leases: LeaseStore, { taskId, token, ttlMs }: Omit<Claimed, "askedAtMs">): Promise<void> {
+  let isHeld: boolean;
+  try {
+    isHeld = await leases.renew(taskId, token, ttlMs);
+  } catch (error) {
+    await leases.release(taskId, token).catch(() => undefined);
+    throw error;
+  }
+  if (!isHeld) throw lostLease(taskId, token, "it expired before the storage answered");
+}
+
+function lostLease(taskId: string, token: number, why: string): LeaseLostError {
+  const message = `The lease of task ${JSON.stringify(taskId)} under token ${token} is lost: ${why}.`;
+  return new LeaseLostError(`${message} Stop this run, and claim the task again.`, { taskId });
+}
+
+interface Claimed {
+  readonly taskId: string;
+  readonly holder: string;
+  readonly token: number;
+  readonly ttlMs: number;
+  /** When the storage was asked, by `performance.now()`. The lease lasts at least `ttlMs` from then on. */
+  readonly askedAtMs: number;
+}
+
+/** A lease that renews itself. Its timers don't keep the process alive. */
+export class TaskLease implements Lease {
+  readonly taskId: string;
+  readonly holder: string;
+  readonly #leases: LeaseStore;
+  readonly #ttlMs: number;
+  readonly #ending = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  #renewing: Promise<void> | undefined;
+  #expiry: NodeJS.Timeout | undefined;
+  #expiresAtMs = 0;
+  #token: number;
+  #released: Promise<void> | undefined;
+
+  constructor(leases: LeaseStore, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
+    this.#leases = leases;
+    this.#ttlMs = ttlMs;
+    this.taskId = taskId;
+    this.holder = holder;
+    this.#token = token;
+    // Each step under way may add a listener.
+    setMaxListeners(0, this.signal);
+    this.#lastsFrom(askedAtMs);
+    // A failing storage doesn't end the lease: the next renewal or the expiry decides.
+    this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
+  }
+
+  get token(): number {
+    return this.#token;
+  }
+
+  get expiresAt(): string {
+    return new Date(Date.now() + this.#expiresAtMs - performance.now()).toISOString();
+  }
+
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  renew(): Promise<void> {
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  release(): Promise<void> {
+    this.#released ??= this.#release();
+    return this.#released;
+  }
+
+  /** Ends the lease, because the storage refused a write under it. */
+  lose(error: LeaseLostError): void {
+    clearInterval(this.#timer);
+    clearTimeout(this.#expiry);
+    this.#ending.abort(error);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  async #renew(): Promise<void> {
+    this.signal.throwIfAborted();
+    const askedAtMs = performance.now();
+    const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
+    if (!isHeld && !(await this.#claimedAgain()))
+      this.#end("it expired, and another runner has claimed the task since");
+    this.signal.throwIfAborted();
+    this.#lastsFrom(askedAtMs);
+  }
+
+  /** Claims the expired lease again. False if another runner has claimed the task since. */
+  async #claimedAgain(): Promise<boolean> {
+    if (this.signal.aborted) return false;
+    const claim = await this.#leases.claim(this.taskId, this.holder, this.#ttlMs);
+    if (!claim.isGranted) return false;
+    // If release() was called meanwhile, it doesn't know this token.
+    const isNext = claim.token === this.#token + 1 && !this.signal.aborted;
+    if (isNext) this.#token = claim.token;
+    else await this.#leases.release(this.taskId, claim.token);
+    return isNext;
+  }
+
+  async #release(): Promise<void> {
+    const isLost = this.signal.aborted;
+    this.#end("it was released");
+    // A lost lease is released too: the storage may have stored a renewal whose answer got lost.
+    const released = this.#leases.release(this.taskId, this.token);
+    await (isLost ? released.catch(() => undefined) : released);
+  }
+
+  #lastsFrom(askedAtMs: number): void {
+    clearTimeout(this.#expiry);
+    this.#expiresAtMs = askedAtMs + this.#ttlMs;
+    const leftMs = Math.max(0, this.#expiresAtMs - performance.now());
+    this.#expiry = setTimeout(() => this.#expire(), leftMs).unref();
+  }
+
+  #expire(): void {
+    const expired = () => this.#end("it expired before it was renewed");
+    if (performance.now() - this.#expiresAtMs < LATE_MS) {
+      expired();
+      return;
+    }
+    this.#expiry = setTimeout(expired, renewalMs(this.#ttlMs)).unref();
+    void this.renew().catch(expired);
+  }
+
+  #end(why: string): void {
+    this.lose(lostLease(this.taskId, this.token, why));
+  }
+}

@@ -1,0 +1,166 @@
+import { execFile } from "node:child_process";
+import { hash } from "node:crypto";
+import { closeSync, constants, openSync, readSync, rmSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { reasonOf } from "../adapters/files/failure.js";
+import { makeFolders } from "../adapters/files/file-io.js";
+import { isError, StorageError } from "../src/contract/errors.js";
+
+const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
+const POLL_MS = 20;
+/** Children of a killed run hold its pipe until they call `exec`, which takes some milliseconds. */
+const MAX_WAITS = 10;
+
+/** Where the lock of a task is: an absolute path. */
+export function runLockPath(folder: string, taskId: string): string {
+  return resolve(folder, `.running-${hash("sha256", taskId, "hex").slice(0, 32)}`);
+}
+
+/**
+ * Whether a task is run, by this process or by another one of this machine.
+ *
+ * @throws {StorageError} The lock can't be read.
+ */
+export function isBeingRun(path: string): boolean {
+  try {
+    // Only a pipe that somebody reads can be opened so.
+    closeSync(openSync(path, O_WRONLY | O_NONBLOCK));
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENXIO") return false;
+    throw failed(path, error);
+  }
+}
+
+/** The same, but a run that was just killed doesn't count, though its children still hold its pipe. */
+export async function isStillBeingRun(path: string): Promise<boolean> {
+  for (let waits = 0; isBeingRun(path); waits++) {
+    if (waits === MAX_WAITS) return true;
+    await delay(POLL_MS);
+  }
+  return false;
+}
+
+/**
+ * A task's lock: a named pipe that its run holds open for reading. The kernel closes it with the process, however that
+ * dies, so nothing goes stale and the next run takes over at once. The watchdogs of the run's commands hold it open for
+ * writing, so the next run sees when nothing of a killed one is left.
+ *
+ * Two runs that take it at the same moment both get it. The first checkpoint decides between them, because only one can
+ * be saved on top of the newest: so read the newest before you take the lock. Unix only, and for one machine: a run on
+ * another machine isn't seen.
+ */
+export class RunLock {
+  readonly #path: string;
+  readonly #reader: number;
+  #writer: number | undefined;
+
+  private constructor(path: string, reader: number) {
+    this.#path = path;
+    this.#reader = reader;
+  }
+
+  /**
+   * @returns The lock; `undefined` if the task is being run.
+   * @throws {StorageError} It can't be made.
+   */
+  static async take(path: string): Promise<RunLock | undefined> {
+    let failure: unknown;
+    for (let waits = 0; waits <= MAX_WAITS; waits++) {
+      if (waits > 0) await delay(POLL_MS);
+      try {
+        failure = undefined;
+        await makeFolders(dirname(path));
+        await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
+        if (isBeingRun(path)) continue;
+        const reader = openedPipe(path);
+        if (reader !== undefined) return new RunLock(path, reader);
+        // Removed in between: that is no wait, however often it happens.
+        waits -= 1;
+      } catch (error) {
+        // Who held it may have removed it in between.
+        failure = error;
+      }
+    }
+    if (failure === undefined) return undefined;
+    throw failure instanceof StorageError ? failure : failed(path, failure);
+  }
+
+  /** A file descriptor for the watchdogs of the run's commands. */
+  get watched(): number | undefined {
+    return this.#writer;
+  }
+
+  /**
+   * Makes the task this run's. Call it once the run's first checkpoint is saved, and before it starts a command: it
+   * waits until nothing of a killed run is left.
+   *
+   * @param onWait - Called if there is something to wait for.
+   */
+  async claim(onWait: () => void): Promise<void> {
+    try {
+      if (this.#isWatched()) onWait();
+      while (this.#isWatched()) await delay(POLL_MS);
+      this.#writer = openSync(this.#path, O_WRONLY | O_NONBLOCK);
+    } catch (error) {
+      throw failed(this.#path, error);
+    }
+  }
+
+  release(): void {
+    if (this.#writer !== undefined) {
+      try {
+        // Before it is closed: from now on the next run makes a pipe of its own. A lock that was not claimed may be
+        // another run's too, and stays.
+        rmSync(this.#path, { force: true });
+      } catch {
+        // Then it stays: nobody holds it, and the next run takes it.
+      }
+      closeSync(this.#writer);
+    }
+    closeSync(this.#reader);
+  }
+
+  /** Whether somebody holds the pipe open for writing: then nothing can be read yet, else it is at its end. */
+  #isWatched(): boolean {
+    try {
+      return readSync(this.#reader, Buffer.alloc(1)) > 0;
+    } catch (error) {
+      if (codeOf(error) === "EAGAIN") return true;
+      throw error;
+    }
+  }
+}
+
+/** For reading. `undefined` if it isn't there. */
+function openedPipe(path: string): number | undefined {
+  try {
+    return openSync(path, O_RDONLY | O_NONBLOCK);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Node has no call for it. Another run may make it at the same moment. */
+const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1" || [ -p "$1" ]';
+
+function failed(path: string, cause: unknown): StorageError {
+  return new StorageError(
+    `The lock ${path} can't be used: ${mkfifoReason(cause) ?? reasonOf(cause)}. Nothing was run, ` +
+      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
+    { cause },
+  );
+}
+
+/** The message of the shell or `mkfifo`, without the path: `Read-only file system`. Node's own has the whole script. */
+function mkfifoReason(cause: unknown): string | undefined {
+  if (!(isError(cause) && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
+  return cause.stderr.trim().replace(/^mkfifo: .*: /s, "");
+}
+
+function codeOf(error: unknown): unknown {
+  return isError(error) && "code" in error ? error.code : undefined;
+}

@@ -1,0 +1,177 @@
+// A manager as the project's configuration says.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { describe, expect, it } from "vitest";
+import { CheckpointManager, StateInvalidError } from "waymark";
+import { openStorage } from "waymark/adapters";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { defineConfig, loadConfig, openManager } from "waymark/config";
+import { z } from "zod";
+import { tempFolder } from "../../support/temp-folder.js";
+
+const ZOD = pathToFileURL(join(import.meta.dirname, "..", "..", "..", "node_modules", "zod", "index.js")).href;
+
+/** A project with a folder in it, and the text of its configuration. */
+async function project(text: string, name = "waymark.config.mjs") {
+  const folder = await tempFolder();
+  const below = join(folder, "src", "deep");
+  mkdirSync(below, { recursive: true });
+  const file = join(folder, name);
+  writeFileSync(file, text);
+  return { folder, below, file };
+}
+
+const SQLITE = 'export default { storage: "sqlite:checkpoints.db" };';
+
+describe("openManager", () => {
+  it("finds the configuration in a folder above, and opens its storage relative to that folder", async () => {
+    const { folder, below } = await project(SQLITE);
+    const manager = await openManager<{ n: number }>({ cwd: below });
+    await manager.save("t", { n: 1 });
+    await manager.close();
+    await using same = new CheckpointManager({ storage: openStorage(`sqlite:${join(folder, "checkpoints.db")}`) });
+    expect((await same.latest("t"))?.state).toEqual({ n: 1 });
+  });
+
+  it("takes the configuration's file by name, relative to cwd", async () => {
+    const { folder, below } = await project('{ "storage": "files:store" }', "other.json");
+    const manager = await openManager({ cwd: below, file: "../../other.json" });
+    await manager.save("t", 1);
+    await manager.close();
+    await using same = new CheckpointManager({ storage: openStorage(`files:${join(folder, "store")}`) });
+    expect(await same.has("t")).toBe(true);
+  });
+
+  it("applies the configuration's schema, version, migrations, retention and redaction", async () => {
+    const { below } = await project(`
+      import { z } from "${ZOD}";
+      export default {
+        storage: "sqlite:checkpoints.db",
+        schema: z.object({ n: z.number(), key: z.string() }),
+        stateVersion: 2,
+        migrations: { 1: ({ count }) => ({ n: count, key: "none" }) },
+        retention: { keepLast: 2 },
+        redact: { paths: ["state.key"] },
+      };`);
+    await using manager = await openManager<{ n: number; key: string }>({ cwd: below });
+    await expect(manager.save("t", { n: "1" as never, key: "k" })).rejects.toThrow(StateInvalidError);
+    for (const n of [1, 2, 3]) await manager.save("t", { n, key: "secret" });
+    expect(await manager.list("t")).toMatchObject([{ stateVersion: 2 }, { stateVersion: 2 }]);
+    expect((await manager.latest("t"))?.state).toEqual({ n: 3, key: "[redacted]" });
+  });
+
+  it("migrates what an older program saved", async () => {
+    const { folder, below } = await project(`
+      export default { storage: "files:store", stateVersion: 2, migrations: { 1: ({ count }) => ({ n: count }) } };`);
+    const older = new CheckpointManager({ storage: openStorage(`files:${join(folder, "store")}`) });
+    await older.save("t", { count: 7 });
+    await older.close();
+    await using manager = await openManager({ cwd: below });
+    expect((await manager.latest("t"))?.state).toEqual({ n: 7 });
+  });
+
+  it("prefers its own options to the configuration's", async () => {
+    const { below } = await project('export default { storage: "sqlite:/nowhere/x.db", stateVersion: 2 };');
+    const schema = z.object({ at: z.codec(z.string(), z.date(), { decode: (t) => new Date(t), encode: String }) });
+    await using manager = await openManager({ cwd: below, storage: "memory:", schema, stateVersion: 3 });
+    const saved = await manager.save("t", { at: new Date(0) });
+    expect(saved.stateVersion).toBe(3);
+    expect((await manager.latest("t"))?.state.at).toEqual(new Date(0));
+  });
+
+  it("needs no configuration where it gets a storage", async () => {
+    const storage = new MemoryAdapter();
+    await using manager = await openManager({ cwd: await tempFolder(), storage });
+    await manager.save("t", 1);
+    await using same = new CheckpointManager({ storage, ownsStorage: false });
+    expect(await same.has("t")).toBe(true);
+  });
+
+  it("says where it looked, and what to write, where there is no configuration", async () => {
+    const cwd = await tempFolder();
+    const opening = openManager({ cwd });
+    await expect(opening).rejects.toThrow(TypeError);
+    await expect(opening).rejects.toThrow(
+      `There is no configuration: neither ${cwd} nor a folder above it has a waymark.config.js, waymark.config.mjs, waymark.config.ts, ` +
+        'waymark.config.json, or a package.json with "waymark". Write waymark.config.mjs with ' +
+        '`export default { storage: "sqlite:.waymark/checkpoints.db" };`, or pass `storage`. Nothing was opened.',
+    );
+  });
+
+  it.each([
+    ["export default { retention: { keepLast: 3 } };", /names no storage\. Add storage: "sqlite:/],
+    ["export const storage = 1;", /can't be used: it has no default export/],
+    ["export default { storag: 'files:x' };", /can't be used: .*storag/],
+    ["export default { stateVersion: 0 };", /can't be used: stateVersion/],
+    ["throw new Error('no key');", /can't be used: no key/],
+  ])("names the file of a configuration that can't be used: %s", async (text, message) => {
+    const { below, file } = await project(text);
+    const opening = openManager({ cwd: below });
+    await expect(opening).rejects.toThrow(message);
+    await expect(opening).rejects.toThrow(file);
+  });
+
+  it("names a file that isn't there", async () => {
+    const cwd = await tempFolder();
+    await expect(loadConfig({ cwd, file: "none.mjs" })).rejects.toThrow(
+      `The configuration in ${join(cwd, "none.mjs")} can't be used: there is no such file.`,
+    );
+  });
+
+  it("knows a misspelled option", async () => {
+    // @ts-expect-error It is `storage`.
+    await expect(openManager({ storag: "memory:" })).rejects.toThrow(/storag/);
+  });
+});
+
+describe("loadConfig", () => {
+  it("gives the configuration with its file and folder", async () => {
+    const { folder, below, file } = await project(SQLITE);
+    expect(await loadConfig({ cwd: below })).toEqual({ storage: "sqlite:checkpoints.db", file, folder });
+  });
+
+  it("passes over a package.json without a configuration, and reads one that has it", async () => {
+    const { folder, below } = await project('{ "waymark": { "storage": "files:store" } }', "package.json");
+    writeFileSync(join(below, "package.json"), '{ "type": "module" }');
+    expect(await loadConfig({ cwd: below })).toMatchObject({ storage: "files:store", folder });
+  });
+
+  it("is undefined where there is none", async () => {
+    expect(await loadConfig({ cwd: await tempFolder() })).toBeUndefined();
+  });
+
+  it.each(['{ "type": "commonjs" }', "{}"])(
+    "tells how to rename an ES module that package.json calls CommonJS: %s",
+    async (manifest) => {
+      const { folder, below } = await project(SQLITE, "waymark.config.js");
+      writeFileSync(join(folder, "package.json"), manifest);
+      await expect(loadConfig({ cwd: below })).rejects.toThrow(/rename it to waymark\.config\.mjs/);
+    },
+  );
+
+  it.each([
+    ['{ "type": "module" }', SQLITE],
+    ['{ "type": "commonjs" }', 'module.exports = { storage: "sqlite:checkpoints.db" };'],
+  ])("takes a waymark.config.js of the kind that package.json says: %s", async (manifest, text) => {
+    const { folder, below } = await project(text, "waymark.config.js");
+    writeFileSync(join(folder, "package.json"), manifest);
+    expect(await loadConfig({ cwd: below })).toMatchObject({ storage: "sqlite:checkpoints.db" });
+  });
+});
+
+it("a manager that gets a storage URL refers to openManager, and doesn't show the URL", () => {
+  const storage = "postgres://me:secret@host/db" as never;
+  const making = () => new CheckpointManager({ storage });
+  expect(making).toThrow(/openManager\(\{ storage \}\) of "waymark\/config"/);
+  expect(making).not.toThrow(/secret/);
+});
+
+it("a configuration of a program goes into openStorage and into a manager", async () => {
+  const config = defineConfig({ storage: "memory:", retention: { keepLast: 1 } });
+  const { storage, ...settings } = config;
+  await using manager = new CheckpointManager({ ...settings, storage: openStorage(storage) });
+  await manager.save("t", 1);
+  await manager.save("t", 2);
+  expect(await manager.list("t")).toHaveLength(1);
+});

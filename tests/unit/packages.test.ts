@@ -1,0 +1,80 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import ts from "typescript";
+import { describe, expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const WAYMARK = manifestOf(".");
+
+interface Manifest {
+  readonly name: string;
+  readonly exports?: Readonly<Record<string, unknown>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+}
+
+/** Each package, where its sources are, and whether it may use `waymark/kit`. */
+const PACKAGES = [
+  { folder: ".", sources: ["src", "adapters", "config", "systems", "testing"], kit: false },
+  { folder: "runners", sources: ["runners/src"], kit: true },
+  { folder: "cli", sources: ["cli/src"], kit: true },
+  ...readdirSync(join(ROOT, "examples")).map((name) => {
+    return { folder: `examples/${name}`, sources: [`examples/${name}`], kit: false };
+  }),
+];
+
+/** The TypeScript files in a folder and below. The project of an example's PRP is no part of the example's program. */
+function filesIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts") && !/(^|\/)(node_modules|dist|project|\.run)\//.test(path))
+    .map((path) => `${folder}/${path}`);
+}
+
+function manifestOf(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(ROOT, folder, "package.json"), "utf8"));
+}
+
+/** The imports of a package's file that its package doesn't offer it: another package's file, or an undeclared package. */
+function strayImports(folder: string, kit: boolean, file: string, text: string): string[] {
+  const { name, dependencies, optionalDependencies, peerDependencies } = manifestOf(folder);
+  const declared = { ...dependencies, ...optionalDependencies, ...peerDependencies };
+  const imported = ts.preProcessFile(text).importedFiles.map(({ fileName }) => fileName);
+  return imported.filter((specifier) => {
+    if (specifier.startsWith("node:")) return false;
+    if (specifier.startsWith(".")) return !isInside(folder, normalize(join(dirname(file), specifier)));
+    const [, owner = specifier] = /^((?:@[^/]+\/)?[^/]+)/.exec(specifier) ?? [];
+    if (owner === name || !(owner in declared)) return true;
+    const entry = `.${specifier.slice(owner.length)}`;
+    if (owner === WAYMARK.name) return !(entry in (WAYMARK.exports ?? {})) || (entry === "./kit" && !kit);
+    return false;
+  });
+}
+
+/** The SDK's own folders lie in the repository's root, beside the other packages. */
+function isInside(folder: string, path: string): boolean {
+  if (folder !== ".") return path.startsWith(`${folder}/`);
+  return /^(src|adapters|config|systems|testing)\//.test(path);
+}
+
+describe("a package imports its own files, and the entries of packages that it declares", () => {
+  it.each(PACKAGES)("in $folder", ({ folder, sources, kit }) => {
+    const files = sources.flatMap(filesIn);
+    const stray = files.flatMap((file) =>
+      strayImports(folder, kit, file, readFileSync(join(ROOT, file), "utf8")).map((to) => `${file} imports ${to}`),
+    );
+    expect(files.length).toBeGreaterThan(0);
+    expect(stray).toEqual([]);
+  });
+
+  it.each([
+    ["runners", true, "runners/src/prp/a.ts", "../../../systems/run-lock.js"],
+    ["cli", true, "cli/src/a.ts", "waymark/dist/src/index.js"],
+    ["cli", true, "cli/src/a.ts", "yaml"],
+    ["examples/migration", false, "examples/migration/src/a.ts", "waymark/kit"],
+    [".", false, "src/a.ts", "waymark"],
+    [".", false, "systems/prp/a.ts", "../../runners/src/prp/coder.js"],
+  ])("and this check finds in %s", (folder, kit, file, specifier) => {
+    expect(strayImports(folder, kit, file, `import { x } from "${specifier}";`)).toEqual([specifier]);
+  });
+});

@@ -1,0 +1,57 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, it } from "vitest";
+
+/** From the ground up: each storey imports from those before it, and from itself. */
+const STOREYS = [
+  /^src\/contract\//,
+  /^src\/codec\//,
+  /^src\/manager\/(?!manager\.ts)/,
+  /^src\/runs\//,
+  /^src\/manager\/manager\.ts$/,
+  /^src\/(index|adapter)\.ts$/,
+];
+/** What stands beside the storeys of src: the adapters know the contract alone, and the suite what an adapter's author does. */
+const BESIDE = [
+  { rooms: /^adapters\//, may: /^(adapters|src\/contract)\// },
+  { rooms: /^src\/conformance\//, may: /^src\/(conformance|contract|codec)\// },
+];
+
+const imports = new Map([...filesIn("src"), ...filesIn("adapters")].map((file) => [file, importsOf(file)] as const));
+
+it("each storey of src imports only from those below it", () => {
+  const storeyOf = (file: string) => STOREYS.findIndex((storey) => storey.test(file));
+  const up = arrows().filter(
+    ([from, to]) => storeyOf(from) >= 0 && (storeyOf(to) < 0 || storeyOf(to) > storeyOf(from)),
+  );
+  expect(up).toEqual([]);
+});
+
+it("adapters import the contract alone, and the suite what an adapter's author has", () => {
+  const out = arrows().filter(([from, to]) => BESIDE.some(({ rooms, may }) => rooms.test(from) && !may.test(to)));
+  expect(out).toEqual([]);
+});
+
+it("no files of src and adapters import each other in a circle, by types neither", () => {
+  const left = new Map(imports);
+  for (let before = -1; before !== left.size; ) {
+    before = left.size;
+    for (const [file, its] of left) if (!its.some((to) => left.has(to))) left.delete(file);
+  }
+  expect([...left.keys()]).toEqual([]);
+});
+
+function arrows(): readonly (readonly [from: string, to: string])[] {
+  return [...imports].flatMap(([file, its]) => its.map((to) => [file, to] as const));
+}
+
+function filesIn(folder: string): readonly string[] {
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  return names.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
+}
+
+/** Also type imports and dynamic ones. */
+function importsOf(file: string): readonly string[] {
+  const found = readFileSync(file, "utf8").matchAll(/\b(?:from|import)\s*\(?"(\.[^"]+)\.js"/g);
+  return Array.from(found, ([, path]) => `${join(dirname(file), path ?? "")}.ts`);
+}
